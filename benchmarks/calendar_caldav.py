@@ -61,10 +61,10 @@ def measure(address: str, folder: Path) -> dict[str, Any]:
     with PersonFile(folder / "hub.db", session.person) as known:
         person = AnswersGiven("A\nb\n" * (CONFLICTS // 2), "answers")
         asyncio.run(session.play(LinearPolicy(), person, known))
-    edited = calendar.event_by_uid("b0")
-    edited.data = edited.data.replace("SUMMARY:Meeting b0", "SUMMARY:Edited meanwhile")
-    edited.save()
-    written = list(session.write())
+        edited = calendar.event_by_uid("b0")
+        edited.data = edited.data.replace("SUMMARY:Meeting b0", "SUMMARY:Edited meanwhile")
+        edited.save()
+        written = list(session.write(known))
 
     after = contents(calendar)
     declined = {f"UID:{'b' if number % 2 == 0 else 'a'}{number}" for number in range(CONFLICTS)}

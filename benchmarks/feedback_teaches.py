@@ -32,8 +32,8 @@ from agentfw.seeds import Seeds
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
 from agentfw_plugins.gateway.app import Gateway
-from agentfw_plugins.gateway.desk import LiveDesk
 from agentfw_plugins.gateway.server import serving
+from agentfw_plugins.gateway.session_finder import LiveSessionFinder
 
 LIKED = 2
 """Number of kinds that a user likes."""
@@ -104,7 +104,7 @@ async def live(folder: Path, host: Host, spec: dict[str, Any], users: dict[str, 
     """All conversations of all users with one gateway. Returns its run, and by user what was offered."""
     found: dict[str, list[bool]] = {user: [] for user in users}
     async with LiveRun.create(parse_spec(spec), host, folder) as run:
-        gateway = Gateway(LiveDesk(run))
+        gateway = Gateway(LiveSessionFinder(run))
         async with serving(gateway.app, "127.0.0.1", 0) as url, httpx.AsyncClient(timeout=60) as client:
             for number in range(len(next(iter(users.values())))):
                 for user, asked in users.items():

@@ -3,14 +3,16 @@
     python benchmarks/gateway.py tokens --sessions 100
     python benchmarks/gateway.py kill --kills 50
     python benchmarks/gateway.py hostile --requests 10000
+    python benchmarks/gateway.py hangups --clients 24 --seconds 40
     python benchmarks/gateway.py overhead
 
 `tokens`: random sessions with tools, branches, retries and edits, with a small model; do the recorded tokens equal
 those that the policy drew, and does a learner agree about their logprobs within 1e-5? `kill`: a gateway under load is
-killed at random moments; is all that it had answered on disk? `hostile`: mutated requests. `overhead`: milliseconds a
-turn beyond a policy that answers at once, one after the other and from 200 sessions at once, and until a stream's
-first token; required: under 3 and 10. The time of the processor is counted apart for the gateway and for the client,
-so that it can be measured beside other work (on Linux).
+killed at random moments; is all that it had answered on disk? `hostile`: mutated requests. `hangups`: clients that hang
+up at random, in front of an upstream whose answers never end; is each of them stopped there, and does nothing remain
+here? `overhead`: milliseconds a turn beyond a policy that answers at once, one after the other and from 200 sessions at
+once, and until a stream's first token; required: under 3 and 10. The time of the processor is counted apart for the
+gateway and for the client, so that it can be measured beside other work (on Linux).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +42,9 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     from agentfw.runs import read_sessions
     from agentfw_plugins.gateway.app import Gateway
-    from agentfw_plugins.gateway.desk import LiveDesk
     from agentfw_plugins.gateway.live import opened
     from agentfw_plugins.gateway.server import serving
+    from agentfw_plugins.gateway.session_finder import LiveSessionFinder
     from agentfw_plugins.learners.lora import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
@@ -54,7 +57,7 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         async with (
             live,
             httpx.AsyncClient(timeout=600) as client,
-            serving(Gateway(LiveDesk(live)).app, "127.0.0.1", 0) as url,
+            serving(Gateway(LiveSessionFinder(live)).app, "127.0.0.1", 0) as url,
         ):
             await asyncio.gather(*(lead(client, f"{url}/s/s{i}/v1", i) for i in range(options.sessions)))
 
@@ -124,6 +127,65 @@ def hostile(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
+def hangups(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    from endless_upstream import endless, until  # type: ignore[import-not-found]
+    from killing import start
+
+    from agentfw.runs import read_sessions
+
+    async def hang_up(url: str, number: int, end: float) -> int:
+        """Ask, and leave after a while. Returns how often."""
+        draw, (host, port), asked = random.Random(number), url.removeprefix("http://").split(":"), 0
+        while time.monotonic() < end:
+            said = {"role": "user", "content": draw.choice(["for ever", "for ever", "now"])}
+            content = json.dumps({"model": "served", "stream": draw.random() < 0.6, "messages": [said]}).encode()
+            whole = request_of(f"c{number}", host, content)
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(whole[: draw.randint(1, len(whole))] if draw.random() < 0.1 else whole)
+            with suppress(TimeoutError, OSError):
+                async with asyncio.timeout(draw.uniform(0, options.patience)):
+                    await reader.read(draw.randint(1, 4000))
+            draw.choice([writer.close, writer.transport.abort])()
+            asked += 1
+        return asked
+
+    async def all_of_them(url: str) -> int:
+        end = time.monotonic() + options.seconds
+        return sum(await asyncio.gather(*(hang_up(url, number, end) for number in range(options.clients))))
+
+    def figures(url: str) -> dict[str, float]:
+        rows = [line.rsplit(" ", 1) for line in httpx.get(f"{url}/metrics").text.splitlines() if line[0] != "#"]
+        return {name: float(value) for name, value in rows}
+
+    with endless() as upstream:
+        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off", "concurrency": 16}
+        given = [f"--set=policy.{name}={value}" for name, value in settings.items()]
+        process, url, run = start(folder, "--policy", "openai", "--set=max_turns=1000000", *given)
+        try:
+            asked = asyncio.run(all_of_them(url))
+            until(lambda: upstream.begun == upstream.gone)
+            names = ("agentfw_answers_in_progress", "agentfw_requests_waiting")
+            until(lambda: not any(figures(url)[name] for name in names))
+            now = {"model": "served", "messages": [{"role": "user", "content": "now"}]}
+            following = httpx.post(f"{url}/s/next/v1/chat/completions", json=now, timeout=60).status_code
+            counted = figures(url)
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+    events = [event.name for episode in read_sessions(run) for event in episode.events]
+    return {
+        "requests": asked,
+        "asked of the upstream": upstream.begun,
+        "of them stopped there": upstream.gone,
+        "answers that were complete": int(counted['agentfw_answers_total{end="complete"}']),
+        "noted as hung up": events.count("hung_up"),
+        "of them with what was streamed": events.count("cut_off"),
+        "status of the next request": following,
+        "files of streams left": len(list((run / "streams").glob("*"))),
+        "exit code": process.returncode,
+    }
+
+
 def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from killing import start
 
@@ -183,20 +245,24 @@ def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 async def led(url: str, name: str, body: dict[str, Any], turns: int) -> None:
-    """Ask so many times on one connection. A full client would take more of the processor than the gateway does."""
+    """Ask so many times on one connection."""
     host, port = url.removeprefix("http://").split(":")
     content = json.dumps(body).encode()
-    head = (
-        f"POST /s/{name}/v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
+    request = request_of(name, host, content)
     reader, writer = await asyncio.open_connection(host, int(port))
     for _ in range(turns):
-        writer.write(head.encode() + content)
+        writer.write(request)
         answered = await reader.readuntil(b"\r\n\r\n")
         assert answered.startswith(b"HTTP/1.1 200"), answered
         length = next(line for line in answered.lower().split(b"\r\n") if line.startswith(b"content-length:"))
         await reader.readexactly(int(length.partition(b":")[2]))
     writer.close()
+
+
+def request_of(name: str, host: str, content: bytes) -> bytes:
+    """The bytes of a request. A full client would take more of the processor than the gateway does."""
+    path = f"/s/{name}/v1/chat/completions"
+    return f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 def processor_time(process: int) -> float:
@@ -217,11 +283,14 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         model=("", "folder of a model; default: a random one is made"),
         kills=50,
         requests=10_000,
+        clients=(24, "clients that hang up"),
+        seconds=(40.0, "how long they do"),
+        patience=(3.0, "seconds that each of them waits at most"),
         at_once=200,
         turns=(10, "turns of each of the sessions at once"),
         seed=7,
     )
-    measures = {"tokens": tokens, "kill": kill, "hostile": hostile, "overhead": overhead}
+    measures = {"tokens": tokens, "kill": kill, "hostile": hostile, "hangups": hangups, "overhead": overhead}
     parser.add_argument("what", choices=measures)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

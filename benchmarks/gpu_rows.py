@@ -96,7 +96,7 @@ def flex(options: argparse.Namespace) -> dict[str, Any]:
     for prompt, answer in cases:
         turns = [TurnTokens(range(prompt), (10**6 + number, *range(answer - 1))) for number in range(8)]
         (packed,) = pack(turns, 1 << 20)
-        mask = tree_flex.tree_mask(packed.subtree_ends, options.device)
+        whole = tree_flex.FlexTree(packed, options.device)
         shapes = [(1, count, packed.computed, width) for count in (heads, key_heads, key_heads)]
         drawn = [torch.randn(shape, device=options.device) for shape in shapes]
         upstream = torch.randn(shapes[0], device=options.device)
@@ -105,9 +105,9 @@ def flex(options: argparse.Namespace) -> dict[str, Any]:
         leaves = [node for node in range(len(ids)) if node + 1 == ends[node]]
         paths = [[node for node in range(leaf + 1) if leaf < ends[node]] for leaf in leaves]
 
-        def tree(dtype: Any, given: Any = drawn, mask: Any = mask, upstream: Any = upstream) -> list[Any]:
+        def tree(dtype: Any, given: Any = drawn, whole: Any = whole, upstream: Any = upstream) -> list[Any]:
             parts = [part.to(dtype).requires_grad_(gpu) for part in given]
-            output = tree_flex.flex_attend(*parts, mask, width**-0.5)
+            output = whole.attend(*parts, width**-0.5)
             return [output, *(torch.autograd.grad(output, parts, upstream.to(dtype)) if gpu else ())]
 
         def by_row(dtype: Any, given: Any = drawn, paths: Any = paths, upstream: Any = upstream) -> list[Any]:
@@ -128,7 +128,7 @@ def flex(options: argparse.Namespace) -> dict[str, Any]:
         exact, plain, found = by_row(torch.float32), by_row(torch.bfloat16), tree(torch.bfloat16)
         names = ("output", "query", "key", "value")
         rows.append(
-            {"tokens": packed.computed, "padded": mask.shape[-1]}
+            {"tokens": packed.computed, "padded": tree_flex.bucket(packed.computed)}
             | {f"{name}, tree from fp32": apart(a, b) for name, a, b in zip(names, found, exact, strict=False)}
             | {f"{name}, rows from fp32": apart(a, b) for name, a, b in zip(names, plain, exact, strict=False)}
         )

@@ -39,7 +39,9 @@ Answer = TypeVar("Answer")
 class Unguarded(Guard):
     """Calls directly."""
 
-    def calling(self, call: str, episode: str = "") -> AbstractContextManager[None]:  # type: ignore[override]
+    def calling(  # type: ignore[override]
+        self, call: str, episode: str = "", *, counted: bool = False
+    ) -> AbstractContextManager[None]:
         return nullcontext()
 
     async def answer(

@@ -18,20 +18,18 @@ import argparse
 import json
 import os
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from dataclasses import field
-
 import numpy as np
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_benchmarks.question_sets import World, conversation
+from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 
@@ -40,57 +38,20 @@ CATEGORIES = {1: "several hops", 2: "time", 3: "open domain", 4: "one hop"}
 DEPTHS = (1, 5, 10, 20)
 
 HYBRID = GraphSettings()
-NO_GRAPH = replace(
-    HYBRID, user_weight=0.0, community_weight=0.0, complement_boost=0.0, conflict_weight=0.0, neighbour_weight=0.0
-)
+TERMS = ("owner_weight", "user_weight", "community_weight", "complement_boost", "conflict_weight", "neighbour_weight")
+NO_GRAPH = replace(HYBRID, **dict.fromkeys(TERMS, 0.0))  # type: ignore[arg-type]
 SYSTEMS: dict[str, GraphSettings] = {
     "defaults": HYBRID,
     "without terms of the graph": NO_GRAPH,
     "words alone (BM25, stemmed)": replace(NO_GRAPH, query_similarity="words", siblings=0),
     "vectors alone": replace(NO_GRAPH, query_similarity="vectors", siblings=0),
+    "named owner off": replace(HYBRID, owner_weight=0.0),
     "neighbours off": replace(HYBRID, neighbour_weight=0.0),
     "community off": replace(HYBRID, community_weight=0.0),
     "user off": replace(HYBRID, user_weight=0.0),
     "not calibrated": replace(HYBRID, calibrate=False),
     "the paper's score": GraphSettings.ablation("full"),
 }
-
-
-@dataclass(frozen=True)
-class Question:
-    text: str
-    user: str
-    category: int
-    evidence: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Conversation:
-    name: str
-    turns: dict[str, NewSkill]
-    questions: list[Question]
-
-
-def conversations(path: Path) -> Iterator[Conversation]:
-    """Read the file of ten conversations."""
-    for record in json.loads(path.read_text("utf-8")):
-        spoken = record["conversation"]
-        turns: dict[str, NewSkill] = {}
-        for session in range(1, 100):
-            said = spoken.get(f"session_{session}", ())
-            for place, turn in enumerate(said):
-                began = datetime.strptime(spoken[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
-                when = began.replace(tzinfo=UTC).timestamp() + place
-                text = " ".join(filter(None, (f"{turn['speaker']}: {turn['text']}", turn.get("blip_caption"))))
-                turns[turn["dia_id"]] = NewSkill(turn["speaker"], text, visibility="shared", valid_from=when)
-        people = (spoken["speaker_a"], spoken["speaker_b"])
-        questions = []
-        for asked in record["qa"]:
-            evidence = frozenset(asked.get("evidence", ())) & turns.keys()
-            if asked["category"] in CATEGORIES and evidence:
-                user = next((name for name in people if name in asked["question"]), people[0])
-                questions.append(Question(asked["question"], user, asked["category"], evidence))
-        yield Conversation(record["sample_id"], turns, questions)
 
 
 @dataclass
@@ -136,38 +97,36 @@ class EmbeddedOnce:
         return np.array([self._rows[text] for text in texts], np.float32).reshape(len(texts), self.dimensions)
 
 
-def ask(
-    conversation: Conversation, settings: GraphSettings, embedder: Embedder, shuffled: bool, figures: Figures
-) -> None:
+def ask(world: World, settings: GraphSettings, embedder: Embedder, shuffled: bool, figures: Figures) -> None:
     """Add all turns to a new graph, and ask all questions."""
-    draw, owners = random.Random(conversation.name), [turn.owner for turn in conversation.turns.values()]
+    draw, owners = random.Random(world.name), [turn.owner for turn in world.notes.values()]
     if shuffled:
         draw.shuffle(owners)
     with SkillGraph.open(":memory:", tenant="locomo", embedder=embedder, settings=settings) as graph:
         added = graph.add_skills(
-            replace(turn, owner=owner) for turn, owner in zip(conversation.turns.values(), owners, strict=True)
+            replace(turn, owner=owner) for turn, owner in zip(world.notes.values(), owners, strict=True)
         )
-        ids = dict(zip(conversation.turns, (skill.id for skill in added), strict=True))
-        for question in conversation.questions:
-            wanted = {ids[turn] for turn in question.evidence}
+        ids = dict(zip(world.notes, (skill.id for skill in added), strict=True))
+        for question in world.questions:
+            wanted = {ids[turn] for turn in question.wanted}
             hits = [hit.skill.id for hit in graph.recall(question.text, user=question.user, k=max(DEPTHS))]
             figures.note(hits, wanted, question.category)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    everything = list(conversations(options.data))
+    everything = [conversation(record) for record in json.loads(options.data.read_text("utf-8"))]
     half = len(everything) // 2
     chosen = {"develop": everything[:half], "report": everything[half:], "all": everything}[options.part]
     names, embedder = options.systems or list(SYSTEMS), EmbeddedOnce(open_embedder(options.embedder))
     results: dict[str, Figures] = {}
     for name in names:
         figures = results[name] = Figures()
-        for conversation in chosen:
-            ask(conversation, SYSTEMS[name], embedder, options.shuffle_owners, figures)
+        for world in chosen:
+            ask(world, SYSTEMS[name], embedder, options.shuffle_owners, figures)
     first = results[names[0]]
     return {
-        "questions": sum(len(conversation.questions) for conversation in chosen),
-        "turns": sum(len(conversation.turns) for conversation in chosen),
+        "questions": sum(len(world.questions) for world in chosen),
+        "turns": sum(len(world.notes) for world in chosen),
         "part": options.part,
         "embedder": options.embedder,
         "shuffled owners": options.shuffle_owners,

@@ -71,7 +71,7 @@ class Answering:
         principle = self._user.principles[name]
         return self._random.choice(principle.praise if differences[name] > 0 else principle.complaint)
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, *given: object) -> None:
         pass
 
 

@@ -1,4 +1,4 @@
-"""How fast skills are added, one by one and in batches, as a graph grows. Optionally beside mem0 with its FAISS store.
+"""How fast skills are added, one by one and in batches, as a graph grows. Optionally beside mem0.
 
     python benchmarks/skill_graph_add.py --mem0 /tmp/mem0/bin/python
     python benchmarks/skill_graph_add.py --sizes 1000 10000 --repeats 5 --json
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         for name, graph in graphs.items():
             rates[name].append(rate_of_singles(graph, texts, options.each))
         for size, other in others.items():
-            seconds = other.add([texts.text() for _ in range(2)], "user1")
+            seconds = other.add([texts.text() for _ in range(20)], "user1")
             theirs[size].append(len(seconds) / sum(seconds))
     rows = [
         {
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         sizes=[1_000, 10_000, 100_000],
-        mem0=("", "Python with mem0ai 2.2 and faiss-cpu to compare with"),
+        mem0=("", "Python with mem0ai 2.2 to compare with"),
         mem0_sizes=[1_000, 10_000],
         repeats=15,
         each=(40, "adds per turn"),

@@ -1,7 +1,8 @@
 """The mem0 side of a comparison. It runs in a Python that has mem0, and answers requests in lines of JSON.
 
-mem0 runs with its defaults, except for the embedder, which is the same as on the other side. Don't start this script by
-hand: `skill_graph_add.py --mem0 PYTHON` does.
+mem0 runs with its defaults, thus with Qdrant as its store, except for the embedder, which is the same as on the other
+side: hashed words, or vectors that were given. Don't start this script by hand: `skill_graph_add.py --mem0 PYTHON` and
+`memory_rivals.py` do.
 """
 
 from __future__ import annotations
@@ -16,30 +17,22 @@ from mem0 import Memory
 
 from agentfw_memory.graph.index.embedders import open_embedder
 
-DIMENSIONS = 384
-EMBEDDER = f"hash:{DIMENSIONS}"
 
-
-def serve(folder: Path) -> None:
-    hashed = open_embedder(EMBEDDER)
+def serve(folder: Path, dimensions: int) -> None:
+    hashed, given = open_embedder(f"hash:{dimensions}"), dict[str, list[float]]()
 
     class Embedding:
         config = None
 
         def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-            return [float(value) for value in hashed.embed([text])[0]]
+            return given[text] if text in given else [float(value) for value in hashed.embed([text])[0]]
 
         def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
             return [self.embed(text) for text in texts]
 
-    store = {
-        "collection_name": "skills",
-        "path": str(folder / "faiss" / "skills"),
-        "embedding_model_dims": DIMENSIONS,
-        "distance_strategy": "cosine",
-    }
+    store = {"collection_name": "skills", "path": str(folder / "qdrant"), "embedding_model_dims": dimensions}
     memory = Memory.from_config(
-        {"vector_store": {"provider": "faiss", "config": store}, "history_db_path": str(folder / "history.db")}
+        {"vector_store": {"provider": "qdrant", "config": store}, "history_db_path": str(folder / "history.db")}
     )
     memory.embedding_model = Embedding()
     answers = sys.stdout
@@ -47,7 +40,9 @@ def serve(folder: Path) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         answer: Any = None
-        if request["do"] == "fill":
+        if request["do"] == "know":
+            given.update(zip(request["texts"], request["vectors"], strict=True))
+        elif request["do"] == "fill":
             texts, users = request["texts"], request["users"]
             payloads = [{"data": text, "user_id": user} for text, user in zip(texts, users, strict=True)]
             ids = [f"{place:032x}" for place in range(len(texts))]
@@ -71,4 +66,4 @@ def serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), int(sys.argv[2]))

@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         sizes=[10_000, 100_000],
         queries=300,
         rounds=4,
-        mem0=("", "Python with mem0ai 2.2 and faiss-cpu to compare with, up to 10,000 skills"),
+        mem0=("", "Python with mem0ai 2.2 to compare with, up to 10,000 skills"),
         seed=7,
     ).parse_args(arguments)
     rows = []

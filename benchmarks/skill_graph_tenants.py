@@ -64,7 +64,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    mem0 = ("", "Python with mem0ai 2.2 and faiss-cpu to compare with")
+    mem0 = ("", "Python with mem0ai 2.2 to compare with")
     options = Options(__doc__, tenants=100, each=20, mem0=mem0, seed=7).parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         result = measure(options.tenants, options.each, options.mem0, options.seed, Path(name))

@@ -41,7 +41,7 @@ from agentfw.parsing import parse_calls
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, spread, spread_cells, tell
 
-ANSWER = 'Good. {"name": "answer", "arguments": {"choice": 1}}'
+ANSWER = 'Good. <tool_call>{"name": "answer", "arguments": {"choice": 1}}</tool_call>'
 LIMIT = 200e-6  # seconds
 
 

@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/reference/ and of plugins/papers/docs/reference/.
+"""Write the generated pages: docs/reference/, plugins/papers/docs/reference/, and the papers' claims.
 
     python docs_making/write_reference.py
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from command_page import command_page
 from component_page import component_page
 from hook_page import hook_page
+from papers_page import FOLDER, papers_page
 from settings_tables import insert
 from spec_page import spec_page
 
@@ -33,6 +34,7 @@ def reference_pages() -> dict[str, str]:
     """The text of every generated page, by its path in the repository."""
     pages = {
         f"{CORE}/hooks.md": hook_page(),
+        f"{FOLDER}/papers.md": papers_page(),
         **_pages_of("agentfw", "agentfw_plugins.plugin:plugin", CORE, "settings.md"),
         **_pages_of("agentfw-papers", "agentfw_papers.plugin:plugin", PAPERS, _SETTINGS_OF_CORE),
     }

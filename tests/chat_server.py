@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Reply", "Script", "Server", "completion", "refusal", "serving", "tool_call"]
+__all__ = ["Reply", "Script", "Server", "chunks", "completion", "refusal", "serving", "tool_call"]
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
 
@@ -33,6 +33,8 @@ class Reply:
     wait: float = 0.0
     missing: int = 0
     """How many bytes less than promised are sent."""
+    pause: float = 0.0
+    """Seconds between the lines of a body."""
 
 
 Script = Reply | Callable[[dict[str, Any]], Reply]
@@ -50,6 +52,13 @@ def completion(content: str | None = "fine", **choice: Any) -> Reply:
 def tool_call(name: str, **arguments: Any) -> dict[str, Any]:
     """What stands in a message for a call."""
     return {"id": f"call-{name}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def chunks(*events: object, done: bool = True, **reply: Any) -> Reply:
+    """A streamed answer."""
+    lines = [event if isinstance(event, bytes) else b"data: %s\n\n" % json.dumps(event).encode() for event in events]
+    headers = {"content-type": "text/event-stream", **reply.pop("headers", {})}
+    return Reply(b"".join([*lines, *([b"data: [DONE]\n\n"] if done else [])]), headers=headers, **reply)
 
 
 def refusal(status: int, message: str, **more: Any) -> Reply:
@@ -110,7 +119,10 @@ def serving(*script: Script, models: tuple[str, ...] = ("served", "other")) -> I
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data[: len(data) - reply.missing])
+                data = data[: len(data) - reply.missing]
+                for line in data.splitlines(keepends=True) if reply.pause else [data]:
+                    self.wfile.write(line)
+                    time.sleep(reply.pause)
                 self.close_connection = self.close_connection or bool(reply.missing)
             except OSError:
                 pass  # the client gave up

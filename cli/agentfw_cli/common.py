@@ -85,6 +85,16 @@ class _Unloaded(EntryPoint):
         return object()
 
 
+def _left_out(entry: EntryPoint) -> bool:
+    from agentfw.errors import PluginError
+
+    try:
+        check_allowed(entry)
+    except PluginError:
+        return True
+    return False
+
+
 def check_allowed(entry: EntryPoint) -> None:
     """Raise where the plugin of an entry point is left out by AGENTFW_DISABLE_PLUGINS or agentfw.toml."""
     from agentfw.host import Host, HostOptions
@@ -96,24 +106,36 @@ def check_allowed(entry: EntryPoint) -> None:
             raise record.failure()
 
 
-def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
-    """Load the command of a plugin, unless that plugin is left out."""
-    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, in_words
+def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] = ()) -> click.Command:
+    """Load the command of a plugin, unless that plugin is left out. Of several, that of agentfw itself is meant.
 
-    entry = offers[0]
-    if len(offers) > 1:
-        titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
-        raise DuplicateComponentError(
-            f"{what} is offered twice: by {titles}", fix=f"pip uninstall {entry.distribution}"
-        )
+    `select` says how else to name one of several.
+    """
+    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, in_words, is_failure
+    from agentfw.host.host import DISABLE_VARIABLE
+    from agentfw.host.names import OWN_DISTRIBUTION
+
+    offers = sorted(offers, key=lambda offer: (offer.distribution != OWN_DISTRIBUTION, offer.distribution))
+
+    entry, *others = [offer for offer in offers if len(offers) == 1 or not _left_out(offer)] or offers
+    if others and entry.distribution != OWN_DISTRIBUTION:
+        titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in (entry, *others))
+        fix = f"leave one of them out: {DISABLE_VARIABLE}={others[0].distribution}"
+        raise DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=" or ".join([fix, *select]))
+    if others:
+        Out().note(f"{what} is built in, and {others[0].distribution} {others[0].version} offers one, too")
     check_allowed(entry)
     text = f"{what} of {entry.distribution} {entry.version}"
-    fix = f"pip install --upgrade {entry.distribution}, or pip uninstall {entry.distribution}"
+    fix = f"pip install --upgrade {entry.distribution}"
+    if entry.distribution != OWN_DISTRIBUTION:
+        fix += f", or agentfw plugins uninstall {entry.distribution}"
     try:
         command = entry.load()
     except AgentfwError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         raise PluginError(f"{text} can't be loaded: {in_words(error)}", fix=fix) from error
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
@@ -124,7 +146,9 @@ def load_command(what: str, offers: Sequence[EntryPoint]) -> click.Command:
             return invoke(ctx)
         except (AgentfwError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, SystemExit) or not is_failure(error):  # a command may end as it wants to
+                raise
             authors = f"tell the authors of {entry.distribution}; use --debug to see where it failed"
             raise PluginError(f"{text} failed: {in_words(error)}", fix=authors) from error
 

@@ -3,7 +3,7 @@
 A spec in the place of a run is run first. `interfaces` as the first word is a command of its own
 (compare_interfaces.py); no run and no spec has that name.
 
-    agentfw compare 7f3a last
+    agentfw compare 7f3a19c4 last
     agentfw compare last quick.toml --figure balanced
     agentfw compare interfaces inbox
 """
@@ -26,6 +26,7 @@ from agentfw_cli.common import (
     runs_folder,
     runs_option,
 )
+from agentfw_cli.completion import RunName
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -49,7 +50,7 @@ class _Compare(click.Command):
 
 
 @click.command(cls=_Compare, epilog="To compare interfaces, see: agentfw compare interfaces --help")
-@click.argument("which", metavar="RUN|SPEC...", nargs=-1, required=True)
+@click.argument("which", metavar="RUN|SPEC...", type=RunName(), nargs=-1, required=True)
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Show only this figure. Can be repeated.")
 @runs_option
 @host_options
@@ -70,15 +71,19 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
+    from agentfw.host.origin import changed_origins
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.spec.resolution import changed_plugins
     from agentfw.runs.spec.run_spec import parse_spec, read_spec
+    from agentfw.runs.spec.start import with_project_defaults
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
     # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
     found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
-    specs = {name: parse_spec(read_spec(Path(name)), name) for name in which if name not in found}
+    specs = {
+        name: parse_spec(with_project_defaults(read_spec(Path(name))), name) for name in which if name not in found
+    }
     if specs:
         found |= _played(specs, load_host(out, blocked, strict), root, out)
     folders = [found[name] for name in which]
@@ -102,6 +107,9 @@ def compare(
         if folder.state != "done":
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
         for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):
+            out.note(line)
+        one, other = (each.about.get("distributions", {}) for each in (first, folder))
+        for line in changed_origins(one, other, f"in {first.id}", f"in {folder.id}"):
             out.note(line)
         if folder is not first:
             _note_common(folder, first, 0 if difference is None else difference.difference.count, out)

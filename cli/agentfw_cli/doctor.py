@@ -38,6 +38,7 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     import agentfw
     from agentfw.host.installing import tool_environment_warning
     from agentfw.host.project import find_project
+    from agentfw.installed_from import with_extra
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict, tell=False)
@@ -48,6 +49,7 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
         "platform": platform.platform(),
         "installed in": os.path.dirname(agentfw.__file__),
         "project file": str(project.path) if project else "none",
+        **({} if project is None else project.effect()),
         "accelerator": _accelerator(),
     }
     variables = {name: _shown(name, value) for name, value in sorted(os.environ.items()) if name.startswith(_WATCHED)}
@@ -80,7 +82,8 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     if missing:
         out.line()
         rows = [
-            [f"{row['kind']} {row['name']}", f'pip install "{row["distribution"]}[{row["extra"]}]"'] for row in missing
+            [f"{row['kind']} {row['name']}", f"pip install {with_extra(row['distribution'], row['extra'])}"]
+            for row in missing
         ]
         out.table(["not usable yet", "install"], rows)
     note_problems(host, out, problems)

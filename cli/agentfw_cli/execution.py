@@ -1,6 +1,6 @@
 """Executes a run: with a live picture, a report at the end, and a way to resume whatever stops it.
 
-execute(Run.create(spec, host, root), host, out)
+execute(Run.create(spec, host, root), host, out, samples=samples)
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.out import Out
+from agentfw.out import Out, counted
 from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
 
 if TYPE_CHECKING:
+    from agentfw.errors import AgentfwError
     from agentfw.host import Host
+    from agentfw.runs.records.folder import RunFolder
     from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
+    from agentfw_cli.ending import Interrupted
 
 __all__ = ["execute", "execute_spec", "play"]
 
@@ -35,6 +38,7 @@ def execute_spec(
     strict: bool,
     quiet: bool,
     as_json: bool,
+    samples: bool = False,
     **chosen: Any,
 ) -> None:
     """Make a run of what was typed, and execute it.
@@ -42,6 +46,7 @@ def execute_spec(
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
     from agentfw.runs.run import Run
+    from agentfw.runs.spec.policy_of_run import policy_of_run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
     from agentfw.runs.spec.start import with_choices
     from agentfw.settings import parse_assignments
@@ -50,20 +55,23 @@ def execute_spec(
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
+    root = runs_folder(runs)
+    if chosen.get("policy"):
+        chosen["policy"] = policy_of_run(host, chosen["policy"], root)
     values = with_choices(start(host, environment, spec), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     check(values)
-    execute(Run.create(parse_spec(values), host, runs_folder(runs)), host, out)
+    execute(Run.create(parse_spec(values), host, root), host, out)
 
 
-def execute(run: Run, host: Host, out: Out) -> None:
+def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
     """Execute a run, write its report, and print the result."""
     from agentfw.errors import StorageError
     from agentfw.runs.results.run_report import write_report
     from agentfw_cli.result_table import print_result
 
     try:
-        summary = play(run, out)
+        summary = play(run, out, samples=samples)
     finally:
         note_problems(host, out, selected=True)
     files, failed = list[Path](), None
@@ -81,28 +89,60 @@ def execute(run: Run, host: Host, out: Out) -> None:
         raise failed
 
 
-def play(run: Run, out: Out) -> Summary:
+def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
-    from agentfw.errors import AgentfwError, BudgetSpentError, UsageError
+    from agentfw.errors import AgentfwError
     from agentfw.host.plugin_guard import stdout_to_stderr
-    from agentfw_cli.interrupts import Interrupted, run_until_interrupted
+    from agentfw_cli.ending import Interrupted
+    from agentfw_cli.interrupts import run_until_interrupted
     from agentfw_cli.live import watch
+
+    def take_leave(error: BaseException, hanging: list[str]) -> None:
+        if isinstance(error, Interrupted):
+            _tell_interrupted(run, error, out)
+        elif isinstance(error, AgentfwError):
+            _say_how_to_resume(run, error)
+            out.error(error.message, error.fix)
+        for line in hanging:
+            out.warning(f"left behind: {line}")
 
     try:
         # An environment or a tracker that prints must not get between our lines on stdout.
-        with stdout_to_stderr(), watch(run.info, out) as observer:
-            return run_until_interrupted(lambda give_up: run.execute(observer, give_up))
+        with stdout_to_stderr(), watch(run.info, out, samples=samples) as observer:
+            return run_until_interrupted(lambda give_up: run.execute(observer, give_up), take_leave)
     except AgentfwError as error:
-        if not isinstance(error, UsageError):  # a wrong setting stays wrong
-            change = f" --set {error.change}" if isinstance(error, BudgetSpentError) else ""
-            error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}{change}".removeprefix(
-                "; "
-            )
+        _say_how_to_resume(run, error)
         raise
     except Interrupted as interrupted:
-        out.error(
-            "every episode that was finished is kept",
-            f"resume with: agentfw runs resume {name_of(run.folder)}",
-            label=interrupted.label,
-        )
+        _tell_interrupted(run, interrupted, out)
         raise click.exceptions.Exit(interrupted.exit_code) from None
+
+
+def _say_how_to_resume(run: Run, error: AgentfwError) -> None:
+    from agentfw.errors import UsageError
+
+    if not isinstance(error, UsageError):  # a wrong setting stays wrong
+        change = f" --set {error.change}" if error.change else ""
+        error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}{change}".removeprefix("; ")
+
+
+def _what_is_kept(folder: RunFolder) -> str:
+    """What a resumed run doesn't do again."""
+    from agentfw.errors import AgentfwError
+    from agentfw.runs.records.kept_answers import count_kept
+
+    try:
+        done = f" ({folder.done} of {folder.total} {folder.unit})"
+    except AgentfwError:  # damaged: the next command says so
+        done = ""
+    episodes, answers = count_kept(folder.path)
+    more = f", and so are {counted(answers, 'answer')} in {counted(episodes, 'unfinished episode')}" if answers else ""
+    return f"every episode that was finished is kept{done}{more}"
+
+
+def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
+    out.error(
+        _what_is_kept(run.folder),
+        f"resume with: agentfw runs resume {name_of(run.folder)}",
+        label=interrupted.label,
+    )

@@ -30,19 +30,19 @@ _LABELS = 24
 
 
 @contextmanager
-def watch(run: RunInfo, out: Out) -> Iterator[Observer]:
-    """The observer that shows this run."""
+def watch(run: RunInfo, out: Out, *, samples: bool = False) -> Iterator[Observer]:
+    """The observer that shows this run, of a training with three `samples` of each update."""
     if out.quiet or out.json:
         yield Observer()
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _drawn(run) as progress:
+        with _drawn(run, samples) as progress:
             yield progress
     else:
-        yield progress_of(run, lambda line, style: print(line, file=sys.stderr, flush=True))
+        yield progress_of(run, lambda line, style: print(line, file=sys.stderr, flush=True), samples=samples)
 
 
 @contextmanager
-def _drawn(run: RunInfo) -> Iterator[Progress]:
+def _drawn(run: RunInfo, samples: bool) -> Iterator[Progress]:
     from rich.console import Console
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
@@ -55,7 +55,7 @@ def _drawn(run: RunInfo) -> Iterator[Progress]:
         if style:  # the lines without a style are for whoever sees no picture
             console.print(line, style=style, highlight=False)
 
-    progress = progress_of(run, tell)
+    progress = progress_of(run, tell, samples=samples)
     with Live(_Picture(progress, bar), console=console, refresh_per_second=8):
         yield progress
 

@@ -109,11 +109,13 @@ def loop(
 
 
 def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:
+    from agentfw.statistics import probability
+
     lines = []
     for row in rows:
         one = row.differences.get(figure)
         if one is not None and row.corrected is not None:
             interval = f"{one.difference.low:+.3f} to {one.difference.high:+.3f}"
             estimate = f"{one.difference.estimate:+.3f}"
-            lines.append([row.variant, estimate, interval, f"{row.corrected:.3f}", row.about])
+            lines.append([row.variant, estimate, interval, probability(row.corrected), row.about])
     out.table(["", head, "95% interval", "p (Holm)", ""], lines, right=(1, 2, 3))

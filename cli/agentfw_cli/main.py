@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from agentfw.metadata import EntryPoint
+    from agentfw.out import Out
 
 __all__ = ["cli", "main"]
 
@@ -36,7 +37,7 @@ _COMMANDS = {
     "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, create, install and uninstall plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
 }
-_GROUP = "agentfw.commands"
+_GROUP, _OURS = "agentfw.commands", "agentfw"
 
 
 class _ReaderGone(Exception):
@@ -44,7 +45,10 @@ class _ReaderGone(Exception):
 
 
 class _Commands(click.Group):
-    """Commands by name; a plugin's command can't take the place of one of ours."""
+    """Commands by name; a plugin's command can't take the place of one of ours.
+
+    It is there by its qualified name, such as `acme:chat`.
+    """
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -61,12 +65,16 @@ class _Commands(click.Group):
             command = getattr(importlib.import_module(module), attribute)
             assert isinstance(command, click.Command)
             return command
-        offers = _from_plugins().get(name)
+        found = _from_plugins()
+        own = name.rpartition(":")[2]
+        # Of one name agentfw's own is meant, but it is told that there are others.
+        offers = [entry for other, some in found.items() if other.endswith(f":{name}") for entry in some]
+        offers = found.get(name, []) + (offers if ":" not in name else [])
         if not offers:
             return None
         from agentfw_cli.common import load_command
 
-        return load_command(f'the command "{name}"', offers)
+        return load_command(f'the command "{own}"', offers, [f"agentfw {entry.distribution}:{own}" for entry in offers])
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of the commands; click itself would import all of them."""
@@ -100,14 +108,19 @@ class _Commands(click.Group):
 
 
 def _from_plugins() -> dict[str, list[EntryPoint]]:
-    """The commands of plugins by name, sorted; each with whoever offers it."""
+    """The commands of plugins by name, sorted; each with whoever offers it.
+
+    What has the name of a command of agentfw, or of another plugin, is there by its qualified name.
+    """
     from agentfw.metadata import entry_points
 
+    entries = [entry for entry in entry_points(_GROUP) if entry.name.isprintable()]
+    names = [*_COMMANDS, *(entry.name for entry in entries)]
     found: dict[str, list[EntryPoint]] = {}
-    for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):
-        if entry.name not in _COMMANDS and entry.name.isprintable():
-            found.setdefault(entry.name, []).append(entry)
-    return found
+    for entry in entries:
+        plain = names.count(entry.name) == 1 or (entry.distribution == _OURS and entry.name not in _COMMANDS)
+        found.setdefault(entry.name if plain else f"{entry.distribution}:{entry.name}", []).append(entry)
+    return dict(sorted(found.items()))
 
 
 def _version(context: click.Context, option: click.Parameter, given: bool) -> None:
@@ -139,13 +152,32 @@ def main(arguments: list[str] | None = None) -> None:
 
     Exit codes: 0 done, 1 the run failed, 2 usage or settings, 3 a plugin failed, 130 interrupted, 143 terminated.
     """
+    is_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _keep_stdout()
-    sys.exit(_guarded(arguments, debug="--debug" in arguments))
+    from agentfw.struck_output import struck_streams
+
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    if not (is_process and named in _COMMANDS):  # a plugin's command ends as it wants to
+        with struck_streams():
+            code = _guarded(arguments, debug="--debug" in arguments)
+        sys.exit(code)
+    from agentfw_cli.ending import ended_by_signals, leave_soon
+
+    with ended_by_signals(_take_leave), struck_streams():
+        code = _guarded(arguments, debug="--debug" in arguments)
+    leave_soon(code)
+    sys.exit(code)
+
+
+def _take_leave(error: BaseException, hanging: list[str]) -> None:
+    print("interrupted", file=sys.stderr)
+    for line in hanging:
+        print(f"left behind: {line}", file=sys.stderr)
 
 
 def _keep_stdout() -> None:
@@ -196,7 +228,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
     except (BrokenPipeError, _ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
+    except BaseException as error:
         if debug:
             raise
         from agentfw.errors import AgentfwError
@@ -206,8 +238,24 @@ def _guarded(arguments: list[str], debug: bool) -> int:
             with suppress(AgentfwError):
                 _flush()
             return error.exit_code
-        Out().error(f"{type(error).__name__}: {error}", "this is a bug in agentfw; --debug shows where")
-        return 1
+        return _unexpected(error, Out())
+
+
+def _unexpected(error: BaseException, out: Out) -> int:
+    """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
+    from agentfw.errors import in_words, is_failure
+    from agentfw.plugin_calls import blame, last_call
+
+    if isinstance(error, SystemExit) or not is_failure(error):
+        raise error
+    distribution, place = blame(error)
+    if distribution:
+        out.error(in_words(error), f"it comes from {distribution} ({place}); tell its authors; --debug shows where")
+        return 3
+    last = last_call()
+    hint = f"; or of a plugin: the last one that was called is {last}" if last else ""
+    out.error(in_words(error), f"this is a bug in agentfw; --debug shows where{hint}")
+    return 1
 
 
 def _flush() -> None:

@@ -16,6 +16,7 @@ import click
 
 from agentfw.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
+from agentfw_cli.completion import PluginName
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -78,11 +79,12 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
 
 
 @plugins.command()
-@click.argument("name")
+@click.argument("name", type=PluginName())
 @host_options
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
+    from agentfw.installed_from import with_extra
     from agentfw.settings import input_key
 
     out = Out(json=as_json)
@@ -105,7 +107,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
         out.line(f"{out.style(fact['kind'] + ' ' + fact['name'], 'bold')}   {fact['summary']}")
         out.line(f"from {fact['distribution']} {fact['version']}, {fact['factory']}")
         if fact["missing_extra"]:
-            out.line(f'not usable yet: pip install "{fact["distribution"]}[{fact["missing_extra"]}]"')
+            out.line(f"not usable yet: pip install {with_extra(fact['distribution'], fact['missing_extra'])}")
         if fact["settings"]:
             out.line()
             rows = [[row["key"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
@@ -113,7 +115,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
 
 
 @plugins.command()
-@click.argument("name")
+@click.argument("name", type=PluginName())
 @click.option(
     "--set",
     "assignments",
@@ -275,14 +277,19 @@ def _components_of(host: Host, name: str) -> list[Registered]:
 
 
 def _named(host: Host, name: str) -> list[Registered]:
-    """The components of one name, or the one that KIND:NAME says."""
+    """The components of one name, also a qualified one, or the one that KIND:NAME says."""
+    from agentfw.component import KINDS
     from agentfw.errors import UnknownNameError
+    from agentfw.host.names import parted
 
     kind, colon, rest = name.partition(":")
-    if colon:
-        _check_kind(kind)
+    if colon and kind in KINDS:
         return [host.find(kind, rest)]
-    kinds = sorted({found.kind for found in host.components() if found.component.name == name})
+    whose, own = parted(name)
+    if whose and not any(record.distribution == whose for record in host.plugins):
+        raise UnknownNameError("kind", kind, {*KINDS, *(each.distribution for each in host.plugins)})
+    found = [each for each in host.components() if each.component.name == own]
+    kinds = sorted({each.kind for each in found if whose in ("", each.record.distribution)})
     if not kinds:
         raise UnknownNameError("component", name, {found.component.name for found in host.components()})
     return [host.find(kind, name) for kind in kinds]

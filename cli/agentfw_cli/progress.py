@@ -18,6 +18,7 @@ from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
 from agentfw.out import counted
 from agentfw.runs.observers.observer import Observer, RunInfo
+from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
 from agentfw.runs.records.summary import intervals, leading
 from agentfw.statistics import Interval
 
@@ -37,10 +38,17 @@ _FIGURES = {
     "reward": ("rollouts", "reward"),
     "KL": ("learner", "kl"),
     "entropy": ("learner", "entropy"),
+    "answer tokens": ("rollouts", "answer_tokens"),
+    "cut off": ("rollouts", "cut_off"),
+    "without signal": ("rollouts", "without_signal"),
     "mismatch": ("served", "probe_mismatch"),
+    "corrected": ("learner", "importance_corrected"),
     "tokens/s": ("speed", "tokens_per_second"),
+    "peak MB": ("learner", "peak_memory_mb"),
 }
 """The figures of an update that are shown, and where each is in a line of updates.jsonl."""
+_PART = "reward/"
+"""How the figure of each component of the reward begins."""
 
 
 class Progress(Observer):
@@ -86,9 +94,14 @@ class Progress(Observer):
         return []
 
 
-def progress_of(run: RunInfo, tell: Tell = lambda line, style: None) -> Progress:
-    """The progress of a training is counted in updates, that of any other run in episodes and rounds."""
-    return _UpdateProgress(run, tell) if run.spec.planned_updates else _EpisodeProgress(run, tell)
+def progress_of(run: RunInfo, tell: Tell = lambda line, style: None, *, samples: bool = False) -> Progress:
+    """The progress of a training is counted in updates, that of any other run in episodes and rounds.
+
+    With `samples`, three answers of each update are told.
+    """
+    if not run.spec.planned_updates:
+        return _EpisodeProgress(run, tell)
+    return _UpdateProgress(run, tell, samples=samples)
 
 
 class _EpisodeProgress(Progress):
@@ -104,11 +117,11 @@ class _EpisodeProgress(Progress):
 
     def started(self, run: RunInfo, done: int) -> None:
         spec, total = run.spec, run.folder.total
-        scene = str(run.folder.about["scene"])
-        parts = [spec.environment.name, scene or counted(total, "episode")]
+        described = str(run.folder.about["scene"])
+        parts = [spec.environment.name, described or counted(total, "episode")]
         parts += [f"policy {spec.policy.name}", *(f"memory {memory.name}" for memory in spec.memories)]
-        # An environment with a scene has rounds or something like them: there the interface makes no difference.
-        parts += [] if scene else [spec.interface.replace("_", " ")]
+        # Where tasks are described there are rounds or something like them: there the interface makes no difference.
+        parts += [] if described else [spec.interface.replace("_", " ")]
         self.tell("   ".join([*parts, f"seed {spec.seed}"]), "bold")
 
     def plays(self, total: int, done: int) -> None:
@@ -191,10 +204,12 @@ class _Phase:
 
 
 class _UpdateProgress(Progress):
-    def __init__(self, run: RunInfo, tell: Tell) -> None:
+    def __init__(self, run: RunInfo, tell: Tell, *, samples: bool = False) -> None:
         super().__init__(run, tell)
+        self.samples = samples
         self.updates = 0
         self.figures: dict[str, list[float]] = {}
+        self._warned = False
         self.evaluations: dict[int, Interval] = {}
         self.seconds: dict[str, float] = {}
         self.phases: dict[str, _Phase] = {}
@@ -246,8 +261,20 @@ class _UpdateProgress(Progress):
 
     def updated(self, line: Mapping[str, Any]) -> None:
         self._take(line)
-        words = "   ".join(f"{name} {_short(values[-1])}" for name, values in self.figures.items())
-        self.tell(f"{self.updates}/{self.total()}   {words}", "")
+        newest = {name: f"{name.removeprefix(_PART)} {_short(some[-1])}" for name, some in self.figures.items()}
+        if parts := [newest.pop(name) for name in list(newest) if name.startswith(_PART)]:
+            newest["reward"] += f" ({', '.join(parts)})"
+        left = self._left()
+        words = [f"{self.updates}/{self.total()}", *newest.values(), f"{left} left" if left else ""]
+        self.tell("   ".join(word for word in words if word), "")
+        if self.samples:
+            for each in line["samples"]:
+                self.tell(
+                    f"{each['which']}, reward {_short(each['reward'])}: {' '.join(each['answer'].split())}", "dim"
+                )
+        if why := nothing_learned(line):
+            self.tell(why if self._warned else f"{why}. {WHY_NO_LEARNING}", "yellow")
+            self._warned = True
 
     def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         self._evaluated(update, figures)
@@ -270,17 +297,27 @@ class _UpdateProgress(Progress):
     def status(self) -> list[str]:
         lines = [str(phase) for phase in list(self.phases.values())]
         lines += [words] if (words := self.spending()) else []
+        lines += [f"about {left} left"] if (left := self._left()) else []
         whole = sum(self.seconds.values())
         shares = "   ".join(f"{name} {seconds / whole:.0%}" for name, seconds in dict(self.seconds).items() if whole)
         return [*lines, shares] if shares else lines
 
     def _take(self, line: Mapping[str, Any]) -> None:
         self.updates = int(line["update"])
-        for name, (part, key) in _FIGURES.items():
+        parts = [name for name in line["rollouts"] if name.startswith(_PART)]
+        shown = {"reward": _FIGURES["reward"], **{name: ("rollouts", name) for name in parts if len(parts) > 1}}
+        for name, (part, key) in {**shown, **_FIGURES}.items():
             if key in line[part]:
                 self.figures.setdefault(name, []).append(float(line[part][key]))
         for name, seconds in line["seconds"].items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def _left(self) -> str:
+        """The time for what is left, at the rate so far; empty before the first update and after the last."""
+        left = self.total() - self.updates
+        # With staleness, playing goes on while the learner works or waits.
+        spent = sum(self.seconds.values()) - (self.seconds["play"] if "wait" in self.seconds else 0.0)
+        return _duration(spent / self.updates * left) if left and self.updates and spent else ""
 
     def _evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         self.headline = leading(figures, self.headline)
@@ -299,6 +336,13 @@ def _spent(name: str, amount: float, share: float, limit: float | None) -> str:
 
 def _amount(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 1000 or amount == int(amount) else f"{amount:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that a person would use."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _short(value: float) -> str:

@@ -14,12 +14,13 @@ import click
 
 from agentfw.out import Out
 from agentfw_cli.common import json_option, runs_folder, runs_option
+from agentfw_cli.completion import RunName
 
 __all__ = ["report"]
 
 
 @click.command()
-@click.argument("run", default="last")
+@click.argument("run", default="last", type=RunName())
 @click.option(
     "--picture",
     metavar="FILE",

@@ -12,9 +12,11 @@ from typing import Any
 from agentfw.out import Out, counted
 from agentfw.report import bars
 from agentfw.runs.observers.observer import RunInfo
+from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figures import means
-from agentfw.runs.records.summary import Summary, beside, columns, course, in_order, leading
+from agentfw.runs.records.summary import Summary, beside, by_round, columns, in_order, leading
 from agentfw.runs.results.comparison import change
+from agentfw.runs.results.training_notes import training_notes
 from agentfw.statistics import Interval
 from agentfw_cli.common import figure_row, name_of, usage_words
 from agentfw_cli.offers import run_offers
@@ -41,11 +43,17 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
         out.line(f"{run.folder.path / summary.adapter}   {summary.version}")
     elif summary.updates:
         out.note("nothing was learned: no update had a group of episodes with different rewards")
+    for note in training_notes(run.folder.updates()):
+        out.note(note)
     words = usage_words(summary.to_record())
     if words:
         out.line(f"tokens   {words}")
     for reason, count in summary.failed.items():
         out.note(f"failed and left out, {counted(count, 'episode')}: {reason}")
+    heads, calls = call_table([row for row in read_calls(run.folder.path) if row["failures"]])
+    if calls:
+        out.line()
+        out.table(heads, calls, right=(1, 2, 3, 4))
     failures = sum(int(record["failures"]) for record in episodes)
     if failures:
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
@@ -82,7 +90,7 @@ def _figures_before_and_after(summary: Summary, headline: str, out: Out) -> None
 
 def _quarters(headline: str, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
     """The headline in each quarter of the rounds or episodes."""
-    rounds = course(episodes)
+    rounds = by_round(episodes)
     values = [sum(some) / len(some) for some in rounds.values()] or columns(episodes).get(headline, [])
     if len(values) < _ENOUGH:
         return
@@ -122,7 +130,7 @@ def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None
     end, environment = run.id.rpartition("-")[2], run.spec.environment.name
     if run.spec.planned_updates:
         out.note(f"next: agentfw runs show last{where}    agentfw compare {end} OTHER{where}")
-    elif course(episodes):
+    elif by_round(episodes):
         offers = [(some[0].name.partition(".")[0], option) for option, some in run_offers().items()]
         ways = [f"agentfw run {environment} {option} FILE" for of, option in offers if of == environment]
         out.note(f"next: {'    '.join([*ways, f'agentfw runs show last{where}', 'agentfw plugins list'])}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw_cli.common import load_command
+from agentfw_cli.completion import EnvironmentName
 from agentfw_cli.execution import execute_spec
 from agentfw_cli.offers import run_offers
 from agentfw_cli.spec_options import spec_options
@@ -53,7 +54,7 @@ class _Run(click.Command):
 
 
 @click.command(cls=_Run)
-@click.argument("environment", required=False)
+@click.argument("environment", required=False, type=EnvironmentName())
 @click.option("--episodes", type=int, help="Number of tasks to play.")
 @spec_options
 def run(**given: Any) -> None:

@@ -27,6 +27,8 @@ from agentfw_cli.common import (
     runs_option,
     usage_words,
 )
+from agentfw_cli.completion import RunName
+from agentfw_cli.spec_options import samples_option
 
 if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["runs"]
 
 _SHOWN = 10
-"""Maximum number of episodes whose failures are listed."""
+"""Maximum number of episodes whose failures are listed, and of updates."""
 
 
 @click.group()
@@ -46,50 +48,63 @@ def runs() -> None:
 
 
 @runs.command("list")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of runs to list. 0 lists all.",
+)
 @runs_option
 @json_option
-def list_(runs: Path | None, as_json: bool) -> None:
+def list_(limit: int, runs: Path | None, as_json: bool) -> None:
     """List the runs, newest first."""
-    from agentfw.errors import RunFolderError
-    from agentfw.runs.records.folder import list_runs
+    from agentfw.runs.records.run_index import newest_first
 
     root, out = runs_folder(runs), Out(json=as_json)
-    rows: list[dict[str, Any]] = []
-    for folder in list_runs(root):
-        try:
-            rows.append(_row(folder))
-        except RunFolderError as error:
-            rows.append({**_known(folder), "done": 0, "state": "damaged", "mean": None, "problem": error.message})
-    known = {row["run"] for row in rows}
-    others = sorted(file.parent for file in root.glob("*/run.json") if file.parent.name not in known)
-    rows += [_unreadable(path) for path in others]
+    names = newest_first(root)
+    rows = [_row_of(root / name) for name in names[: limit or None]]
     if as_json:
         out.data(rows)
-        return
-    if not rows:
+    elif not rows:
         out.note(f"there are no runs below {root}; start one: agentfw run")
     else:
         _print_rows(rows, out)
-    if others:
-        out.note(f"what is wrong with an unreadable run: agentfw runs show {others[0].name}")
+    if len(names) > len(rows):
+        out.note(f"{counted(len(names) - len(rows), 'older run')} not shown; list all: agentfw runs list --limit 0")
 
 
 @runs.command()
-@click.argument("run")
+@click.argument("run", type=RunName())
+@click.option("--episode", metavar="ID", help="Show this episode: what was read, said and done, turn by turn.")
 @runs_option
 @json_option
-def show(run: str, runs: Path | None, as_json: bool) -> None:
-    """Show the settings and the results of RUN."""
+def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> None:
+    """Show the settings and the results of RUN, or one of its episodes.
+
+    \b
+      agentfw runs show last
+      agentfw runs show last --episode 17
+    """
+    from agentfw.runs.records.call_record import call_table, read_calls, running_calls
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.summary import in_order, summarize
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
+    if episode is not None:
+        _show_episode(folder, episode, out)
+        return
+    if folder.migrated:
+        out.note(folder.migrated)
     row, records = _row(folder), folder.metrics()
     summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
+    calls, running = read_calls(folder.path), running_calls(folder.path)
     if as_json:
-        out.data({**row, "folder": str(folder.path), "about": folder.about, "summary": summary, "failures": bad})
+        more = {"about": folder.about, "summary": summary, "failures": bad, "calls": calls, "running": running}
+        out.data({**row, "folder": str(folder.path), **more})
         return
     out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {row['done']} of {row['total']} {row['unit']}")
     out.line()
@@ -98,6 +113,8 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
         ("made", str(folder.about.get("created", ""))[:19].replace("T", " ")),
         ("agentfw", folder.about.get("agentfw", "")),
     ]
+    if origin := folder.about.get("forked_from"):
+        facts += [("forked from", f"{origin['run']}, after {counted(origin['update'], 'update')}")]
     facts += list(folder.about.get("components", {}).items())
     facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
     words = usage_words(summary) if summary is not None else ""
@@ -108,24 +125,63 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
         out.line()
         rows = [figure_row(name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
+    _print_updates(folder.updates(), out)
+    heads, lines = call_table(calls)
+    if lines:
+        out.line()
+        out.table(heads, lines, right=(1, 2, 3, 4))
+    for call in running:
+        out.note(f"{'running' if row['state'] == 'running' else 'was running when the process ended'}: {call}")
     for episode, count in list(bad.items())[:_SHOWN]:
         out.note(f"episode {episode}: {counted(count, 'answer')} could not be understood")
     if len(bad) > _SHOWN:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
+    _note_version(folder, out)
     if row["state"] == "interrupted":
         out.note(f"resume it: agentfw runs resume {name_of(folder)}")
 
 
+def _note_version(folder: RunFolder, out: Out) -> None:
+    """How to talk with a language model that was trained."""
+    from agentfw.runs.records.training_state import State
+
+    adapter = State.read(folder.path).adapter
+    if adapter and any((folder.path / adapter).glob("*.safetensors")):
+        out.note(f"serve what was learned: agentfw serve --policy {name_of(folder)}")
+
+
+def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
+    from agentfw.errors import UsageError
+    from agentfw.runs.results.transcript import transcript
+
+    for episode in folder.episodes():
+        if episode.id == name or (name.isdigit() and episode.id == f"{int(name):05}-0"):
+            if out.json:
+                out.data(episode.to_record())
+            else:
+                out.line(transcript(episode))
+            return
+    names = [str(record["episode"]) for record in folder.metrics()]
+    known = f"its episodes are {names[0]} to {names[-1]}" if names else "it has none yet"
+    raise UsageError(f'{folder.id} has no finished episode "{name}"', fix=known)
+
+
 @runs.command()
-@click.argument("run")
+@click.argument("run", type=RunName())
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
     help="Secret that is not kept on disk, such as policy.api_key=... (asked for on a terminal), or setting that can't "
-    "change results, such as deadline=1200. Can be repeated.",
+    "change results, such as deadline=1200, or a larger number of updates. Can be repeated.",
 )
+@click.option(
+    "--fork",
+    is_flag=True,
+    help="Leave RUN as it is, and begin a new training from its last complete update. Any setting of it may be other.",
+)
+@samples_option
 @runs_option
 @host_options
 @quiet_option
@@ -133,25 +189,35 @@ def show(run: str, runs: Path | None, as_json: bool) -> None:
 def resume(
     run: str,
     assignments: tuple[str, ...],
+    fork: bool,
+    samples: bool,
     runs: Path | None,
     blocked: tuple[str, ...],
     strict: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Resume RUN where it was interrupted. Episodes that are on disk are not played again."""
+    """Resume RUN where it was interrupted. Episodes that are on disk are not played again.
+
+    \b
+      agentfw runs resume last
+      agentfw runs resume last --set learner.tokens=512 --set updates=60
+      agentfw runs resume last --fork --set learner.learning_rate=1e-5
+    """
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.settings import parse_assignments
     from agentfw_cli.execution import execute
 
     out = Out(json=as_json, quiet=quiet)
-    folder = find_run(runs_folder(runs), run)
-    if folder.state == "done":
-        out.note(f"{folder.id} is done already")
+    root = runs_folder(runs)
+    folder = find_run(root, run)
     host = load_host(out, blocked, strict)
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
-    execute(Run.open(folder, host, changes), host, out)
+    resumed = Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes)
+    if resumed.is_done:
+        out.note(f"{folder.id} is done already")
+    execute(resumed, host, out, samples=samples)
 
 
 def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
@@ -163,6 +229,22 @@ def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
     given = {assignment.partition("=")[0].removesuffix(".env") for assignment in assignments}
     missing = [key for key in missing_secrets(folder.about) if key not in given]
     return [f"{key}={json.dumps(click.prompt(key, hide_input=True, err=True))}" for key in missing]
+
+
+def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
+    """The newest updates of a training, and why some have taught nothing."""
+    from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
+    from agentfw.runs.results.training_charts import updates_table
+
+    if not lines:
+        return
+    heads, rows = updates_table(lines[-_SHOWN:])
+    out.line()
+    shown = [[str(getattr(cell, "text", "" if cell is None else cell)) for cell in row] for row in rows]
+    out.table(heads, shown, right=tuple(range(2, len(heads))))
+    why = [words for words in map(nothing_learned, lines) if words]
+    for words in dict.fromkeys(why):
+        out.note(f"{words} ({counted(why.count(words), 'update')}). {WHY_NO_LEARNING}")
 
 
 def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:
@@ -178,6 +260,9 @@ def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:
         for row in rows
     ]
     out.table(["run", "policy", "interface", "progress", "state", "headline"], shown, right=(3,))
+    unreadable = next((row["run"] for row in rows if row["state"] == "unreadable"), None)
+    if unreadable:
+        out.note(f"what is wrong with an unreadable run: agentfw runs show {unreadable}")
     cut_off = next((row["run"] for row in rows if row["state"] == "interrupted"), None)
     if cut_off:
         out.note(f"resume an interrupted run: agentfw runs resume {cut_off}")
@@ -193,27 +278,21 @@ def _row(folder: RunFolder) -> dict[str, Any]:
     }
 
 
-def _unreadable(path: Path) -> dict[str, Any]:
-    """The row of a folder that is a run and can't be opened as one, by its damage or its version."""
+def _row_of(path: Path) -> dict[str, Any]:
+    """The row of a run, which may be damaged or of another version."""
     from agentfw.errors import RunFolderError
     from agentfw.runs.records.folder import RunFolder
 
-    problem = ""
     try:
-        RunFolder.open(path)
+        folder = RunFolder.open(path)
     except RunFolderError as error:
-        problem = error.message
-    empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline"), "")
-    return {
-        "run": path.name,
-        **empty,
-        "memories": [],
-        "total": 0,
-        "done": 0,
-        "state": "unreadable",
-        "mean": None,
-        "problem": problem,
-    }
+        empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline"), "")
+        nothing = {"memories": [], "total": 0, "done": 0, "state": "unreadable", "mean": None}
+        return {"run": path.name, **empty, **nothing, "problem": error.message}
+    try:
+        return _row(folder)
+    except RunFolderError as error:
+        return {**_known(folder), "done": 0, "state": "damaged", "mean": None, "problem": error.message}
 
 
 def _known(folder: RunFolder) -> dict[str, Any]:

@@ -11,21 +11,34 @@ from typing import Any
 import click
 
 from agentfw_cli.common import runs_folder
+from agentfw_cli.completion import ComponentName, EnvironmentName, RunName
 from agentfw_cli.execution import execute_spec
-from agentfw_cli.spec_options import spec_options
+from agentfw_cli.spec_options import samples_option, spec_options
 
 __all__ = ["train"]
 
 
 @click.command()
-@click.argument("environment", required=False)
-@click.option("--optimizer", metavar="NAME", help="Optimizer that turns scores into advantages.")
-@click.option("--learner", metavar="NAME", help="Learner that makes new versions of the policy.")
-@click.option("--teacher", metavar="NAME", help="Policy that plays the episodes to learn from.")
+@click.argument("environment", required=False, type=EnvironmentName("train-"))
+@click.option(
+    "--optimizer", type=ComponentName("optimizer"), metavar="NAME", help="Optimizer that turns scores into advantages."
+)
+@click.option(
+    "--learner", type=ComponentName("learner"), metavar="NAME", help="Learner that makes new versions of the policy."
+)
+@click.option(
+    "--teacher", type=ComponentName("policy"), metavar="NAME", help="Policy that plays the episodes to learn from."
+)
 @click.option("--updates", type=int, help="Number of updates of the policy.")
 @click.option(
-    "--from", "sources", multiple=True, metavar="RUN", help="Learn from what was recorded in this run. Can be repeated."
+    "--from",
+    "sources",
+    multiple=True,
+    type=RunName(),
+    metavar="RUN",
+    help="Learn from what was recorded in this run. Can be repeated.",
 )
+@samples_option
 @spec_options
 def train(sources: tuple[str, ...], **given: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
@@ -36,10 +49,10 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
 
     \b
       agentfw train calendar --optimizer roundwise --updates 40
-      agentfw train inbox --set policy.model=path/to/model --set learner.model=path/to/model
+      agentfw train inbox --set policy.model=path/to/model
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
-      agentfw train --from last --set policy.model=path/to/model --set learner.model=path/to/model
-      agentfw train --from last --optimizer kto --set policy.model=path/to/model --set learner.model=path/to/model
+      agentfw train --from last --set policy.model=path/to/model
+      agentfw train --from last --optimizer kto --set policy.model=path/to/model
     """
     from agentfw.runs.spec.start import start_from_runs, start_of_training
 

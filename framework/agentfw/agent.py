@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .episode import Intervention, Message, Observation, Task
+from .memory import Recollection
 from .request import Brief, Generation, InFlight, Moment
 from .timeline import Time
 from .tool import Tool
@@ -37,6 +38,10 @@ class Decision:
     shown: Sequence[Message] = ()
     failures: Sequence[str] = ()
     """What of the answer was not understood, in words. The agent is told."""
+    said: str | None = None
+    """The text of the answer without the calls that are spelled in it. None: all of it."""
+    recalled: Sequence[Recollection] = ()
+    """What the memories recalled for it. The record of the episode says so, and why."""
 
 
 class Agent:

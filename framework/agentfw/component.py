@@ -11,9 +11,9 @@ their heavy code. For the same reason `factory` and `settings` are strings of th
                           settings="my_plugin.notebook:NotebookSettings")]
 
 The factory is called as `factory(settings)`, where `settings` is an instance of the pydantic model that `settings`
-names. Without settings it is called as `factory()`. A factory with a parameter named `host` also receives the host and
-can make other components with it. One with a parameter named `engine` receives the run's engine, which starts processes
-(`agentfw.engine`).
+names. Without settings it is called as `factory()`. The factory of a tool may also be a function marked with `@tool`. A
+factory with a parameter named `host` also receives the host and can make other components with it. One with a parameter
+named `engine` receives the run's engine, which starts processes (`agentfw.engine`).
 """
 
 from __future__ import annotations

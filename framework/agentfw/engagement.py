@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -25,7 +26,9 @@ from .environment import Environment
 from .episode import Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
 from .errors import InterventionRefused, PluginError, TimelineError
 from .interfaces import EventDriven, Interface
+from .plain_calls import plain
 from .request import Generation, InFlight, Moment
+from .secrets import struck
 from .seeds import Seeds
 from .timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
 
@@ -64,6 +67,11 @@ class Engagement:
             raise TimelineError(f"the world {_name(self.environment)}: {error.message}", fix=error.fix) from error
         if not self.over:
             self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
+        if len(episode.turns) < self._turns:
+            raise PluginError(
+                f"the world {_name(self.environment)} has removed turns from the record of its episode",
+                fix="fix the environment: `world.episode` is to be read",
+            )
         episode.finish, episode.rounds = self.finish, self._rounds
         episode.ended = timeline.now
         return episode
@@ -95,13 +103,13 @@ class Engagement:
         self._shown: dict[int, int] = {}
         self._told: tuple[list[Message], tuple[int, ...]] = [], ()
         timeline.when_stopped(self._leave)
-        brief = self.environment.brief()
+        brief = struck(self.environment.brief())
         if self._time_per_token is not None:
             brief = replace(brief, time_per_token=self._time_per_token)
         self.world = _World(self, seeds.child("world", seat))
-        self.environment.begin(self.world, episode.task)
+        plain(self.environment.begin(self.world, episode.task))  # type: ignore[func-returns-value]
         # Whose profile it is depends on the task, so the environment knows it only now.
-        brief = replace(brief, profile=dict(self.environment.profile() or brief.profile))
+        brief = replace(brief, profile=struck(dict(self.environment.profile() or brief.profile)))
         if not seat:
             episode.profile = dict(brief.profile)
         self.agent.begin(episode.task, brief)
@@ -122,6 +130,7 @@ class Engagement:
         """Something became known; the interface says when the agent sees it."""
         if self.over:
             return
+        observation = struck(observation)
         self._note("observation", observation.name, {"text": observation.text, **observation.data})
         # First in line: what a reflex brings about became known after what it answers.
         self._waiting.append((len(self.episode.events) - 1, observation))
@@ -143,7 +152,7 @@ class Engagement:
         """Perhaps there is something to show: that is decided when this instant is over, and once."""
         if not self._settling:
             self._settling = True
-            self.timeline.settle(self._settle)
+            self.timeline.after_instant(self._settle)
 
     async def _settle(self) -> None:
         """This instant is over: carry out what was asked of tools, then show what is to be shown."""
@@ -203,6 +212,8 @@ class Engagement:
                 f"the agent {_name(self.agent)} decided takes={decision.takes}, wake={decision.wake}",
                 fix="both are zero or more, and wake is finite or None",
             )
+        for recollection in decision.recalled:
+            self._note("memory", "recalled", recollection.to_record())
         turn = self._turn(decision)
         if decision.takes == 0:
             self._land(decision, turn)
@@ -220,6 +231,7 @@ class Engagement:
             self._places(decision.shown),
             tuple(decision.interventions),
             failures=tuple(decision.failures),
+            said=decision.said,
             round=self._round,
             seat=self.seat,
         )
@@ -255,6 +267,7 @@ class Engagement:
         # The tiny addend: 3 tokens of 0.1 each take 0.30000000000000004, and all three are out by then.
         kept = generation.cut(int(generation.length * share + 1e-9))
         turn.ended, turn.finish, turn.calls, turn.failures = self.timeline.now, "interrupted", (), ()
+        turn.said = None
         turn.text, turn.count = kept.text, kept.length
         turn.token_ids, turn.logprobs = tuple(kept.token_ids), tuple(kept.logprobs)
         self._interrupted = kept
@@ -282,7 +295,7 @@ class Engagement:
             text = "not understood: " + "; ".join(decision.failures)
             self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
         if not self.over:
-            self.environment.turned(turn)
+            plain(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
         self._consider()
 
     def _woken(self) -> None:
@@ -301,7 +314,7 @@ class Engagement:
     def _intervene(self, intervention: Intervention) -> None:
         before, self._carrying = self._carrying, intervention.id
         try:
-            self.environment.intervene(intervention)
+            plain(self.environment.intervene(intervention))  # type: ignore[func-returns-value]
         except InterventionRefused as refusal:
             self._refuse(intervention.name, refusal, intervention.id)
         self._carrying = before
@@ -464,13 +477,13 @@ class _Tracked(Work):
             self._engagement._work_changed(self, "finished")
             if finished is not None:
                 try:
-                    finished(self)
+                    plain(finished(self))
                 except InterventionRefused as refusal:  # of an action that takes time: it is refused at its end
                     self._engagement._refuse(self.name, refusal, self._call)
 
 
 def _name(component: object) -> str:
-    return type(component).__name__
+    return type(getattr(component, "guarded", component)).__name__
 
 
 def _in_flight(work: Work) -> InFlight:

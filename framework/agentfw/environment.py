@@ -29,11 +29,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import cleandoc
 from typing import Any, Protocol, TypeVar, overload
 
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
 from .functions import FunctionSpec, describe
+from .plain_calls import plain
 from .request import Action, Brief, Moment
 from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
@@ -110,7 +112,7 @@ class Environment:
 
     def goal(self) -> str:
         """What the agent is told; the class's docstring unless overridden."""
-        return (type(self).__doc__ or "").strip()
+        return cleandoc(type(self).__doc__ or "")
 
     def brief(self) -> Brief:
         actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in _actions(type(self)).values())
@@ -138,9 +140,9 @@ class Environment:
         method = getattr(self, spec.attribute)
         takes = spec.takes(self) if callable(spec.takes) else spec.takes
         if takes is None:
-            method(**arguments)
+            plain(method(**arguments))
         else:
-            self._world_of_actions().work(intervention.name, takes, lambda work: method(**arguments))
+            self._world_of_actions().work(intervention.name, takes, lambda work: plain(method(**arguments)))
 
     def turned(self, turn: Turn) -> None:
         """The agent has had a turn, and what it did has taken effect; calls of tools may still be under way.
@@ -157,7 +159,7 @@ class Environment:
         seeds = Seeds(seed).child(split)
         return [Task(index, seeds.integer("task", index), split=split) for index in range(count)]
 
-    def scene(self, tasks: Sequence[Task]) -> str:
+    def describe(self, tasks: Sequence[Task]) -> str:
         """What these tasks are, in a few words: a run's first line has them where it else counts episodes."""
         return ""
 

@@ -16,11 +16,13 @@ data.
     │   └── TimelineError           3   a world schedules into the past, or goes on for ever
     ├── EndpointError               1   a model server can't be reached or keeps failing
     │   ├── RequestRefusedError     1   the server is up but rejects this request
+    │   ├── UpstreamError           1   it rejects a request that is passed on for a program
     │   └── QuotaEndedError         1   the account at a server is used up
     ├── BudgetSpentError            1   a run has reached its limit on tokens or money
     └── StorageError                1   writing to disk failed; acknowledged data is intact
 
     InterventionRefused                 not a failure: the agent receives it as an observation
+    Interruption                        not a failure: a signal ends what is going on
 
 Example:
 
@@ -30,13 +32,16 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from .secrets import strike
 
 __all__ = [
     "AgentfwError",
     "BudgetSpentError",
     "DuplicateComponentError",
     "EndpointError",
+    "Interruption",
     "InterventionRefused",
     "MissingExtraError",
     "PluginError",
@@ -48,8 +53,10 @@ __all__ = [
     "StorageError",
     "TimelineError",
     "UnknownNameError",
+    "UpstreamError",
     "UsageError",
     "in_words",
+    "is_failure",
     "nearest",
     "not_implemented",
     "one_line",
@@ -57,14 +64,17 @@ __all__ = [
 
 
 class AgentfwError(Exception):
-    """Base class of all errors. `message` says what failed, `fix` what to do about it."""
+    """Base class of all errors. `message` says what failed, `fix` what to do about it.
+
+    `change` is a setting with which a run that has stopped so may be resumed, as `--set` takes it.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, fix: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.fix = fix
+    def __init__(self, message: str, *, fix: str = "", change: str = "") -> None:
+        # A plugin's message may quote an address or a header.
+        self.message, self.fix, self.change = strike(message), strike(fix), change
+        super().__init__(self.message)
 
 
 class UsageError(AgentfwError):
@@ -116,8 +126,12 @@ class MissingExtraError(PluginError):
     """An optional dependency is missing. The fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
+        from .installed_from import with_extra
+
         needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f'pip install "{distribution}[{extra}]"')
+        super().__init__(
+            f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {with_extra(distribution, extra)}"
+        )
         self.extra = extra
 
 
@@ -133,17 +147,21 @@ class RequestRefusedError(EndpointError):
     pass
 
 
+class UpstreamError(EndpointError):
+    """A server's refusal of a request that was passed on, for the program that asked."""
+
+    def __init__(self, message: str, status: int, *, headers: Mapping[str, str] | None = None, content: bytes = b""):
+        super().__init__(message)
+        self.status, self.headers, self.content = status, headers or {}, content
+        """Status, headers and body of the answer. Without a body, there was none."""
+
+
 class QuotaEndedError(EndpointError):
     """The account is used up. No other request succeeds until somebody pays or waits, so a run stops and is resumed."""
 
 
 class BudgetSpentError(AgentfwError):
     """A run has reached its limit on tokens or money. It can be resumed with another one."""
-
-    def __init__(self, message: str, *, fix: str, change: str) -> None:
-        super().__init__(message, fix=fix)
-        self.change = change
-        """The setting with which the run can be resumed, as `--set` takes it."""
 
 
 class StorageError(AgentfwError):
@@ -152,6 +170,20 @@ class StorageError(AgentfwError):
 
 class InterventionRefused(Exception):
     """An environment or tool can't do what it was asked to. The text goes to the agent as an observation."""
+
+
+class Interruption(BaseException):
+    """A signal ends what is going on. No Exception, so that nothing takes it for the failure of a plugin."""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether foreign code has failed. False where it was interrupted.
+
+    A failure need not be an Exception: SystemExit isn't one, nor is a panic in Rust.
+    """
+    from asyncio import CancelledError
+
+    return not isinstance(error, (KeyboardInterrupt, GeneratorExit, CancelledError, Interruption))
 
 
 def not_implemented(component: object, method: str) -> NotImplementedError:
@@ -171,8 +203,9 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Foreign text on one line, at most `limit` long, without control characters, which a terminal would interpret."""
-    flat = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    """Foreign text on one line, at most `limit` long, without secrets and control characters."""
+    # Before it is cut: of half a secret nobody could tell what it is.
+    flat = "".join(letter for letter in " ".join(strike(text).split()) if letter.isprintable())
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 

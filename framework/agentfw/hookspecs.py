@@ -110,7 +110,7 @@ def agentfw_environments() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes an environment.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -122,7 +122,7 @@ def agentfw_policies() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a policy.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -134,7 +134,7 @@ def agentfw_tools() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a tool.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -146,7 +146,7 @@ def agentfw_memories() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a memory.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -158,7 +158,7 @@ def agentfw_reward_models() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a reward model. On the command line its kind is "reward".
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -170,7 +170,7 @@ def agentfw_optimizers() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes an optimizer.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -182,7 +182,7 @@ def agentfw_learners() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a learner.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -194,7 +194,7 @@ def agentfw_trackers() -> list[Component]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of Component; the factory makes a tracker.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -206,7 +206,7 @@ def agentfw_specs() -> list[NamedSpec]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of NamedSpec, each with the absolute path of a file; environments without their own use "any".
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 
@@ -218,7 +218,7 @@ def agentfw_templates() -> list[NamedTemplate]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of NamedTemplate, each with the absolute path of a folder.
-    Combined: all lists are joined. If two plugins use the same name, selecting that name is an error.
+    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
 

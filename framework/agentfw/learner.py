@@ -45,7 +45,8 @@ class Update:
 class Learner:
     """Base class of learners. Only `update` must be implemented."""
 
-    def update(self, batch: Batch) -> Update:
+    def update(self, batch: Batch) -> Update | None:
+        """Make a new version. None if no weight would differ from the last one; then nothing may be left behind."""
         raise not_implemented(self, "update")
 
     def open(self, folder: Path) -> None:
@@ -56,6 +57,14 @@ class Learner:
 
         A training compares them with the policy's own logprobs to verify which weights are served. A learner that
         doesn't work with tokens returns nothing.
+        """
+        return ()
+
+    def rounding(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        """How much each value of `logprobs` changes if inputs of the model are changed by a rounding error.
+
+        It tells numerical noise from wrong weights: the less precise the model, the larger it is. A learner that can't
+        tell returns nothing; then the noise is only measured, before the first update.
         """
         return ()
 

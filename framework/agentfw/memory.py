@@ -1,9 +1,9 @@
-"""The memory interface: recalls before the agent acts, and learns from finished episodes.
+"""The memory interface: recalls before the agent acts, and learns from what users say and from finished episodes.
 
-Learning must be idempotent per episode. A run that is killed and resumed may pass the same episode twice, and the
-memory must end up the same as if it had been passed once. Different runs use the same episode numbers. A memory that
-outlives a run therefore needs the run's name in its keys, or environment, user and seed where the same task is the same
-experience.
+Learning must be idempotent per episode, and hearing per saying. A run that is killed and resumed may pass the same
+episode or saying twice, and the memory must end up the same as if it had been passed once. Different runs use the same
+episode numbers. A memory that outlives a run therefore needs the run's name in its keys, or environment, user and seed
+where the same task is the same experience. The id of a saying is unique among all runs.
 
     class Notebook(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:
@@ -14,17 +14,18 @@ One memory serves all episodes of a run concurrently. State of an episode in pro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .episode import Episode, Task
-from .errors import not_implemented
+from .errors import UsageError, not_implemented
 from .timeline import Time
 from .tool import Tool
 
-__all__ = ["Memory", "Query", "Recollection"]
+__all__ = ["Memory", "Query", "Recollection", "Remembered", "Saying"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,40 @@ class Recollection:
     score: float = 0.0
     why: dict[str, Any] = field(default_factory=dict)
 
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values, as the record of an episode has them."""
+        return {"text": self.text, "score": float(self.score), "why": json.loads(json.dumps(self.why, default=str))}
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What a user said, in their own words, as soon as it was said."""
+
+    id: str
+    """A saying that is passed twice has the same id both times."""
+    user: str
+    text: str
+    """The whole message of the user, which may quote what others wrote."""
+    conversation: str
+    at: float
+    """Seconds since 1970."""
+    answer_to: str = ""
+    """What the agent had said just before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One item that a memory keeps of a user, as the user may read, correct and delete it."""
+
+    id: str
+    text: str
+    since: float | None = None
+    """Seconds since 1970, as `until`."""
+    until: float | None = None
+    """When it was replaced by something newer. None if it still holds."""
+    source: str = ""
+    """The words that it was learned from."""
+
 
 class Memory:
     """Base class of memories. Only `recall` must be implemented."""
@@ -67,13 +102,31 @@ class Memory:
     async def learn(self, episode: Episode, reward: float) -> None:
         """Learn from a finished episode and its scores."""
 
+    async def hear(self, saying: Saying) -> None:
+        """Learn from what a user just said. By default, a memory learns only from finished episodes."""
+
+    async def remembered(self, user: str) -> Sequence[Remembered]:
+        """Return what is kept of a user, the newest first."""
+        raise _cannot(self, "show what it keeps of a user", "remembered")
+
+    async def correct(self, user: str, item: str, text: str) -> Remembered:
+        """Replace the text of a user's item, which they may have learned the id of from `remembered`.
+
+        Raise UnknownNameError if this user has no such item; so does `forget_one`.
+        """
+        raise _cannot(self, "correct what it keeps of a user", "correct")
+
+    async def forget_one(self, user: str, item: str) -> None:
+        """Delete one item of a user, with the words that it was learned from."""
+        raise _cannot(self, "delete a single item", "forget_one")
+
     def open(self, folder: Path) -> None:
         """Called when a run begins or resumes. `folder` is the memory's own; its name identifies the run."""
 
     def begin(self, task: Task) -> None:
         """Called when an episode begins. If an earlier attempt at it was interrupted, forget that attempt."""
 
-    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
         """Called when an episode begins whose user has a profile: what is known beforehand, in words, by view."""
 
     async def forget(self, user: str) -> Mapping[str, int]:
@@ -84,5 +137,15 @@ class Memory:
         """Actions that the agent of this episode can call on the memory itself."""
         return ()
 
+    async def offered(self, task: Task) -> Sequence[Tool]:
+        """What `tools` returns, for a caller who can wait. Memories override `tools`."""
+        return self.tools(task)
+
     async def close(self) -> None:
         """Close files and connections."""
+
+
+def _cannot(memory: Memory, what: str, method: str) -> UsageError:
+    return UsageError(
+        f"the memory {type(memory).__name__} can't {what}", fix=f"choose a memory that has the method {method}()"
+    )

@@ -72,7 +72,13 @@ class Loss:
     kl: float = 0.0
     """Weight of the KL penalty towards the policy without adapter. It is a separate term, not part of an advantage."""
     importance_cap: float | None = None
-    """Upper limit of the importance weight (trainer's over sampler's probability) that corrects for the sampler."""
+    """Upper limit of the importance weight (trainer's over sampler's probability) that corrects for the sampler. If it
+    is None, a training sets it to 2 where the sampler recorded logprobs."""
+    importance_level: Literal["token", "sequence"] = "token"
+    """Importance weight of each token, or of all sampled tokens of a turn together."""
+    importance_mask: float | None = None
+    """A turn takes no part if the geometric mean of its importance ratios is above this, or below its inverse. If it
+    is None, a training sets it to 1.5 from the second update on, where the sampler recorded logprobs."""
     beta: float = 0.1
     """With `kto`, how fast the value of an answer saturates with its log ratio to the reference policy."""
 

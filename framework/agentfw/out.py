@@ -4,7 +4,7 @@ Data goes to stdout, everything else to stderr. With `--json`, the data is a sin
 stdout. Colours are off in a pipe or with NO_COLOR. Control characters in foreign text don't reach the terminal.
 
     out = Out(json=as_json)
-    out.table(["run", "state"], [["2026-11-21-inbox-7f3a", "done"]])
+    out.table(["run", "state"], [["2026-11-21-inbox-7f3a19c4", "done"]])
 """
 
 from __future__ import annotations

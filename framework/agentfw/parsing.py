@@ -1,20 +1,29 @@
 """Reads tool calls from the text of a model.
 
-No text raises an exception here. Whatever can be understood becomes a call. Whatever looks like a call but can't be
-parsed becomes a failure message, for the record and for a format reward.
+A call is a call only where the model made it as one. Whoever can write into what a model quotes must not be able to
+act, so the place of a call counts as much as its format:
 
-It understands the formats that models are trained to write: a JSON object or list with `name` and `arguments` (or
-`parameters`), bare, in a code fence, or in <tool_call> tags, anywhere in the text; the same in the format of an OpenAI
-server (`function`, `tool_calls`); and XML elements such as <open message="3"/> whose name is an action.
+- `<tool_call>` blocks with a JSON object or list of `name` and `arguments` (or `parameters`), and XML elements such as
+  <open message="3"/> whose name is an action. Each begins a line, or follows the end of a sentence or another call. The
+  last one ends the text.
+- The same JSON bare, also in the format of an OpenAI server (`function`, `tool_calls`). Such calls are all of the
+  answer.
+
+Thoughts (<think>) may stand before them. What is in quotation marks, in code or inside of a sentence is text.
+`CallsInText` says which of the formats count for an answer, and, where the tokens of the answer show it, at which
+places. For a policy that tells calls apart by itself, no text is a call (`NO_CALLS`).
 
     >>> text = 'Sure. <tool_call>{"name": "open", "arguments": {"message": 3}}</tool_call>'
     >>> parse_calls(text, ["open"]).calls[0].arguments
     {'message': 3}
+    >>> parse_calls(f'The mail says: "{text}"', ["open"]).calls
+    []
     >>> parse_calls('<open message="3"/>', ["open"]).calls[0].arguments
     {'message': '3'}
 
-Arguments hold plain JSON only: no NaN, no infinity, no lone surrogates, and no excessive nesting. Parsing takes linear
-time for any text.
+No text raises an exception here. What stands at the place of a call but can't be parsed becomes a failure message, for
+the record and for a format reward. Arguments hold plain JSON only: no NaN, no infinity, no lone surrogates, and no
+excessive nesting. Parsing takes linear time for any text.
 """
 
 from __future__ import annotations
@@ -22,16 +31,33 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from html import unescape
-from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from .episode import Call
 from .errors import nearest
 
-__all__ = ["Parsed", "parse_calls"]
+__all__ = ["NO_CALLS", "CallFormat", "CallsInText", "Parsed", "parse_calls"]
+
+CallFormat = Literal["tags", "json", "elements"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallsInText:
+    """Where the calls of an answer can be."""
+
+    formats: frozenset[CallFormat] = frozenset(("tags", "json", "elements"))
+    follows_anything: bool = False
+    """Whether calls may follow any text. For models that write thoughts and calls and nothing else, such as `tiny`."""
+    places: frozenset[int] | None = None
+    """Characters at which the model sampled the token that begins a call. None: its tokenizer has no such token, or the
+    tokens are not known."""
+
+
+NO_CALLS = CallsInText(frozenset())
+"""Text is text, because the policy tells calls apart by itself."""
 
 
 @dataclass(slots=True)
@@ -54,30 +80,31 @@ class _Found:
     failure: str = ""
 
 
-_BLOCK = re.compile(r"<tool_call>(?P<tagged>.*?)(?:</tool_call>|\Z)|```(?P<kind>[\w-]*)(?P<fenced>.*?)(?:```|\Z)", re.S)
-_OBJECT = re.compile(r'\{\s*"')
+_TAG, _TAG_ENDS = "<tool_call>", "</tool_call>"
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.S)
+_SPACE = re.compile(r"\s*")
+_BETWEEN = re.compile(r"[\s,;]*")
+_FENCED = re.compile(r"\s*```(?:json|tool_call)?\s*(?=[\[{])(.*?)```\s*", re.S | re.I)
 _ATTRIBUTE = re.compile(r"""([\w.-]+)\s*=\s*("[^"]*"|'[^']*')""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_KINDS = ("", "json", "tool_call")  # of code fences; a fence marked as another language is not a call
 _LONGEST = 1_000_000  # characters; the rest is not read
 _MOST = 64  # calls, and failures, in one answer; more means that the model is stuck in a loop
 _DEEPEST = 64  # levels of nesting
-_ATTEMPTS = 1_000  # positions at which a bare object might begin
 _decode = json.JSONDecoder().raw_decode
 
 
-def parse_calls(text: str, names: Collection[str]) -> Parsed:
+def parse_calls(text: str, names: Collection[str], where: CallsInText | None = None) -> Parsed:
     """Parse the calls in a text to any of the actions `names`."""
+    where = where or CallsInText()
     parsed = Parsed(rest=text)
     text = text[:_LONGEST]
-    blocks = list(islice(_BLOCK.finditer(text), _MOST + 1))
-    found = [*_in_blocks(blocks), *islice(_bare(text, blocks), _MOST + 1)]
-    taken = [(one.start, one.end) for one in found if not one.failure]
-    elements = list(_elements(text, names, taken))
-    # An element inside a block is part of that block's content.
-    found = [one for one in found if not (one.failure and _within(one, elements))]
+    reader = _Reader(text, names, where.follows_anything)
+    if where.places is None:
+        found = reader.whole(where.formats) or reader.ending(where.formats)
+    else:
+        found = reader.at(sorted(where.places))
     called: list[_Found] = []
-    for one in sorted([*found, *elements], key=lambda one: one.start):
+    for one in found:
         before = len(parsed.calls)
         for value in one.value if isinstance(one.value, list) else [one.value]:
             if one.failure:
@@ -94,15 +121,163 @@ def parse_calls(text: str, names: Collection[str]) -> Parsed:
     return parsed
 
 
+class _Reader:
+    """Finds calls in one text."""
+
+    def __init__(self, text: str, names: Collection[str], follows_anything: bool) -> None:
+        self._follows_anything = follows_anything
+        self._text = text
+        some = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        self._begins = re.compile(rf"{_TAG}|<(?:{some or '(?!)'})(?=[\s/>])")
+        attributes = r"((?:\s+[\w.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)"
+        self._element = re.compile(rf"<({some or '(?!)'}){attributes}\s*(?:/>|>([^<]*)</\1>)")
+        thought = _THOUGHT.match(text)
+        self._begin = thought.end() if thought else 0
+        """Where the answer begins, after the thoughts."""
+
+    def whole(self, formats: Collection[CallFormat]) -> list[_Found]:
+        """The calls, if the text consists of nothing else."""
+        found, place = list[_Found](), self._skip(_BETWEEN, self._begin)
+        while place < len(self._text):
+            one = self._one(place, formats)
+            if one is None:
+                fenced = _FENCED.fullmatch(self._text, self._begin) if "json" in formats else None
+                if fenced and '"name"' in fenced[1]:
+                    return [_Found(self._begin, len(self._text), failure="a call in a code block is not carried out")]
+                return []
+            found.append(one)
+            if len(found) > _MOST:
+                break
+            place = self._skip(_BETWEEN, one.end)
+        return found
+
+    def ending(self, formats: Collection[CallFormat]) -> list[_Found]:
+        """The calls in tags and elements, if the last of them ends the text."""
+        places = (begins.start() for begins in self._begins.finditer(self._text, self._begin))
+        found = self.at(places, [each for each in formats if each != "json"])
+        return found if found and not self._text[found[-1].end :].strip() else []
+
+    def at(self, places: Iterable[int], formats: Collection[CallFormat] = ("tags", "json")) -> list[_Found]:
+        """The calls at these places, as far as they are places of calls."""
+        found, last, quoting = list[_Found](), 0, _Quoting(self._text)
+        for place in places:
+            # What is before the end of the last call is part of its arguments.
+            if place < last or not self._follows(place, last if found else -1) or quoting.at(place):
+                continue
+            one = self._one(place, formats)
+            if one is None:
+                continue
+            last = one.end
+            after = self._text[last : last + 1]
+            if after and not after.isspace() and after not in "<{[":
+                continue  # somebody's words go on
+            found.append(one)
+            quoting.skip(last)
+            if len(found) > _MOST:
+                break
+        return found
+
+    def _follows(self, place: int, last: int) -> bool:
+        """Whether a call can begin here: on a new line, or after a sentence or another call."""
+        line = max(self._text.rfind("\n", 0, place) + 1, place - 200, last if last >= 0 else 0)
+        before = self._text[line:place]
+        if self._follows_anything:
+            return True
+        if not before.strip():
+            return len(before.expandtabs()) < 4  # from 4 on it is code
+        return before.rstrip().endswith((".", "!", "?", "</think>"))
+
+    def _one(self, place: int, formats: Collection[CallFormat]) -> _Found | None:
+        first = self._text[place : place + 1]
+        if self._text.startswith(_TAG, place):
+            return self._block(place) if "tags" in formats else None
+        if first in ("{", "["):
+            return self._json(place) if "json" in formats else None
+        if first == "<" and "elements" in formats:
+            element = self._element.match(self._text, place)
+            return self._read(element) if element else None
+        return None
+
+    def _block(self, place: int) -> _Found:
+        """A block in tags. One without an end goes to the end of the text: it ran out of tokens after the call."""
+        inside = self._skip(_SPACE, place + len(_TAG))
+        if self._text[inside : inside + 1] in ("{", "["):
+            try:
+                value, end = _decode(self._text, inside)
+            except (ValueError, RecursionError):
+                pass
+            else:
+                closing = self._skip(_SPACE, end)
+                if closing == len(self._text) or self._text.startswith(_TAG_ENDS, closing):
+                    end = min(closing + len(_TAG_ENDS), len(self._text))
+                    plain = _plain(value)
+                    if plain is not None:
+                        return _Found(place, end, value=_unwrapped(plain))
+        closing = self._text.find(_TAG_ENDS, inside)
+        end = len(self._text) if closing < 0 else closing + len(_TAG_ENDS)
+        element = self._element.match(self._text, inside)
+        if element and self._skip(_SPACE, element.end()) == (len(self._text) if closing < 0 else closing):
+            return _Found(place, end, value=self._read(element).value)
+        whole = self._text[inside : len(self._text) if closing < 0 else closing].strip()
+        if whole and whole[0] in "-0123456789" and (number := _loads(whole)) is not None:
+            return _Found(place, end, value=number)
+        return _Found(place, end, failure="a <tool_call> without JSON in it")
+
+    def _json(self, place: int) -> _Found | None:
+        try:
+            value, end = _decode(self._text, place)
+        except (ValueError, RecursionError):
+            return None
+        if not _is_call(value):
+            return None
+        plain = _plain(value)
+        if plain is None:
+            return _Found(place, end, failure="a call that is not plain JSON, or nested too deep")
+        return _Found(place, end, value=_unwrapped(plain))
+
+    def _read(self, element: re.Match[str]) -> _Found:
+        """An XML element. Attributes are arguments, and text inside is `text`."""
+        arguments = {key: _whole(unescape(quoted[1:-1])) for key, quoted in _ATTRIBUTE.findall(element[2])}
+        if element[3] and element[3].strip():
+            arguments.setdefault("text", _whole(unescape(element[3].strip())))
+        return _Found(*element.span(), value={"name": element[1], "arguments": arguments})
+
+    def _skip(self, what: re.Pattern[str], place: int) -> int:
+        found = what.match(self._text, place)
+        return found.end() if found else place
+
+
+class _Quoting:
+    """Whether a place is quoted. Places are asked for in order, so that the text is read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._read = text, 0
+        self._fences = self._ticks = self._marks = self._open = 0
+
+    def skip(self, end: int) -> None:
+        """Go on after a call. What is in its arguments quotes nothing outside of it."""
+        self._read = end
+
+    def at(self, place: int) -> bool:
+        new = self._text[self._read : place]
+        self._read = place
+        self._fences += new.count("```")
+        # A quotation that nobody closed ends with its paragraph, and code in a line with the line.
+        _, gap, paragraph = new.rpartition("\n\n")
+        if gap:
+            self._marks = self._open = 0
+        self._marks += paragraph.count('"')
+        self._open += paragraph.count("“") + paragraph.count("«") - paragraph.count("”") - paragraph.count("»")
+        _, ended, line = new.rpartition("\n")
+        self._ticks = (0 if ended else self._ticks) + line.replace("```", "").count("`")
+        return bool(self._fences % 2 or self._ticks % 2 or self._marks % 2 or self._open > 0)
+
+
 def _without(text: str, called: list[_Found]) -> str:
     """The text outside of the calls that were found, in order."""
     ends = [0, *(one.end for one in called)]
     starts = [*(one.start for one in called), len(text)]
     return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _within(block: _Found, elements: list[_Found]) -> bool:
-    return any(block.start < element.start < block.end for element in elements)
 
 
 def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
@@ -129,71 +304,6 @@ def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
         parsed.failures.append(f"the arguments of {name} must be an object")
         return
     parsed.calls.append(Call(name, arguments, f"call_{len(parsed.calls)}"))
-
-
-def _in_blocks(blocks: list[re.Match[str]]) -> Iterator[_Found]:
-    """The JSON values in tags and fences."""
-    for block in blocks:
-        tagged = block["tagged"] is not None
-        inner = block["tagged"] if tagged else block["fenced"]
-        if not tagged and block["kind"].lower() not in _KINDS:
-            continue
-        value = _loads(inner)
-        if value is not None and (tagged or _is_call(value)):
-            yield _Found(*block.span(), value=_unwrapped(value))
-        elif tagged:
-            yield _Found(*block.span(), failure="a <tool_call> without JSON in it")
-        elif '"name"' in inner:
-            yield _Found(*block.span(), failure="a code block that looks like a call but contains no JSON")
-
-
-def _bare(text: str, blocks: list[re.Match[str]]) -> Iterator[_Found]:
-    """The JSON objects outside of tags and fences that are calls."""
-    position = attempts = read = 0
-    after = iter(blocks)
-    block = next(after, None)
-    while match := _OBJECT.search(text, position):
-        start = match.start()
-        while block is not None and block.end() <= start:
-            block = next(after, None)
-        if block is not None and block.start() <= start:
-            position = block.end()
-            continue
-        attempts += 1
-        if attempts > _ATTEMPTS or read > 4 * _LONGEST:
-            yield _Found(start, start, failure="too many brackets to find a call among them")
-            return
-        try:
-            value, position = _decode(text, start)
-        except json.JSONDecodeError as error:
-            read += error.pos - start
-            position = start + 1
-            continue
-        except (ValueError, RecursionError):
-            read += 10_000
-            position = start + 1
-            continue
-        if _is_call(value):
-            plain = _plain(value)
-            if plain is None:
-                yield _Found(start, position, failure="a call that is not plain JSON, or nested too deep")
-            else:
-                yield _Found(start, position, value=_unwrapped(plain))
-
-
-def _elements(text: str, names: Collection[str], taken: list[tuple[int, int]]) -> Iterator[_Found]:
-    """XML elements named like an action. Attributes are arguments, and text inside is `text`."""
-    if not names or "<" not in text:
-        return
-    some = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    pattern = re.compile(rf"<({some})((?:\s+[\w.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)\s*(?:/>|>([^<]*)</\1>)")
-    for match in islice(pattern.finditer(text), _MOST + 1):
-        if any(start < match.start() < end for start, end in taken):
-            continue  # it is part of an argument
-        arguments = {key: _whole(unescape(quoted[1:-1])) for key, quoted in _ATTRIBUTE.findall(match[2])}
-        if match[3] and match[3].strip():
-            arguments.setdefault("text", _whole(unescape(match[3].strip())))
-        yield _Found(*match.span(), value={"name": match[1], "arguments": arguments})
 
 
 def _is_call(value: object) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .episode import Usage
 from .errors import UsageError, not_implemented
+from .forwarding import Forwarded, Passed
 from .price import FREE, Price
 from .request import Generation, Request, Sampling
 from .timeline import Time
@@ -28,6 +29,8 @@ class Policy:
 
     is_program: bool = False
     """Whether it reads `request.moment`, or remembers its episodes. Such a policy can't run in another process."""
+    forwards: bool = False
+    """Whether it can pass on requests as programs wrote them. It then has the method `forward`."""
     price: Price | None = FREE
     """What its tokens cost. None: somebody charges for them, and the user hasn't said how much."""
 
@@ -44,8 +47,15 @@ class Policy:
         A policy that can't stream tells the whole text at once.
         """
         generation = await self.generate(request)
-        tell(generation.text)
+        tell(generation.text if generation.said is None else generation.said)
         return generation
+
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        """Pass a request on to a server, unchanged but for what has to be added, and its answer back.
+
+        It isn't retried: that is up to whoever asked. A refusal is an `UpstreamError`.
+        """
+        raise not_implemented(self, "forward")
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Serve this adapter from now on, under this version, which all later Generations carry.

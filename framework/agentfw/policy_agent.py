@@ -16,11 +16,11 @@ from itertools import chain
 from .agent import Agent, Decision
 from .episode import Call, Message, Observation, Task
 from .errors import UsageError
-from .memory import Memory, Query, Recollection
-from .parsing import parse_calls
+from .memory import Memory, Recollection
 from .policy import Policy
 from .request import Brief, Generation, InFlight, Moment, Request, Sampling
 from .tool import Tool
+from .turn_builder import TurnBuilder
 
 __all__ = ["PolicyAgent"]
 
@@ -38,10 +38,8 @@ class PolicyAgent(Agent):
         window: int | None = None,
         recall: int = 5,
     ) -> None:
-        self.policy, self.memories, self.sampling = policy, memories, sampling or Sampling()
-        self.window, self.recall = window, recall
-        self._given = tools
-        self._tools: dict[str, Tool] = {}
+        self.policy, self.sampling, self.window = policy, sampling or Sampling(), window
+        self.builder = TurnBuilder(tools, memories, recall)
         self._acting = False
 
     def begin(self, task: Task, brief: Brief) -> None:
@@ -55,19 +53,14 @@ class PolicyAgent(Agent):
         self._scenarios: tuple[str, ...] = ()
         self._was_broken_off = False
         self._answered: tuple[list[Message], Generation] | None = None
-        for memory in self.memories:
-            memory.begin(task)
-            if brief.profile:
-                memory.meet(task.user, brief.profile)
-        offered = [*self._given, *(tool for memory in self.memories for tool in memory.tools(task))]
-        self._tools = {tool.action.name: tool for tool in offered}
-        self._actions = (*brief.actions, *(tool.action for tool in offered))
+        self.builder.begin(task, brief.profile)
+        self._actions = (*brief.actions, *(tool.action for tool in self.tools.values()))
         self._names = {action.name for action in self._actions}
         self._system = Message("system", brief.goal)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        return self._tools
+        return self.builder.tools
 
     def attend(self, observations: Sequence[Observation], thought: InFlight) -> bool:
         """Interrupt once for news, then not until the next answer. A busy world would otherwise prevent any answer."""
@@ -87,29 +80,21 @@ class PolicyAgent(Agent):
 
     async def _act(self, moment: Moment) -> Decision:
         self._was_broken_off = moment.interrupted is not None
-        self._listen(moment, await self._recall(moment))
+        recalled = await self._recall(moment)
+        self._listen(moment, recalled)
         shown = [self._system, *self._window()]
         generation = await self.policy.generate(
             Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
-        # A policy that reports nothing else has sampled as requested.
-        if generation.temperature is None:
-            generation.temperature = self.sampling.temperature
-        if generation.top_p is None:
-            generation.top_p = self.sampling.top_p
         self._answered = shown, generation
-        calls, failures = generation.calls, []
-        if not calls and generation.text and not self.brief.plain:
-            parsed = parse_calls(generation.text, self._names)
-            calls, failures = tuple(parsed.calls), parsed.failures
         self._asked += 1
-        if not all(call.id for call in generation.calls) or not generation.calls:
-            # Calls parsed from text, or made by a program, get ids that are unique in this conversation.
-            calls = tuple(Call(call.name, call.arguments, f"{self._asked}.{i}") for i, call in enumerate(calls))
+        parsed = self.builder.read(generation, self.sampling, self._names, f"{self._asked}.", plain=self.brief.plain)
+        calls = tuple(parsed.calls)
         self._past[-1].append(Message("assistant", generation.text, calls))
         self._open.update((call.id, call) for call in calls)
         takes = self.policy.generation_time(generation, self.brief.time_per_token)
-        return Decision(calls, takes, None, generation, shown, failures)
+        said = generation.said_beside(parsed)
+        return Decision(calls, takes, None, generation, shown, parsed.failures, said, recalled)
 
     def _before(self, shown: Sequence[Message], moment: Moment) -> Generation | None:
         """How the last answer was generated, if the messages it was shown are still a prefix of the conversation."""
@@ -131,15 +116,12 @@ class PolicyAgent(Agent):
         return messages
 
     async def _recall(self, moment: Moment) -> list[Recollection]:
-        if not self.memories:
-            return []
         text = "\n".join(str(observation) for observation in moment.observations)
         for observation in moment.observations:
             about = observation.data.get("scenarios")
             if isinstance(about, (list, tuple)):
                 self._scenarios = tuple(map(str, about))
-        query = Query(text, self.task, moment.now, moment.round, self.recall, self._scenarios)
-        return [found for memory in self.memories for found in await memory.recall(query)]
+        return await self.builder.recall(text, moment.now, moment.round, self._scenarios)
 
     def _listen(self, moment: Moment, recalled: Sequence[Recollection]) -> None:
         """Add new observations to the conversation."""
@@ -162,9 +144,7 @@ class PolicyAgent(Agent):
         entry += [Message("tool", "accepted", answers=name) for name in self._open]
         self._open.clear()
         lines = [f"[{moment.now:g}]" + (f" round {moment.round} of {moment.rounds}" if moment.rounds else "")]
-        lines += [f"- {found.text}" for found in recalled]
-        if recalled:
-            lines.insert(1, "You remember:")
+        lines += self.builder.told(recalled)
         lines += [str(observation) for observation in rest]
         lines += [f"({work.name}: {work.spent:g} of {work.duration:g} done)" for work in moment.in_flight]
         if len(lines) > 1 or not entry:  # after a tool's answer, the time alone says nothing

@@ -9,11 +9,12 @@ each other for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .episode import Call, Intervention, Message, Observation, Task, Turn, Usage
+from .parsing import CallsInText, Parsed, parse_calls
 from .timeline import Time
 
 __all__ = ["Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"]
@@ -129,10 +130,32 @@ class Generation:
     """Top-p that the tokens were sampled at. None: the request's top-p."""
     repeated: bool = False
     """Whether it is an answer that was given before, so that it took no tokens again."""
+    failures: tuple[str, ...] = ()
+    """What the policy itself separated as calls and couldn't read, in words."""
+    said: str | None = None
+    """The text without the calls that are spelled in it. None: what is left of it when they are parsed."""
+    in_text: CallsInText = field(default_factory=CallsInText)
+    """Where in the text calls can be. `NO_CALLS` if the policy always tells calls apart by itself."""
 
     @property
     def length(self) -> int:
         return len(self.token_ids) or self.count
+
+    def read(self, names: Collection[str]) -> Parsed:
+        """The calls to the actions `names`, the failures, and the text outside of the calls."""
+        parsed = parse_calls(self.text, names, self.in_text) if names else Parsed(rest=self.text)
+        if self.calls or self.failures:
+            spelled = [call.name for call in parsed.calls] == [call.name for call in self.calls]
+            parsed = Parsed(list(self.calls), list(self.failures), parsed.rest if spelled else self.text)
+        if self.said is not None:
+            parsed.rest = self.said
+        return parsed
+
+    def said_beside(self, parsed: Parsed) -> str | None:
+        """The text outside of the calls that were read, or None if that is all of it."""
+        if parsed.rest == self.text:
+            return None
+        return parsed.rest if parsed.rest.strip() else ""  # line breaks between calls are nothing
 
     def cut(self, tokens: int) -> Generation:
         """The answer cut after this many tokens, without any calls."""
@@ -147,6 +170,7 @@ class Generation:
             token_ids=self.token_ids[:tokens],
             logprobs=self.logprobs[:tokens],
             pieces=self.pieces[:tokens],
+            in_text=self.in_text,
             version=self.version,
             finish="interrupted",
             usage=self.usage,

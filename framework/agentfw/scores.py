@@ -13,14 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from .episode import Episode, Usage
 from .errors import SettingsError, not_implemented
 from .policy import Policy
 
 __all__ = [
+    "LARGEST",
     "Progress",
     "RewardModel",
     "Schedule",
@@ -32,7 +34,11 @@ __all__ = [
     "parse_schedule",
     "ramp",
     "stages",
+    "wrong_scores",
 ]
+
+LARGEST = 1e100
+"""Largest absolute value of a score or a utility. The squares of larger ones overflow."""
 
 _NO_USAGE = Usage(0, 0, 0)
 
@@ -63,6 +69,8 @@ class RewardModel:
 
     policy: Policy | None = None
     """The policy that it asks, if it asks one. A limit on money needs its price."""
+    components: Sequence[str] = ()
+    """The names of its scores' components, if they are known beforehand. Two reward models of a run can't share one."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         """Score the episodes of one task. They come as a group because some models compare its members."""
@@ -71,10 +79,10 @@ class RewardModel:
     async def learn(self, episode: Episode) -> None:
         """Learn from what came of a finished episode. Called where memories learn, possibly twice for one episode.
 
-        Scores stay as they are until the run is over: what was learned takes effect in what `settle` writes.
+        Scores stay as they are until the run is over: what was learned takes effect in what `write_learned` writes.
         """
 
-    async def settle(self, folder: Path) -> bool:
+    async def write_learned(self, folder: Path) -> bool:
         """Write a newer version of the model into this new folder. Return False if nothing was learned.
 
         Called when a run in which it learned is complete. The result depends on the episodes and not on their order.
@@ -114,6 +122,33 @@ class Progress:
 
 Schedule = Callable[[Progress], float]
 """A weight that depends on the progress."""
+
+
+def wrong_scores(scores: Sequence[Score], group: Sequence[Episode]) -> str:
+    """What is wrong with the scores of a group, worded to follow the name of the reward model; empty if nothing is."""
+    episodes = {episode.id: episode for episode in group}
+    given = set[tuple[object, ...]]()
+    for score in scores:
+        episode = episodes.get(score.episode)
+        if episode is None:
+            return f'scored the unknown episode "{score.episode}"'
+        name, turns = score.component, len(episode.turns)
+        what = f'for episode {score.episode} as "{name}"'
+        if not isinstance(name, str) or not name:
+            return f"gave a score of episode {score.episode} the component {name!r}, which must be a name"
+        if not isinstance(score.value, Real) or not abs(score.value) <= LARGEST:  # nor is NaN
+            return f"gave {score.value} {what}, which must be a finite number up to {LARGEST:g}"
+        if score.track not in get_args(Track):
+            return f"gave the track {score.track!r} {what}, which must be base or personal"
+        if score.turn is not None and not (isinstance(score.turn, int) and 0 <= score.turn < turns):
+            return f"gave a score to turn {score.turn!r} {what}, which has {turns} turns, from 0"
+        if score.round is not None and not isinstance(score.round, int):
+            return f"gave a score to round {score.round!r} {what}, which must be a number"
+        place = (score.episode, name, score.track, score.round, score.turn)
+        if place in given:
+            return f"gave two scores {what}, for the same round and turn: one would count twice"
+        given.add(place)
+    return ""
 
 
 def constant(weight: float) -> Schedule:

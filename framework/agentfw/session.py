@@ -4,6 +4,9 @@ The requests of a session form a tree. Each message is stored once, and each tur
 so parallel requests, retries and conversations that go back and try again are recorded as what they are. Where a
 request sends back an answer of the policy unchanged, the policy gets the exact tokens of that answer.
 
+The session calls its own tools, which are those of its memories. Whoever leads it sees neither the calls nor what came
+of them. Both are in the record, and in what the policy is shown from then on.
+
     session = Session(policy, Task(0, seed=7))
     reply = await session.answer([Message("user", "What is 2 + 2?")])
     session.feedback(1.0)
@@ -14,23 +17,31 @@ A `SessionEnvironment` is a world that plays its episodes in this way.
 
 from __future__ import annotations
 
-import json
+import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from .environment import Environment, World
 from .episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
 from .errors import AgentfwError, UsageError, not_implemented
-from .memory import Memory, Query
-from .parsing import parse_calls
+from .forwarding import Forwarded, Passed
+from .memory import Memory, Recollection
+from .message_tree import MessageTree, Node, message_key
+from .pieces import Pieces
 from .policy import Policy
 from .request import Action, Brief, Generation, Moment, Request, Sampling
 from .seeds import Seeds
+from .timeline import Time
+from .tool import Tool
+from .turn_builder import TurnBuilder
 
-__all__ = ["Reply", "Session", "SessionEnvironment"]
+__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
+Finish = Literal["stop", "length", "calls"]
+_MOST_CALLING = 16
+"""Answers with calls of the session's own tools, for one request."""
 Demonstration = Callable[[Moment], Iterable[Intervention | str]]
 
 
@@ -39,10 +50,16 @@ class Reply:
     """An answer as the asker gets it. The turn has the text and the tokens as the policy generated them."""
 
     turn: Turn
+    """The last one, if the session called tools of its own before."""
     text: str
     """The text without the calls in it, up to the stop sequence."""
     calls: tuple[Call, ...]
-    finish: Literal["stop", "length", "calls"]
+    finish: Finish
+
+    pieces: tuple[str, ...] = ()
+    """The text of each token of the turn, if it is known."""
+    passed: Passed | None = None
+    """The answer as it came, if the request was passed on."""
 
     @property
     def message(self) -> Message:
@@ -50,16 +67,33 @@ class Reply:
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
-    """A message, below the messages before it."""
+class Unfinished:
+    """An answer that the policy is giving."""
 
-    message: Message
-    place: int | None = None
-    """Its index in `Episode.messages`. None for an answer that was not sent back so far."""
-    generation: Generation | None = None
-    asked: int = 0
-    """Number of times that the policy was asked what comes next."""
-    below: dict[Hashable, _Node] = field(default_factory=dict)
+    number: int
+    """Counts the answers of its session."""
+    started: Time
+    shown: tuple[int, ...]
+    """Indexes into `Episode.messages`, as in a turn."""
+    told: list[str] = field(default_factory=list)
+    """The pieces of its text so far, if it is streamed."""
+
+    def cut_off(self, why: str) -> dict[str, Any]:
+        """What the record says of it if it ends here."""
+        return {"shown": list(self.shown), "started": self.started, "text": "".join(self.told), "why": why}
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What a request asks for besides its messages."""
+
+    goal: str
+    actions: Sequence[Action]
+    sampling: Sampling
+    stop: Sequence[str]
+    tell: Callable[[str], object] | None
+    demonstration: Demonstration | None
+    forwarded: Forwarded | None
 
 
 class Session:
@@ -72,16 +106,25 @@ class Session:
         *,
         environment: str = "",
         memories: Sequence[Memory] = (),
+        tools: Sequence[Tool] = (),
         recall: int = 5,
         sampling: Sampling | None = None,
         sampling_wins: bool = False,
+        sole_user: bool = False,
         max_turns: int = 1000,
         watch: Callable[[Episode, Turn], object] | None = None,
+        write: Callable[[Session], object] | None = None,
     ) -> None:
-        """`sampling` is used where a request leaves a choice open, or with `sampling_wins`, wherever it is set."""
-        self.policy, self.memories, self.recall = policy, memories, recall
+        """`sampling` is used where a request leaves a choice open, or with `sampling_wins`, wherever it is set.
+
+        With `sole_user`, requests that name nobody are of the task's user, because nobody else can make any.
+
+        `write` is called before the policy is asked, so that a kill doesn't lose the question, and when an answer was
+        cut off.
+        """
+        self.policy, self.builder = policy, TurnBuilder(tools, memories, recall)
         self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
-        self.max_turns, self.watch = max_turns, watch
+        self.max_turns, self.watch, self.write, self._sole_user = max_turns, watch, write, sole_user
         self.episode = Episode(task=task, environment=environment)
         self.failure: AgentfwError | None = None
         """What the last answer failed with, if it did."""
@@ -89,11 +132,15 @@ class Session:
         """When the session was last used."""
         self.in_flight = 0
         """Number of requests that are being answered."""
-        self._root = _Node(Message("", ""))
+        self.unfinished: list[Unfinished] = []
+        """The answers that the policy is giving."""
+        self._begun = 0
+        self._tree = MessageTree()
         self._recalled: dict[Hashable, str] = {}
+        self._said = set[int | None]()
+        """Indexes of the messages that the memories may hear as what the user says."""
         self._taken = (0, 0, 0, 0)
-        for memory in memories:
-            memory.begin(task)
+        self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -119,25 +166,28 @@ class Session:
         stop: Sequence[str] = (),
         tell: Callable[[str], object] | None = None,
         demonstration: Demonstration | None = None,
+        forwarded: Forwarded | None = None,
+        carries_out: bool = True,
     ) -> Reply:
-        """Let the policy answer a conversation. `tell` is called with each new piece of the text.
+        """Let the policy answer a conversation. `tell` is called with each new piece of the reply's text.
 
-        The policy `scripted` follows the demonstration.
+        The policy `scripted` follows the demonstration. With `forwarded`, the policy passes that on as it is, and the
+        other arguments say what the record has.
 
-        Memories are asked only where the request names the user. They are asked once for each conversation, so that
-        its later turns share their prefix.
+        Memories take part only where the request names the user. They are asked once for each conversation, so that
+        its later turns share their prefix. Without `carries_out`, calls of the session's own tools are in the reply.
         """
         if self.over:
             raise UsageError("this session has ended", fix="begin a new session")
         if not messages:
             raise UsageError("there is no message to answer", fix="send at least one message")
-        if len(self.episode.turns) + self.in_flight >= self.max_turns:
-            raise UsageError(
-                f"this session has had {self.max_turns} turns", fix="begin a new session, or raise max_turns"
-            )
+        self._check_turns(self.in_flight)
+        user = user or (self.episode.task.user if self._sole_user else "")
         self.in_flight += 1
         try:
-            reply = await self._answer(messages, actions, sampling or Sampling(), user, stop, tell, demonstration)
+            goal = next((one.content for one in messages if one.role == "system"), "")
+            asked = _Asked(goal, actions, sampling or Sampling(), stop, tell, demonstration, forwarded)
+            reply = await self._answer(messages, user, asked, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -147,57 +197,126 @@ class Session:
             self.in_flight -= 1
             self.used = time.monotonic()
 
-    async def hear(self, messages: Sequence[Message], *, user: str = "") -> None:
-        """Record a conversation before it is answered."""
-        self._show(self._path(await self._with_memories(messages, user)))
+    def tools(self, user: str) -> Mapping[str, Tool]:
+        """The session's own tools for requests of a user, by name: those that it was given and those of memories."""
+        return self.builder.tools if self._remembers(user) else self._given
 
-    async def _answer(
-        self,
-        messages: Sequence[Message],
-        actions: Sequence[Action],
-        sampling: Sampling,
-        user: str,
-        stop: Sequence[str],
-        tell: Callable[[str], object] | None,
-        demonstration: Demonstration | None,
-    ) -> Reply:
-        path = self._path(await self._with_memories(messages, user))
-        asked = path[-1]
+    async def call(self, call: Call, user: str) -> Message:
+        """Call one of the session's own tools. Returns the message with its answer."""
+        tool = self.tools(user).get(call.name)
+        refusal = False, f"there is no tool {call.name}"
+        succeeded, text = refusal if tool is None else await tool.answer(call.arguments)
+        if not succeeded:
+            self.note("refused", call.name, {"id": call.id, "text": text})
+        return Message("tool", text, answers=call.id)
+
+    async def _answer(self, messages: Sequence[Message], user: str, asked: _Asked, carries_out: bool) -> Reply:
+        await self._join(user)
+        recalled = await self._recall(messages, user)
+        path = self._tree.path(self._with_recalled(messages, user))
         self._show(path)
-        self._offer(actions)
+        for one in recalled:
+            self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
+        if self._remembers(user):
+            self._note_said(path)
+        own, given, told = self.tools(user), asked.actions, ""
+        if asked.forwarded is not None:
+            own, imposed = {}, asked.forwarded.sampled(self.sampling, self.sampling_wins)
+            asked.forwarded = replace(asked.forwarded, recalled=self._recalled_for(messages), imposed=imposed)
+        if both := sorted({action.name for action in given} & own.keys()):
+            raise UsageError(f"the memory has a tool {', '.join(both)}, too", fix="give yours another name")
+        for number in range(_MOST_CALLING + 1):
+            # A policy that goes on and on with tools of the memory has to answer without them.
+            own = own if number < _MOST_CALLING else {}
+            asked.actions = (*given, *(tool.action for tool in own.values()))
+            reply, answer = await self._turn(path, asked)
+            calls = [call for call in reply.calls if call.name in own] if carries_out else []
+            if not calls:
+                break
+            path = [*path, answer, *await self._carried_out(path, reply.turn, answer, calls, user)]
+            if len(calls) < len(reply.calls):  # the others are for whoever asked
+                left = tuple(call for call in reply.calls if call not in calls)
+                return replace(reply, text=told + reply.text, calls=left)
+            told += reply.text
+            self._check_turns(self.in_flight - 1)
+        return replace(reply, text=told + reply.text) if told else reply
+
+    async def _carried_out(
+        self, path: Sequence[Node], turn: Turn, answer: Node, calls: Sequence[Call], user: str
+    ) -> Sequence[Node]:
+        """Carry out calls of the session's own tools, out of the asker's sight."""
+        answers = [await self.call(call, user) for call in calls]
+        nodes = self._tree.carried_out(path, answer, {call.id: one for call, one in zip(calls, answers, strict=True)})
+        self._show([answer, *nodes])
+        for call, node in zip(calls, nodes, strict=True):
+            about = {"turn": turn.index, "call": call.id, "name": call.name}
+            self.note("memory", "called", {**about, "messages": [answer.place, node.place]})
+        return nodes
+
+    async def _turn(self, path: Sequence[Node], asked: _Asked) -> tuple[Reply, Node]:
+        """Let the policy answer once."""
+        last = path[-1]
+        self._show(path)
+        self._offer(asked.actions)
         answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
-        started, goal = self.now, next((one.content for one in messages if one.role == "system"), "")
+        started = self.now
         request = Request(
             [node.message for node in path],
-            actions,
-            self._sampling(sampling, asked.asked),
+            asked.actions,
+            self._sampling(asked.sampling, last.asked),
             Moment(started, tuple(one for node in path[answered + 1 :] for one in _observed(node.message, started))),
-            Brief(goal, tuple(actions), demonstration=demonstration),
+            Brief(asked.goal, tuple(asked.actions), demonstration=asked.demonstration),
             self.episode.task,
             path[answered].generation if answered >= 0 else None,
         )
-        asked.asked += 1
-        generation = await (self.policy.generate(request) if tell is None else self.policy.stream(request, tell))
-        if generation.temperature is None:
-            generation.temperature = request.sampling.temperature
-        if generation.top_p is None:
-            generation.top_p = request.sampling.top_p
-        return self._record(path, request, generation, started, stop)
+        last.asked += 1
+        pieces = Pieces([action.name for action in asked.actions], asked.stop)
+        passed = await self._generated(request, self._places(path), started, asked, pieces)
+        recorded = [self._record(path, request, each, started, asked.stop) for each in passed.generations]
+        reply, answer = recorded[0]
+        if asked.forwarded is not None:
+            return replace(reply, passed=passed), answer
+        if asked.tell is not None and (rest := pieces.rest(reply.text)):
+            asked.tell(rest)
+        return reply, answer
+
+    async def _generated(
+        self,
+        request: Request,
+        shown: tuple[int, ...],
+        started: Time,
+        asked: _Asked,
+        pieces: Pieces,
+    ) -> Passed:
+        """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
+        if self.write is not None:
+            self.write(self)
+        self._begun += 1
+        answer = Unfinished(self._begun, started, shown)
+        self.unfinished.append(answer)
+
+        def note(piece: str) -> None:
+            answer.told.append(piece)
+            if asked.tell is not None and (sure := pieces.take(piece)):
+                asked.tell(sure)
+
+        try:
+            if asked.forwarded is not None:
+                return await self.policy.forward(request, replace(asked.forwarded, tell=answer.told.append))
+            given = self.policy.generate(request) if asked.tell is None else self.policy.stream(request, note)
+            return Passed((await given,))
+        except BaseException as error:
+            if answer.told:
+                self.note("session", "cut_off", answer.cut_off(str(error) or "stopped"))
+                if self.write is not None:
+                    self.write(self)
+            raise
+        finally:
+            self.unfinished.remove(answer)
 
     # -- the tree ------------------------------------------------------------------------------------------------------
 
-    def _path(self, messages: Sequence[Message]) -> list[_Node]:
-        """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave."""
-        node, path = self._root, list[_Node]()
-        for message in messages:
-            key = _key(message)
-            if key not in node.below:
-                node.below[key] = _Node(message)
-            node = node.below[key]
-            path.append(node)
-        return path
-
-    def _show(self, path: Sequence[_Node]) -> None:
+    def _show(self, path: Sequence[Node]) -> None:
         """Store the messages that are new, and note what the user and the tools say in them."""
         for node in path:
             if node.place is None:
@@ -205,6 +324,9 @@ class Session:
                 self.episode.messages.append(node.message)
                 for one in _observed(node.message, self.now):
                     self.note("observation", one.name, {"text": one.text, **one.data})
+
+    def _places(self, path: Sequence[Node]) -> tuple[int, ...]:
+        return tuple(node.place for node in path if node.place is not None)
 
     def _offer(self, actions: Sequence[Action]) -> None:
         offered = self.episode.actions.setdefault("", [])
@@ -227,51 +349,77 @@ class Session:
         return Sampling(**chosen, max_tokens=min(limits, default=None), seed=seed)
 
     def _record(
-        self, path: Sequence[_Node], request: Request, generation: Generation, started: float, stop: Sequence[str]
-    ) -> Reply:
+        self, path: Sequence[Node], request: Request, generation: Generation, started: float, stop: Sequence[str]
+    ) -> tuple[Reply, Node]:
         index, names = len(self.episode.turns), {action.name for action in request.actions}
-        calls, failures, text = generation.calls, tuple[str, ...](), generation.text
-        if names:
-            parsed = parse_calls(text, names)
-            if not calls:
-                calls, failures = tuple(parsed.calls), tuple(parsed.failures)
-            if calls:
-                text = _outside(parsed.rest)
-        if not all(call.id for call in generation.calls) or not generation.calls:
-            calls = tuple(Call(call.name, call.arguments, f"call_{index}_{i}") for i, call in enumerate(calls))
+        parsed = self.builder.read(generation, request.sampling, names, f"call_{index}_")
+        calls, failures, text = tuple(parsed.calls), tuple(parsed.failures), parsed.rest
+        if calls or failures:
+            text = _outside(text)
         cuts = [place for word in stop if word and (place := text.find(word)) >= 0]
         text = text[: min(cuts)] if cuts else text
-        shown = tuple(node.place for node in path if node.place is not None)
-        turn = generation.turn(index, started, self.now, shown, calls, failures=failures)
+        said = generation.said_beside(parsed)
+        turn = generation.turn(index, started, self.now, self._places(path), calls, failures=failures, said=said)
         self.episode.turns.append(turn)
-        reply = Reply(turn, text, calls, "calls" if calls else "length" if turn.finish == "length" else "stop")
-        known = path[-1].below.setdefault(_key(reply.message), _Node(Message("assistant", generation.text, calls)))
-        known.generation = known.generation or generation
+        finish: Finish = "calls" if calls else "length" if turn.finish == "length" else "stop"
+        node = self._tree.answered(path, Message("assistant", generation.text, calls), text, generation)
         if self.watch is not None:
             self.watch(self.episode, turn)
-        return reply
+        return Reply(turn, text, calls, finish, generation.pieces), node
 
-    async def _with_memories(self, messages: Sequence[Message], user: str) -> Sequence[Message]:
-        """The conversation, with what the memories recall for the user in its system message."""
-        if not self.memories or not user or user != self.episode.task.user:
-            return messages
+    def _check_turns(self, others: int) -> None:
+        if len(self.episode.turns) + others >= self.max_turns:
+            raise UsageError(
+                f"this session has had {self.max_turns} turns", fix="begin a new session, or raise max_turns"
+            )
+
+    # -- memories ------------------------------------------------------------------------------------------------------
+
+    def _remembers(self, user: str) -> bool:
+        """Whether memories take part for this user."""
+        return bool(self.builder.memories and user and user == self.episode.task.user)
+
+    async def _join(self, user: str) -> None:
+        """Let the memories know of the episode, with the first request that they take part in."""
+        if self._remembers(user):
+            async with self._joining:
+                if self.builder.task is None:
+                    await self.builder.join(self.episode.task, goes_on=self._goes_on)
+
+    async def _recall(self, messages: Sequence[Message], user: str) -> Sequence[Recollection]:
+        """What the memories recall for a conversation that is new."""
         first = next((i for i, message in enumerate(messages) if message.role == "user"), None)
-        if first is None:
-            return messages
-        key = tuple(map(_key, messages[: first + 1]))
-        if key not in self._recalled:
-            query = Query(messages[first].content, self.episode.task, self.now, 0, self.recall)
-            found = [one for memory in self.memories for one in await memory.recall(query)]
-            self._recalled[key] = "\n".join(["You remember:", *(f"- {one.text}" for one in found)]) if found else ""
-            for one in found:
-                why = json.loads(json.dumps(one.why, default=str))
-                self.note("memory", "recalled", {"text": one.text, "score": float(one.score), "why": why})
-        recalled = self._recalled[key]
+        if first is None or not self._remembers(user):
+            return ()
+        key = tuple(map(message_key, messages[: first + 1]))
+        if key in self._recalled:
+            return ()
+        found = await self.builder.recall(messages[first].content, self.now)
+        self._recalled[key] = "\n".join(self.builder.told(found))
+        return found
+
+    def _with_recalled(self, messages: Sequence[Message], user: str) -> Sequence[Message]:
+        """The conversation, with what the memories recalled for the user in its system message."""
+        recalled = self._recalled_for(messages) if self._remembers(user) else ""
         if not recalled:
             return messages
         if messages[0].role == "system":
             return [replace(messages[0], content=f"{messages[0].content}\n\n{recalled}"), *messages[1:]]
         return [Message("system", recalled), *messages]
+
+    def _note_said(self, path: Sequence[Node]) -> None:
+        """Note what the user says with this request. What is older in the conversation was said before."""
+        answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
+        before = path[answered].place if answered >= 0 else None
+        for node in path[answered + 1 :]:
+            if node.message.role == "user" and node.place not in self._said:
+                self._said.add(node.place)
+                self.note("memory", "said", {"message": node.place, "answer_to": before, "at": time.time()})
+
+    def _recalled_for(self, messages: Sequence[Message]) -> str:
+        """What was recalled for a conversation."""
+        first = next((i for i, message in enumerate(messages) if message.role == "user"), len(messages))
+        return self._recalled.get(tuple(map(message_key, messages[: first + 1])), "")
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
@@ -301,6 +449,7 @@ class Session:
     def forget_recalled(self) -> None:
         """Ask the memories again before the next answer."""
         self._recalled.clear()
+        self.note("memory", "changed")
 
     def end(self, finish: str = "ended", **outcome: float) -> Episode:
         """End the session. Returns the whole episode."""
@@ -311,38 +460,35 @@ class Session:
 
     def news(self) -> Episode:
         """What was added since the last call. An episode is the sum of its news (see `extended`)."""
-        events, messages, turns, actions = self._taken
-        whole = self.episode
-        self._taken = _lengths(whole)
-        return replace(
-            whole,
-            events=whole.events[events:],
-            messages=whole.messages[messages:],
-            turns=whole.turns[turns:],
-            actions={seat: offered[actions:] for seat, offered in whole.actions.items()},
-        )
+        news = news_since(self.episode, self._taken)
+        self._taken = lengths(self.episode)
+        return news
 
     def restore(self, episode: Episode) -> None:
         """Go on with an episode of an earlier process."""
         self.episode = episode
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
+        self._goes_on = True
+        self._recalled.update(_recalled_in(episode))
+        called = dict[int, list[dict[str, Any]]]()
+        for event in episode.events:
+            if (event.kind, event.name) == ("memory", "called"):
+                called.setdefault(event.data["turn"], []).append(event.data)
+            if (event.kind, event.name) == ("memory", "said"):
+                self._said.add(event.data["message"])
         for turn in episode.turns:
-            path = self._path([episode.messages[place] for place in turn.shown])
-            for node, place in zip(path, turn.shown, strict=True):
-                node.place = place
+            path = self._tree.recorded(episode.messages, turn.shown)
             path[-1].asked += 1
-            names = {str(action["name"]) for action in episode.actions.get("", ())}
-            text = _outside(parse_calls(turn.text, names).rest) if turn.calls else turn.text
-            answer = _Node(
-                Message("assistant", turn.text, turn.calls),
-                generation=Generation(
-                    turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs
-                ),
-            )
-            # Under both keys: as the client sends it back, and as the record has it.
-            path[-1].below[_key(Message("assistant", text, turn.calls))] = answer
-            path[-1].below[_key(answer.message)] = answer
-        self._taken = _lengths(episode)
+            message, told = Message("assistant", turn.text, turn.calls), turn.text if turn.said is None else turn.said
+            generation = Generation(turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs)
+            answer = self._tree.answered(path, message, told, generation)
+            if carried_out := called.get(turn.index):
+                places = [one["messages"][1] for one in carried_out]
+                answers = {one["call"]: episode.messages[place] for one, place in zip(carried_out, places, strict=True)}
+                answer.place = carried_out[0]["messages"][0]
+                for node, place in zip(self._tree.carried_out(path, answer, answers), places, strict=True):
+                    node.place = place
+        self._taken = lengths(episode)
 
 
 class SessionEnvironment(Environment):
@@ -359,6 +505,37 @@ class SessionEnvironment(Environment):
         )
 
 
+def _recalled_in(episode: Episode) -> Iterator[tuple[Hashable, str]]:
+    """What was recalled for each conversation of a session, by the messages as they were sent."""
+    found = dict[int, list[Recollection]]()
+    for event in episode.events:
+        if (event.kind, event.name) == ("memory", "changed"):
+            found.clear()
+        elif (event.kind, event.name) == ("memory", "recalled") and "message" in event.data:
+            found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
+    for turn in episode.turns:
+        shown = [episode.messages[place] for place in turn.shown]
+        first = next((i for i, message in enumerate(shown) if message.role == "user"), None)
+        if first is None or turn.shown[0] not in found:
+            continue
+        recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
+        system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
+        sent = [*([system] if system.content else []), *shown[1 : first + 1]]
+        yield tuple(map(message_key, sent)), recalled
+
+
+def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
+    """What was added to an episode since it had these lengths."""
+    events, messages, turns, actions = before
+    return replace(
+        episode,
+        events=episode.events[events:],
+        messages=episode.messages[messages:],
+        turns=episode.turns[turns:],
+        actions={seat: offered[actions:] for seat, offered in episode.actions.items()},
+    )
+
+
 def extended(episode: Episode, news: Episode) -> Episode:
     """An episode with its next news."""
     return replace(
@@ -373,7 +550,7 @@ def extended(episode: Episode, news: Episode) -> Episode:
     )
 
 
-def _lengths(episode: Episode) -> tuple[int, int, int, int]:
+def lengths(episode: Episode) -> tuple[int, int, int, int]:
     """The number of events, messages, turns and offered actions. A session has one seat."""
     return len(episode.events), len(episode.messages), len(episode.turns), len(episode.actions.get("", ()))
 
@@ -389,10 +566,3 @@ def _observed(message: Message, now: float) -> Iterator[Observation]:
 def _outside(rest: str) -> str:
     """What is told of the text beside calls. Line breaks between them are nothing."""
     return rest if rest.strip() else ""
-
-
-def _key(message: Message) -> Hashable:
-    calls = tuple(
-        (call.id, call.name, json.dumps(dict(call.arguments), sort_keys=True, default=str)) for call in message.calls
-    )
-    return message.role, message.content, calls, message.answers

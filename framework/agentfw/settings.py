@@ -12,6 +12,12 @@ A setting that can't change results, such as the address of a server, is marked 
 when a run is resumed:
 
     base_url: Annotated[str, OPERATIONAL] = Field("", description="Address of the server.")
+    workers: Annotated[int, Operational(unless=lambda settings: settings.approximate)] = Field(1)
+
+A policy and the learner that trains it mark what they have in common, such as the model, as `SHARED`: given to one of
+them, it holds for both. The setting with which a policy answers with what a learner made is marked as `VERSION`.
+
+    model: Annotated[str, SHARED] = Field("tiny", description="Folder of the model.")
 
 A setting of type `SecretStr` may be given as `{ env = "NAME" }`: its value is read from that environment variable.
 """
@@ -20,27 +26,57 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeGuard, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError
 
 from .errors import SettingsError, nearest
+from .secrets import is_secret_name
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = ["OPERATIONAL", "Settings", "input_key", "is_model", "operational_keys", "parse_assignments", "validate"]
+__all__ = [
+    "OPERATIONAL",
+    "SHARED",
+    "VERSION",
+    "Operational",
+    "Settings",
+    "input_key",
+    "is_model",
+    "is_secret",
+    "marked_keys",
+    "operational_keys",
+    "parse_assignments",
+    "validate",
+]
 
 
-class _Operational:
-    def __repr__(self) -> str:
-        return "OPERATIONAL"
+@dataclass(frozen=True, slots=True)
+class Operational:
+    """Marks a setting that can't change what a run has done or will do, so a resumed run may have another value."""
+
+    unless: Callable[[Any], bool] | None = None
+    """Says of validated settings that this one does change results beside the others."""
+    grows: bool = False
+    """Whether the value may only become larger, because the run has done so much already."""
 
 
-OPERATIONAL = _Operational()
+OPERATIONAL = Operational()
 """Marks a setting that can't change results: `Annotated[float, OPERATIONAL]`."""
+
+
+class _Mark:
+    """Tells something about a setting that is the same for all settings marked with it."""
+
+
+SHARED = _Mark()
+"""Marks a setting that a policy and its learner have in common, by one name: it need be given to one of them only."""
+VERSION = _Mark()
+"""Marks the setting of a policy that takes the path of a version, as `publish` does."""
 
 
 class Settings(BaseModel):
@@ -90,9 +126,6 @@ TYPES = {
     "time": "a time",
     "timedelta": "a span of time",
 }
-
-# A setting whose name ends so (api_key, not max_tokens) never has its value shown.
-SECRET_WORDS = ("key", "token", "secret", "password")
 
 
 def is_model(value: object) -> TypeGuard[type[BaseModel]]:
@@ -183,14 +216,22 @@ def input_key(name: str, field: FieldInfo) -> str:
     return alias if isinstance(alias, str) else name
 
 
-def operational_keys(model: type[BaseModel]) -> set[str]:
-    """The keys of the settings that are marked `OPERATIONAL`. Those of a table are `table` and `table.key`."""
-    found = set[str]()
-    for name, field in model.model_fields.items():
-        if OPERATIONAL in field.metadata:
-            key = input_key(name, field)
-            found |= {key, *(f"{key}.{inner}" for one in _models_in(field.annotation) for inner in _keys(one))}
+def operational_keys(settings: BaseModel) -> dict[str, Operational]:
+    """The keys of what a resumed run may change of these settings. Those of a table are `table` and `table.key`."""
+    found: dict[str, Operational] = {}
+    for name, field in type(settings).model_fields.items():
+        for mark in field.metadata:
+            if isinstance(mark, Operational) and not (mark.unless is not None and mark.unless(settings)):
+                key = input_key(name, field)
+                inner = [f"{key}.{inner}" for one in _models_in(field.annotation) for inner in _keys(one)]
+                found |= dict.fromkeys([key, *inner], mark)
     return found
+
+
+def marked_keys(model: type[BaseModel] | None, mark: object) -> set[str]:
+    """The keys of the settings with this mark, `SHARED` or `VERSION`."""
+    fields = {} if model is None else model.model_fields
+    return {input_key(name, field) for name, field in fields.items() if mark in field.metadata}
 
 
 def _keys(model: type[BaseModel]) -> set[str]:
@@ -221,7 +262,7 @@ def _with_secrets(
             continue
         if is_model(field.annotation):
             found[key] = _with_secrets(field.annotation, given, f"{where}.{key}", unset)
-        elif _is_secret(field.annotation) and given.keys() == {"env"}:
+        elif is_secret(field.annotation) and given.keys() == {"env"}:
             variable = str(given["env"])
             if variable in os.environ:
                 found[key] = os.environ[variable]
@@ -230,11 +271,12 @@ def _with_secrets(
     return found
 
 
-def _is_secret(annotation: object) -> bool:
+def is_secret(annotation: object) -> bool:
+    """Whether a type is one of pydantic's for secrets, or contains one."""
     kind = get_origin(annotation) or annotation
     if isinstance(kind, type) and issubclass(kind, (SecretStr, SecretBytes, Secret)):
         return True
-    return any(_is_secret(inner) for inner in get_args(annotation))
+    return any(is_secret(inner) for inner in get_args(annotation))
 
 
 def _path(detail: ErrorDetails, values: Mapping[str, object]) -> list[str | int]:
@@ -276,8 +318,8 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]
         text = f"must be {wanted}"
     else:
         text = detail["msg"][:1].lower() + detail["msg"][1:]
-    named_so = bool(path) and str(path[-1]).lower().rpartition("_")[2] in SECRET_WORDS
-    secret = named_so or any(_is_secret(field.annotation) for field in _fields_at(model, path))
+    named_so = bool(path) and is_secret_name(str(path[-1]))
+    secret = named_so or any(is_secret(field.annotation) for field in _fields_at(model, path))
     return text if kind == "missing" or secret or not path else f"{text} (got {_shown(detail['input'])})"
 
 

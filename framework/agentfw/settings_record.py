@@ -1,7 +1,8 @@
 """Settings as JSON: what a run folder keeps of them, and how it becomes settings again.
 
 Values come back exactly as they were given. JSON has no infinity and no dates, so what TOML can say and JSON can't is
-kept as a piece of TOML. Secrets are masked and never come back from a record.
+kept as a piece of TOML. Secrets are masked and never come back from a record: what is of the type `SecretStr`, and
+text in a setting whose name says that it is one, such as `token`, unless it is the default.
 
     >>> to_json({"limit": float("inf"), "path": "notes"})
     {'limit': {'$toml': 'inf'}, 'path': 'notes'}
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -20,12 +22,10 @@ from typing import Any
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
+from .secrets import MASK, is_secret_name
 from .settings import input_key
 
-__all__ = ["MASK", "complete", "from_json", "masked", "masked_keys", "to_json"]
-
-MASK = "**********"
-"""Stands in a record where a secret was given."""
+__all__ = ["complete", "from_json", "masked", "masked_keys", "secrets_in", "to_json"]
 
 _TAG = "$toml"
 
@@ -64,12 +64,13 @@ def complete(settings: BaseModel | None) -> dict[str, Any]:
         return {}
     fields = type(settings).model_fields
     values = settings.model_dump(round_trip=True, warnings=False)  # round_trip leaves out what is computed
-    return {input_key(name, fields[name]) if name in fields else name: to_json(inner) for name, inner in values.items()}
+    found = {input_key(name, fields[name]) if name in fields else name: inner for name, inner in values.items()}
+    return masked(found, settings)
 
 
 def masked(given: Mapping[str, Any], settings: BaseModel | None) -> dict[str, Any]:
     """The settings that were given as JSON, without the secrets among them."""
-    secrets = set(_secrets(settings))
+    secrets = set(secrets_in(settings))
 
     def hide(value: Any) -> Any:
         if isinstance(value, dict):
@@ -84,7 +85,7 @@ def masked(given: Mapping[str, Any], settings: BaseModel | None) -> dict[str, An
 
 def masked_keys(record: Any, path: str = "") -> Iterator[str]:
     """The dotted keys of a record whose values are masked."""
-    if record == MASK:
+    if isinstance(record, str) and MASK in record:
         yield path
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(record, Mapping):
@@ -95,17 +96,23 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
         yield from masked_keys(inner, f"{path}.{key}".removeprefix("."))
 
 
-def _secrets(value: object) -> Iterator[str]:
-    """The secrets in validated settings, as text."""
+def secrets_in(value: object, name: str = "", default: object = None) -> Iterator[str]:
+    """The secrets in validated settings, as text: also those in environment variables that a setting names."""
     if isinstance(value, (SecretStr, SecretBytes, Secret)):
         revealed = value.get_secret_value()
         yield revealed.decode(errors="replace") if isinstance(revealed, bytes) else str(revealed)
+    elif isinstance(value, str):
+        if is_secret_name(name) and value != default and value:
+            yield value
+        elif name.endswith("_env") and (is_secret_name(name.removesuffix("_env")) or is_secret_name(value)):
+            yield from filter(None, [os.environ.get(value)])
     elif isinstance(value, BaseModel):
-        for _, inner in value:
-            yield from _secrets(inner)
+        fields = type(value).model_fields
+        for key, inner in value:
+            yield from secrets_in(inner, key, fields[key].default if key in fields else None)
     elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _secrets(inner)
+        for key, inner in value.items():
+            yield from secrets_in(inner, str(key))
     elif isinstance(value, (list, tuple, set, frozenset)):
         for inner in value:
-            yield from _secrets(inner)
+            yield from secrets_in(inner, name)

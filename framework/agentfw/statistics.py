@@ -4,6 +4,8 @@ Reports print an `Interval`, never a bare figure. It includes the number of valu
 measured" and is skipped and counted. Infinity is a bug and is refused. A single value has no spread, so its bounds are
 NaN.
 
+A p-value is printed for six pairs or more. With fewer, no difference could be told from chance.
+
 Intervals are percentile bootstraps, widened for few values as Hesterberg (2015) advises. Without that, a 95 % interval
 of ten values covers only about 90 %. The same seed gives the same result.
 
@@ -30,7 +32,17 @@ if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
     Numbers = Sequence[float] | np.ndarray[Any, Any]
 
-__all__ = ["Interval", "PairedDifference", "Statistic", "bootstrap", "bootstrap_ratio", "mean", "paired_difference"]
+__all__ = [
+    "LEAST_PAIRS",
+    "Interval",
+    "PairedDifference",
+    "Statistic",
+    "bootstrap",
+    "bootstrap_ratio",
+    "mean",
+    "paired_difference",
+    "probability",
+]
 
 Statistic = Callable[..., Any]
 """Function called as `statistic(matrix, axis=1)` that returns one number per row, such as numpy's mean and median."""
@@ -39,6 +51,18 @@ BLOCK = 4_000_000
 """Maximum number of resampled values in memory at once (32 MB)."""
 EXACT_PAIRS = 12
 """Maximum number of pairs for which all sign flips are tried (4096). Above, flips are sampled."""
+
+LEAST_PAIRS = 6
+"""Minimum number of pairs for a p-value below 0.05: the signs of n pairs agree by chance in 2 of 2^n cases."""
+
+
+def probability(value: float, *, equals: str = "") -> str:
+    """A p-value with three decimals. It is never 0.
+
+    >>> probability(0.0421), probability(0.00002), probability(0.5, equals="= ")
+    ('0.042', '< 0.001', '= 0.500')
+    """
+    return "< 0.001" if value < 0.001 else f"{equals}{value:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +110,16 @@ class PairedDifference:
     unpaired: int = 0
     """Ids that only one side has. They are not used."""
 
+    @property
+    def chance(self) -> str:
+        """The p-value in words, or that there are too few pairs for one to say anything."""
+        pairs = self.difference.count
+        if pairs < LEAST_PAIRS:
+            return f"too few to tell from chance: {pairs} of at least {LEAST_PAIRS} pairs"
+        return f"p {probability(self.p_value, equals='= ')}"
+
     def __str__(self) -> str:
-        p_value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
-        return f"{self.difference}, {p_value}"
+        return f"{self.difference}, {self.chance}"
 
 
 def mean(values: Any, axis: int | None = None) -> Any:

@@ -11,8 +11,8 @@ runs both, and a stretch in which nothing happens costs nothing, because the clo
     >>> heard, writing.done
     ([3], True)
 
-Events at one time run in the order in which they were scheduled. `settle` asks to be awaited once an instant is over:
-that is how an agent sees everything that happened at one moment as one set.
+Events at one time run in the order in which they were scheduled. `after_instant` asks to be awaited once an instant is
+over: that is how an agent sees everything that happened at one moment as one set.
 
 `run` gives way to the event loop every two thousand events, so that a world that never ends can be interrupted. A count
 and not a wall clock decides when: side by side, episodes interleave in the same way on every machine.
@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 from itertools import repeat
 from math import inf
+from types import CoroutineType
 from typing import Any
 
 from .errors import TimelineError
@@ -104,7 +105,7 @@ class Timeline:
         """Take back a call that is due. Taking back what has run already does nothing."""
         entry[2] = None
 
-    def settle(self, call: Callable[[], Awaitable[None]]) -> None:
+    def after_instant(self, call: Callable[[], Awaitable[None]]) -> None:
         """Await `call` when everything that is due now has run, and before time moves on."""
         self._settling.append(call)
 
@@ -182,7 +183,12 @@ class Timeline:
                     break
                 self.now = now = time  # type: ignore[assignment]
             heappop(due)
-            call()  # type: ignore[operator]
+            answer = call()  # type: ignore[operator]
+            if type(answer) is CoroutineType:
+                answer.close()
+                raise TimelineError(
+                    f"what was scheduled at {now} is a coroutine, which nobody awaits", fix="schedule a plain function"
+                )
         if self.stopped:
             return False
         self._ran += self._order - len(due) - popped

@@ -18,8 +18,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .errors import InterventionRefused, in_words, not_implemented
+from .daemon_threads import in_thread
+from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
 from .functions import FunctionSpec, describe
+from .letting_go import letting_go
 from .request import Action
 from .timeline import Time
 
@@ -54,15 +56,28 @@ class Tool:
         deadline = asyncio.timeout(self.timeout)
         try:
             async with deadline:
-                return True, await self.call(arguments)
+                asked = self.call(arguments)
+                if not inspect.isawaitable(asked):
+                    raise PluginError(
+                        f"the tool {self.action.name} has a call() that returns a {type(asked).__name__}",
+                        fix="define it with `async def`",
+                    )
+                text = await letting_go(asked)
+            if not isinstance(text, str):
+                return False, f"{self.action.name} failed: it answered with a {type(text).__name__}, not with text"
+            return True, text
         except InterventionRefused as refusal:
             return False, str(refusal)
+        except PluginError:
+            raise
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():  # it is the run that is cancelled
                 raise
             return False, f"{self.action.name} failed: it was cancelled from inside"
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             if deadline.expired():
                 return False, f"{self.action.name} timed out after {self.timeout:g} s"
             return False, f"{self.action.name} failed: {in_words(error)}"
@@ -85,7 +100,9 @@ class FunctionTool(Tool, Toolbox):
             result: Any = await self._function(**checked)
         else:
             # In a thread, so that a slow function blocks neither the other episodes nor its own timeout.
-            result = await asyncio.to_thread(self._function, **checked)
+            result = await in_thread(self._function, **checked)
+            if inspect.isawaitable(result):  # of an `async def` within a decorator
+                result = await result
         return result if isinstance(result, str) else _as_text(result)
 
 

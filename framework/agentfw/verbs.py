@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from .daemon_threads import use_daemon_threads
 from .errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ class RunResult:
     def episodes(self) -> list[Episode]:
         """The recorded episodes. For a training, those of the last evaluation."""
         return list(self.folder.episodes())
+
+    def frame(self, rows: Literal["episodes", "turns"] = "episodes") -> Any:
+        """The episodes, or their turns, as a DataFrame of pandas, or of polars if only that is installed."""
+        from .runs.results.frames import frame
+
+        return frame(self.folder, rows)
 
     def to_record(self) -> dict[str, Any]:
         """Everything about the run as plain values, as `agentfw run --json` prints it."""
@@ -111,6 +118,7 @@ def run(
 ) -> RunResult:
     """Run an agent in an environment, as `agentfw run` does, and return how well it did.
 
+    `policy` is the name of a policy, or a run, whose policy (of a training, the newest version) is meant.
     `settings` are those of `--set`: `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of
     agentfw.toml, or `runs`.
     """
@@ -118,7 +126,7 @@ def run(
 
     lists = _lists(memory, tool, reward, tracker)
     chosen = {"policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
-    values, host = _values(start_of_run, environment, spec, settings or {}, chosen)
+    values, host = _values(start_of_run, environment, spec, settings or {}, chosen, runs)
     if values.get("optimizer") is not None:
         raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
     return _execute(values, host, runs)
@@ -153,7 +161,7 @@ def train(
     start = start_from_runs(sources, _directory(runs), optimizer) if sources else start_of_training
     chosen = {"policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
     figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
-    values, host = _values(start, environment, spec, settings or {}, {**chosen, **figures})
+    values, host = _values(start, environment, spec, settings or {}, {**chosen, **figures}, runs)
     for name in ("environment", "optimizer"):
         if values.get(name) is None:
             raise UsageError(f"a training needs an {name}", fix=f"name one; see: agentfw plugins list --kind {name}")
@@ -173,15 +181,20 @@ def _values(
     spec: Path | str | None,
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
+    runs: Path | str | None,
 ) -> tuple[dict[str, Any], Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     from .host import Host, HostOptions
     from .host.project import find_project
+    from .runs.spec.policy_of_run import policy_of_run
     from .runs.spec.run_spec import apply_assignments
     from .runs.spec.start import with_choices
 
     host = Host.load(HostOptions.from_environment(project=find_project()))
-    values = with_choices(start(host, environment, None if spec is None else Path(spec)), dict(chosen))
+    chosen = dict(chosen)
+    if chosen.get("policy"):
+        chosen["policy"] = policy_of_run(host, chosen["policy"], _directory(runs))
+    values = with_choices(start(host, environment, None if spec is None else Path(spec)), chosen)
     return apply_assignments(values, _nested(settings)), host
 
 
@@ -230,10 +243,15 @@ def _directory(runs: Path | str | None) -> Path:
 
 def _finish(execute: Callable[[], Any]) -> None:
     """Wait until a run has ended, also in a notebook, whose thread has an event loop already."""
+
+    async def main() -> None:
+        use_daemon_threads()
+        await execute()
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(execute())
+        asyncio.run(main())
         return
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(execute())).result()
+        thread.submit(lambda: asyncio.run(main())).result()

@@ -25,8 +25,10 @@ from agentfw_memory.graph.exchange.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.word_index import WordIndex
 from agentfw_memory.graph.learning.extraction import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.learning.hearing import worth_keeping
 from agentfw_memory.graph.records import (
     Edge,
+    Heard,
     Hit,
     Learned,
     NewSkill,
@@ -47,6 +49,7 @@ __all__ = [
     "Change",
     "Edge",
     "GraphSettings",
+    "Heard",
     "Hit",
     "HubRefusal",
     "Learned",
@@ -73,4 +76,5 @@ __all__ = [
     "followed",
     "read_memories",
     "terms",
+    "worth_keeping",
 ]

@@ -5,6 +5,7 @@
     ├── UnknownSkillError   the skill doesn't exist in this tenant, or has ended
     ├── StoreRefusedError   the file belongs to another program or a newer version, or the embedder doesn't match
     ├── StorageError        the disk or server failed; acknowledged writes are intact
+    │   └── DisconnectedError   the connection to the server broke
     ├── StoreBusyError      another process held the store for too long
     └── MissingExtraError   an optional library isn't installed
 
@@ -16,8 +17,14 @@ An operation that raises one of these leaves stored data unchanged.
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from urllib.parse import unquote, urlsplit
+
 __all__ = [
     "BadInputError",
+    "DisconnectedError",
     "MissingExtraError",
     "SkillGraphError",
     "StorageError",
@@ -55,6 +62,18 @@ class StorageError(SkillGraphError):
     """Raised when the disk or the server fails. Acknowledged writes are intact."""
 
 
+class DisconnectedError(StorageError):
+    """Raised when the connection to the server broke and wasn't back in time.
+
+    `unsure` says that it broke during the commit: whether the call was stored isn't known.
+    """
+
+    def __init__(self, message: str, *, unsure: bool = False) -> None:
+        known = "whether the call was stored isn't known" if unsure else "nothing of the call was stored"
+        super().__init__(message, fix=f"repeat the call: {known}; acknowledged writes are safe")
+        self.unsure = unsure
+
+
 class StoreBusyError(SkillGraphError):
     """Raised when another process holds the store for longer than the timeout."""
 
@@ -64,5 +83,15 @@ class MissingExtraError(SkillGraphError, ImportError):
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f'pip install "agentfw[{extra}]"')
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {_with_extra(extra)}")
         self.extra = extra
+
+
+def _with_extra(extra: str) -> str:
+    """What to give pip: the folder that agentfw was installed from, or its name if it came from an index."""
+    with suppress(PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+        origin = json.loads(distribution("agentfw").read_text("direct_url.json") or "{}")
+        url = urlsplit(str(origin["url"]))
+        if url.scheme == "file":
+            return f'{"-e " if origin["dir_info"].get("editable") else ""}"{unquote(url.path)}[{extra}]"'
+    return f'"agentfw[{extra}]"'

@@ -10,33 +10,39 @@ A graph belongs to one tenant. A skill is private to its owner or shared within 
 Only skills that a user may see are searched.
 
 Acknowledged writes survive `kill -9`, and several processes may read and write one file. A change ends one version of
-a skill and starts another, so `history` returns every version. Only `forget` deletes data.
+a skill and starts another, so `history` returns every version. Only `erase` and `forget` delete data.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
+from agentfw_memory.graph.facts.past import recall_as_of
+from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 from agentfw_memory.graph.index.vector_index_file import remove_indexes
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory, extract
+from agentfw_memory.graph.learning.hearing import Hearer, Listener, worth_keeping
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
+from agentfw_memory.graph.metadata_filter import check_filter, fits
+from agentfw_memory.graph.recall.loaded import loaded
 from agentfw_memory.graph.recall.recall import Recaller, record_of
-from agentfw_memory.graph.records import Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
+from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.stores import list_tenants, open_store
-from agentfw_memory.graph.stores.interface import Clock, Store
-from agentfw_memory.graph.validation import check_name, check_skill, check_text, check_vectors
+from agentfw_memory.graph.stores.interface import Answer, Clock, Store
+from agentfw_memory.graph.validation import check_name, check_number, check_skill, check_text, check_vectors
 
 if TYPE_CHECKING:
     import networkx
@@ -46,6 +52,21 @@ __all__ = ["SkillGraph"]
 REEMBED_BATCH = 500
 """Number of texts that `reembed` embeds between two commits."""
 
+Arguments = ParamSpec("Arguments")
+
+
+def _threaded(
+    method: Callable[Concatenate[SkillGraph, Arguments], Answer],
+) -> Callable[Concatenate[SkillGraph, Arguments], Coroutine[Any, Any, Answer]]:
+    """Return the same method for an event loop."""
+
+    async def called(self: SkillGraph, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    called.__name__, called.__doc__ = f"a{method.__name__}", method.__doc__
+    return called
+
+
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
@@ -53,7 +74,12 @@ class SkillGraph:
     """The skills of one tenant. Thread-safe, and several processes may open the same file."""
 
     def __init__(
-        self, store: Store, embedder: Embedder, settings: GraphSettings, extractor: Extractor = extract
+        self,
+        store: Store,
+        embedder: Embedder,
+        settings: GraphSettings,
+        extractor: Extractor = extract,
+        listener: Listener = worth_keeping,
     ) -> None:
         if store.embedder() is None:
             with store.writing() as change:
@@ -63,7 +89,8 @@ class SkillGraph:
         self._recaller = Recaller(store, embedder, settings)
         self._editor = Editor(store, self._recaller, settings)
         self._learner = Learner(store, self._recaller, self._editor, settings, extractor)
-        self._sharing = Sharing(store, self._recaller, settings)
+        self._hearer = Hearer(store, self._recaller, self._editor, settings, listener)
+        self._forgetter = Forgetter(store, self._recaller, Sharing(store, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
         self._recaller.check_embedder()
 
@@ -76,6 +103,7 @@ class SkillGraph:
         embedder: EmbedderChoice = "",
         settings: GraphSettings | None = None,
         extractor: Extractor = extract,
+        listener: Listener = worth_keeping,
         clock: Clock = time.time,
     ) -> SkillGraph:
         """Open or create a tenant's graph, in a file or at a `postgresql://` URL.
@@ -83,12 +111,15 @@ class SkillGraph:
         The default embedder is the one that made the graph's vectors, or the best one installed for a new graph.
         """
         chosen = settings or GraphSettings()
-        store = open_store(where, tenant=tenant, power_safe=chosen.power_safe, clock=clock)
-        try:
+        store = open_store(where, tenant=tenant, settings=chosen, clock=clock)
+
+        def opened() -> SkillGraph:
             present = store.embedder()
-            if embedder == "" and present is not None:
-                embedder = present.name
-            return cls(store, open_embedder(embedder), chosen, extractor)
+            name = present.name if embedder == "" and present is not None else embedder
+            return cls(store, open_embedder(name), chosen, extractor, listener)
+
+        try:
+            return store.retried(opened, repeatable=True)
         except BaseException:
             store.close()
             raise
@@ -113,14 +144,22 @@ class SkillGraph:
         scenarios: Iterable[str] = (),
         visibility: Visibility = "private",
         valid_from: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: float | None = None,
     ) -> Skill:
-        """Add a skill. If the owner has this text already, that skill is returned, with the new tools and scenarios."""
-        return self.add_skills([NewSkill(owner, text, _listed(tools), _listed(scenarios), visibility, valid_from)])[0]
+        """Add a skill. If the owner has this text already, that skill is returned, with the new tools and scenarios.
+
+        A text with other metadata is another skill.
+        """
+        tools, scenarios, metadata = _listed(tools), _listed(scenarios), {} if metadata is None else metadata
+        return self.add_skills(
+            [NewSkill(owner, text, tools, scenarios, visibility, valid_from, metadata=metadata, expires_at=expires_at)]
+        )[0]
 
     def add_skills(self, skills: Iterable[NewSkill]) -> list[Skill]:
         """Add several skills: all of them or none."""
-        with self._lock:
-            return self._editor.add(skills)
+        wanted = list(skills)
+        return self._call(lambda: self._editor.add(wanted))
 
     def update_skill(
         self,
@@ -131,91 +170,140 @@ class SkillGraph:
         tools: Iterable[str] | None = None,
         scenarios: Iterable[str] | None = None,
         valid_from: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: float | None = None,
     ) -> Skill:
-        """Start a new version of a skill. What isn't given stays as it is."""
-        with self._lock:
-            return self._editor.update(
-                skill, text=text, visibility=visibility, tools=tools, scenarios=scenarios, valid_from=valid_from
+        """Start a new version of a skill. What isn't given stays as it is. `expires_at=math.inf` means never."""
+        needed, about = (
+            tools if tools is None else _listed(tools),
+            scenarios if scenarios is None else _listed(scenarios),
+        )
+        return self._call(
+            lambda: self._editor.update(
+                skill,
+                text=text,
+                visibility=visibility,
+                tools=needed,
+                scenarios=about,
+                valid_from=valid_from,
+                metadata=metadata,
+                expires_at=expires_at,
             )
+        )
 
     def retire_skill(self, skill: str) -> None:
         """End a skill. It is no longer recalled, but its history stays."""
-        with self._lock:
-            self._editor.retire(skill)
+        self._call(lambda: self._editor.retire(skill), repeatable=False)
 
     def skill(self, skill: str) -> Skill:
         """Return the current version of a skill."""
-        with self._lock:
-            return self._editor.current(check_skill(skill))
+        number = check_skill(skill)
+        return self._call(lambda: self._editor.current(number))
 
-    def skills(self, *, owner: str, scenario: str | None = None) -> list[Skill]:
-        """Return an owner's skills, oldest first: all of them, or those that apply to a scenario."""
+    def skills(self, *, owner: str, scenario: str | None = None, where: Mapping[str, Any] | None = None) -> list[Skill]:
+        """Return an owner's skills, oldest first: all of them, or those of a scenario, or whose metadata fits `where`.
+
+        `{"kind": "note", "year": {"$gte": 2020}}` is such a filter. See `graph.metadata_filter`.
+        """
         check_name("owner", owner)
-        with self._lock:
-            self._recaller.catch_up()
-            user = self._store.find("user", owner)
-            numbers = set() if user is None else set(self._recaller.cache.owned.get(user, ()))
-            if scenario is not None:
-                known = self._store.find("scenario", check_name("scenario", scenario))
-                numbers &= set() if known is None else set(self._store.skills_of(known))
-            return list(self._store.skills(sorted(numbers)).values())
+        check_filter(where or {})
+        if scenario is not None:
+            check_name("scenario", scenario)
 
-    def owners(self) -> list[str]:
-        """Return the users who own skills, sorted."""
-        with self._lock:
-            self._recaller.catch_up()
-            firsts = [min(numbers) for numbers in self._recaller.cache.owned.values()]
-            return sorted(skill.owner for skill in self._store.skills(firsts).values())
+        def found() -> list[Skill]:
+            user = self._store.find("user", owner)
+            known = None if scenario is None else self._store.find("scenario", scenario)
+            if user is None or (known is None and scenario is not None):
+                return []
+            numbers = self._store.owned(user) if known is None else self._store.owned_in(user, known)
+            return [one for one in self._store.skills(numbers).values() if fits(one.metadata, where or {})]
+
+        return self._call(found)
+
+    def owners(self, *, prefix: str = "") -> list[str]:
+        """Return the users who own skills and whose name begins like this, sorted."""
+        return self._call(lambda: self._store.holders(prefix))
 
     def history(self, skill: str) -> SkillHistory:
         """Return every version and edge of a skill, ended ones included."""
         number = check_skill(skill)
-        with self._lock:
+
+        def found() -> SkillHistory:
             versions = self._store.versions(number)
             if not versions:
                 raise UnknownSkillError(skill)
             return SkillHistory(tuple(versions), tuple(self._store.edges(number)))
 
+        return self._call(found)
+
     # Edges and users
 
     def connect(self, source: str, kind: str, target: str, *, weight: float = 1.0) -> None:
         """Add an edge: REQUIRES, APPLIES_TO, TRIGGERS, COMPLEMENTS or CONFLICTS. Skills are named by their ids."""
-        with self._lock:
-            self._editor.connect(source, kind, target, weight)
+        self._call(lambda: self._editor.connect(source, kind, target, weight))
 
     def disconnect(self, source: str, kind: str, target: str) -> bool:
         """End an edge. Return False if there is none."""
-        with self._lock:
-            return self._editor.disconnect(source, kind, target)
+        return self._call(lambda: self._editor.disconnect(source, kind, target), repeatable=False)
 
     def set_profile(self, user: str, text: str) -> None:
         """Describe a user in words. Without a profile, the mean of a user's skills describes them."""
-        with self._lock:
-            self._editor.set_profile(user, text)
+        self._call(lambda: self._editor.set_profile(user, text))
 
     # Recalling and learning
 
-    def recall(self, query: str, *, user: str, k: int = 5) -> list[Hit]:
-        """Return the k best skills that this user may see, each with the reasons for its score."""
+    def recall(
+        self,
+        query: str,
+        *,
+        user: str,
+        k: int = 5,
+        as_of: float | None = None,
+        at_least: float | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Hit]:
+        """Return the k best skills that this user may see, each with the reasons for its score.
+
+        Skills whose relevance is below `at_least` are left out (default: that of the settings). With `as_of`, return
+        what held at that time, also if it was superseded or retired since, whatever its relevance. With `where`, only
+        skills whose metadata fits it. See `skills`.
+        """
         check_text("query", query, self.settings.longest_text)
         check_name("user", user)
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise BadInputError(f"can't recall {k!r} skills", fix="pass k as 1 or more")
-        with self._lock:
-            return self._recaller.recall(query, user, k)
+        least = self.settings.at_least if at_least is None else at_least
+        if not 0.0 <= least <= 1.0:
+            raise BadInputError(
+                f"invalid at_least {at_least!r}", fix="pass a relevance from 0 to 1; 0 leaves nothing out"
+            )
+        check_filter(where or {})
+        when = None if as_of is None else check_number("as_of", as_of)
 
-    async def arecall(self, query: str, *, user: str, k: int = 5) -> list[Hit]:
-        """Recall in another thread, so that an event loop goes on meanwhile."""
-        return await asyncio.to_thread(self.recall, query, user=user, k=k)
+        def found(k: int, least: float) -> list[Hit]:
+            if when is None:
+                return self._call(lambda: self._recaller.recall(query, user, k, least))
+            return self._call(lambda: recall_as_of(self._store, self._recaller, query, user, k, when))
+
+        if not where:
+            return found(k, least)
+        for asked in (k * 4**step for step in itertools.count()):
+            hits = found(asked, 0.0)  # fewer than asked for means that there are no more
+            fitting = [hit for hit in hits if fits(hit.skill.metadata, where)]
+            if len(fitting) >= k or len(hits) < asked:
+                break
+        return [hit for hit in fitting if when is not None or hit.relevance >= least][:k]
 
     def learn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
-        with self._lock:
-            return self._learner.learn(trajectory, reward)
+        return self._call(lambda: self._learner.learn(trajectory, reward))
 
-    async def alearn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
-        """Learn in another thread, so that an event loop goes on meanwhile."""
-        return await asyncio.to_thread(self.learn, trajectory, reward)
+    def hear(self, text: str, *, user: str, conversation: str = "", at: float | None = None, id: str = "") -> Heard:
+        """Remember what a user says of themselves, in their own words. A message that was heard before changes nothing.
+
+        What they pasted or quoted, questions, hypotheses and small talk are left out.
+        """
+        return self._call(lambda: self._hearer.hear(text, user, conversation, at, id), repeatable=bool(id))
 
     # The whole graph
 
@@ -226,61 +314,64 @@ class SkillGraph:
         """
         check_name("user", user)
         with self._lock:
-            number = self._store.find("user", user)
-            counts: dict[str, int] = {}
-            if number is not None:
-                self._recaller.catch_up()
-                with self._store.writing() as change:
-                    self._recaller.catch_up(change.number - 1)
-                    shared = self._sharing.behind(number)
-                    counts = self._store.forget(change, number)
-                    self._sharing.settle(change, shared)
+            receipt = self._erased(user, lambda: self._forgetter.forget(user))
+            self._call(self._recaller.drop_communities)
+            return receipt
+
+    def erase(self, *skills: str) -> Receipt:
+        """Delete skills for good: their versions, edges and vectors, what told them, and their bytes on disk.
+
+        The skills may have ended. Skills that are gone already are ignored, so that a call can be repeated.
+        """
+        numbers = [check_skill(skill) for skill in skills]
+        return self._erased("", lambda: self._forgetter.erase(numbers))
+
+    def _erased(self, user: str, delete: Callable[[], dict[str, int]]) -> Receipt:
+        """Delete rows, and what is left of them in files."""
+        with self._lock:
+            counts = self._call(delete, repeatable=False)
             counts["index_files"] = remove_indexes(self._store)
-            self._store.erase()
-            self._recaller.drop_communities()
+            self._call(self._store.erase)
             return Receipt(user, **counts)
 
     def stats(self) -> Stats:
         """Return counts, and the embedder of the vectors."""
-        with self._lock:
+
+        def counted() -> Stats:
             counts, maker = self._store.counts(), self._store.embedder()
-            self._recaller.catch_up()
-            membership = self._recaller.membership
             return Stats(
                 self.tenant,
                 counts["nodes"],
                 counts["edges"],
                 counts["skills"]["shared"],
                 counts["skills"]["past"],
-                () if membership is None else membership.counts,
+                self._recaller.communities(),
                 "" if maker is None else maker.name,
                 "" if maker is None else maker.version,
                 0 if maker is None else maker.dimensions,
                 self._store.bytes_on_disk(),
             )
 
+        return self._call(counted)
+
     def prepare(self) -> None:
         """Load the graph, compute the communities, and save both for the next process.
 
         The first recall loads the graph by itself. A server calls this before it starts to listen.
         """
-        with self._lock:
-            self._recaller.prepare()
+        self._call(self._recaller.prepare)
 
     def export_jsonl(self, path: str | Path) -> int:
         """Write every row, with history and vectors, as lines of JSON. Return the number of rows."""
-        with self._lock:
-            return export_jsonl(self._store, path)
+        return self._call(lambda: export_jsonl(self._store, path))
 
     def import_jsonl(self, path: str | Path) -> int:
         """Import an export into this tenant, which must be empty. Return the number of rows."""
-        with self._lock:
-            return import_jsonl(self._store, path)
+        return self._call(lambda: import_jsonl(self._store, path), repeatable=False)
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
         """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
-        with self._lock:
-            return to_networkx(self._store, self._recaller)
+        return self._call(lambda: to_networkx(self._store, self._recaller))
 
     @classmethod
     def reembed(
@@ -297,29 +388,57 @@ class SkillGraph:
         The old vectors stay in use until all new ones are stored. An interrupted call can be repeated to resume.
         """
         maker = open_embedder(embedder)
-        record, done = record_of(maker), 0
+        done = 0
         store = open_store(where, tenant=tenant, clock=clock)
         try:
-            while store.embedder() != record:
-                rows = store.unstaged(record, REEMBED_BATCH)
-                texts = [text for _, text in rows]
-                vectors = check_vectors(maker.embed(texts), texts, record.dimensions) if texts else ()
-                with store.writing() as change:
-                    store.stage_vectors(change, record, dict(zip((number for number, _ in rows), vectors, strict=True)))
-                    # Check again under the write lock, because another process may have added a skill just now.
-                    if not store.unstaged(record, 1):
-                        store.take_staged(change, record)
-                done += len(rows)
+            while (rows := store.retried(lambda: _reembedded(store, maker), repeatable=True)) is not None:
+                done += rows
                 progress(done)
         finally:
             store.close()
         return done
+
+    # The same for an event loop, which goes on meanwhile: each calls in another thread.
+
+    aadd_skill, aadd_skills, aupdate_skill = _threaded(add_skill), _threaded(add_skills), _threaded(update_skill)
+    aretire_skill, askill, askills = _threaded(retire_skill), _threaded(skill), _threaded(skills)
+    aowners, ahistory = _threaded(owners), _threaded(history)
+    aconnect, adisconnect, aset_profile = _threaded(connect), _threaded(disconnect), _threaded(set_profile)
+    arecall, alearn, aforget, aerase = _threaded(recall), _threaded(learn), _threaded(forget), _threaded(erase)
+    ahear = _threaded(hear)
+    astats, aprepare = _threaded(stats), _threaded(prepare)
+    aexport_jsonl, aimport_jsonl = _threaded(export_jsonl), _threaded(import_jsonl)
+
+    def _call(self, call: Callable[[], Answer], *, repeatable: bool = True) -> Answer:
+        """Call under the lock, and again if a connection to a server breaks.
+
+        What may be repeated has the same effect twice as once. A repeated add, for example, finds its own skill.
+        """
+        with self._lock:
+            self._store.retried(self._end_expired, repeatable=True)
+            answer = self._store.retried(call, repeatable=repeatable)
+        loaded.used(self)
+        return answer
+
+    def _end_expired(self) -> None:
+        if self._store.expired():
+            with self._store.writing() as change:
+                self._store.end_skills(change, self._store.expired())
+
+    def unload(self) -> None:
+        """Give back the memory of a small graph that isn't in use. The next call loads it again."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._recaller.unload()
+            finally:
+                self._lock.release()
 
     def close(self) -> None:
         """Save what speeds up the next process, and close the store. Closing twice does nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
+                loaded.closed(self)
                 try:
                     self._recaller.close()
                 finally:
@@ -332,6 +451,22 @@ class SkillGraph:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _reembedded(store: Store, maker: Embedder) -> int | None:
+    """Embed and store a batch of texts. Return how many, or None if all vectors are of this embedder already."""
+    record = record_of(maker)
+    if store.embedder() == record:
+        return None
+    rows = store.unstaged(record, REEMBED_BATCH)
+    texts = [text for _, text in rows]
+    vectors = check_vectors(maker.embed(texts), texts, record.dimensions) if texts else ()
+    with store.writing() as change:
+        store.stage_vectors(change, record, dict(zip((number for number, _ in rows), vectors, strict=True)))
+        # Check again under the write lock, because another process may have added a skill just now.
+        if not store.unstaged(record, 1):
+            store.take_staged(change, record)
+    return len(rows)
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from agentfw_memory.private_file import make_private
+
 __all__ = ["Change", "HubRefusal", "StrategyHub", "StrategyHubs"]
 
 _SCHEMA = """
@@ -69,6 +71,7 @@ class StrategyHubs:
         """Open or create a file of hubs. `:memory:` keeps them only as long as this process."""
         if capacity < 1 or longest < 1:
             raise ValueError(f"invalid capacity {capacity} or maximum length {longest}: both must be 1 or more")
+        make_private(path)
         connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
         try:
             _prepare(connection, path)

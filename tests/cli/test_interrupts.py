@@ -16,9 +16,15 @@ import pytest
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent as POSIX has them")
 
 WORLD = """
+import asyncio
+import signal
+import threading
 import time
 from pathlib import Path
-from agentfw import Component, Environment, Memory, hookimpl
+from agentfw import Component, Environment, Memory, Policy, hookimpl
+from agentfw.episode import Call
+from agentfw.request import Generation
+from agentfw.tool import FunctionTool
 
 class Endless(Environment):
     '''Wait.'''
@@ -47,18 +53,100 @@ class Stubborn(Memory):
             except BaseException:
                 pass
 
+class Clinging(Memory):
+    '''Does the same while it awaits.'''
+
+    async def recall(self, query):
+        while True:
+            try:
+                Path("busy").touch()
+                await asyncio.sleep(10_000)
+            except BaseException:
+                pass
+
+class Threaded(Memory):
+    '''Waits in a thread.'''
+
+    async def recall(self, query):
+        Path("busy").touch()
+        await asyncio.to_thread(time.sleep, 10_000)
+
+class Deaf(Memory):
+    '''Takes the handler of Ctrl-C, and waits in another call.'''
+
+    def open(self, folder):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    async def recall(self, query):
+        Path("busy").touch()
+        await asyncio.sleep(10_000)
+
+class Taking(Memory):
+    '''Takes the handler of Ctrl-C, and waits in the same call.'''
+
+    async def recall(self, query):
+        signal.signal(signal.SIGINT, lambda *_: None)
+        Path("busy").touch()
+        while True:
+            time.sleep(10_000)
+
+class Lingering(Memory):
+    '''Leaves a thread that Python waits for.'''
+
+    async def recall(self, query):
+        threading.Thread(target=time.sleep, args=(10_000,)).start()
+        Path("busy").touch()
+        await asyncio.sleep(10_000)
+
+class Unmade(Memory):
+    '''Is never made.'''
+
+    def __init__(self):
+        while True:
+            try:
+                Path("busy").touch()
+                time.sleep(10_000)
+            except BaseException:
+                pass
+
+def look_up() -> str:
+    "Look it up."
+    Path("busy").touch()
+    time.sleep(10_000)
+    return "found"
+
+def patient():
+    return FunctionTool(look_up, timeout=10_000)
+
+def hasty():
+    return FunctionTool(look_up, timeout=0.2)
+
+class Caller(Policy):
+    async def generate(self, request):
+        return Generation(text="", calls=(Call("look_up", {}),))
+
 @hookimpl
 def agentfw_environments():
     return [Component("endless", f"{__name__}:Endless", ""), Component("blocking", f"{__name__}:Blocking", "")]
 
 @hookimpl
 def agentfw_memories():
-    return [Component("stubborn", f"{__name__}:Stubborn", "")]
+    names = "Stubborn", "Clinging", "Threaded", "Deaf", "Taking", "Lingering", "Unmade"
+    return [Component(name.lower(), f"{__name__}:{name}", "") for name in names]
+
+@hookimpl
+def agentfw_tools():
+    return [Component("patient", f"{__name__}:patient", ""), Component("hasty", f"{__name__}:hasty", "")]
+
+@hookimpl
+def agentfw_policies():
+    return [Component("caller", f"{__name__}:Caller", "")]
 """
 
 AT_A_WAKE_UP = """
 import asyncio, signal
-from agentfw_cli.interrupts import Interrupted, run_until_interrupted
+from agentfw_cli.ending import Interrupted
+from agentfw_cli.interrupts import run_until_interrupted
 
 plan = asyncio.BaseEventLoop.call_soon
 armed = []
@@ -80,7 +168,7 @@ async def work(give_up):
     await asyncio.create_task(turns())
 
 try:
-    run_until_interrupted(work)
+    run_until_interrupted(work, print)
 except Interrupted as interrupted:
     print(interrupted)
 """
@@ -142,19 +230,63 @@ def test_a_signal_that_comes_while_asyncio_plans_the_next_step_loses_no_task() -
     assert (process.stdout, process.stderr) == ("SIGTERM\n", "")
 
 
-@pytest.mark.slow
-def test_the_second_signal_ends_what_holds_on_to_the_first(start: Start) -> None:
-    process = start("run", "inbox", "--policy", "random", "--memory", "stubborn")
+HOLDING = ["stubborn", "clinging", "threaded", "deaf", "taking", "lingering"]
 
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.communicate(timeout=1)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("memory", HOLDING)
+def test_one_signal_ends_a_run_with_a_memory_that_holds_on(start: Start, memory: str, number: int) -> None:
+    process = start("run", "inbox", "--policy", "random", "--memory", memory)
+
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + number, told
+    assert "every episode that was finished is kept" in told
+    assert "resume with: agentfw runs resume" in told
+    assert "Traceback" not in told
+    assert "Exception ignored" not in told
+    if memory in ("stubborn", "clinging") or (memory == "taking" and number == signal.SIGINT):
+        assert f'memory "{memory}" of agentfw-busy 1.0.0' in told
+        assert "recall()" in told
+        assert "recall, agentfw_busy.py, line" in told
+
+
+@pytest.mark.slow
+def test_one_signal_ends_a_run_whose_tool_hangs(start: Start) -> None:
+    process = start("run", "inbox", "--policy", "caller", "--tool", "patient")
+
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert told.endswith("ended at once\n")
-    assert "Traceback" not in told
+    assert "resume with: agentfw runs resume" in told
+    assert 'tool "patient" of agentfw-busy 1.0.0 is still busy with the tool look_up' in told
+    assert "look_up, agentfw_busy.py, line" in told
+
+
+@pytest.mark.slow
+def test_one_signal_ends_a_component_that_is_never_made(start: Start) -> None:
+    process = start("run", "inbox", "--policy", "random", "--memory", "unmade")
+
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert 'memory "unmade" of agentfw-busy 1.0.0 is busy with its creation' in told
+
+
+@pytest.mark.slow
+def test_a_tool_that_hangs_keeps_a_run_from_ending_no_longer_than_its_timeout(start: Start) -> None:
+    process = start("run", "inbox", "--policy", "caller", "--tool", "hasty", "--episodes", "1", "--set", "max_turns=2")
+
+    table, told = process.communicate(timeout=60)
+
+    assert process.returncode == 0, told
+    assert "report.html" in table
+    assert 'tool "hasty" of agentfw-busy 1.0.0 is still busy with the tool look_up' in told
+    assert "look_up, agentfw_busy.py, line" in told
 
 
 @pytest.mark.slow

@@ -96,5 +96,5 @@ def test_a_training_on_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     written = on_terminal(tmp_path, 80, TRAINING, TERM="dumb")
 
     assert "\x1b" not in written
-    assert re.search(r"^4/4   reward [0-9.]+   KL ", written, re.M)
+    assert re.search(r"^4/4   reward [0-9.]+ \(utility [0-9.]+, format [0-9.]+\)   KL ", written, re.M)
     assert re.search(r"^4/4   missed [0-9.]+ ± ", written, re.M)

@@ -145,6 +145,18 @@ def test_what_a_run_cost_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> No
 
 
 @pytest.mark.slow
+def test_a_list_of_runs_can_be_limited(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    names = [Path(agentfw(*quick, "--json").json["folder"]).name for _ in range(3)]
+
+    newest, whole = agentfw("runs", "list", "--limit", "2"), agentfw("runs", "list", "--limit", "0", "--json")
+
+    assert [line.split()[0] for line in newest.out.splitlines()[1:]] == [names[2], names[1]]
+    assert "1 older run not shown; list all: agentfw runs list --limit 0" in newest.err
+    assert [row["run"] for row in whole.json] == names[::-1]
+    assert "not shown" not in whole.err
+
+
+@pytest.mark.slow
 def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     for _ in range(2):
         agentfw(*quick)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,3 +142,226 @@ def test_an_alias_is_named_in_the_errors_of_a_toolbox(
 
     assert answer.code == 3
     assert 'tool "clock" of agentfw-clock 1.0.0 as "one" failed in open(): ValueError: wound down' in answer.err
+
+
+AUTHORED = """
+from agentfw import Environment, RewardModel, Score
+from agentfw.tool import tool
+
+@tool
+def now() -> str:
+    "The time."
+    return "noon"
+
+class Ours(RewardModel):
+    components = ("utility",)
+    async def score(self, group): return [Score(each.id, "utility", 1.0) for each in group]
+
+@hookimpl
+def agentfw_tools(): return [Component("now", f"{__name__}:now", "The time")]
+@hookimpl
+def agentfw_reward_models(): return [Component("ours", f"{__name__}:Ours", "Ours")]
+"""
+
+
+def test_a_function_marked_as_a_tool_is_a_component(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-authored", "[agentfw]\nauthored = agentfw_authored\n", HEAD + AUTHORED)
+
+    run, check = agentfw("run", "inbox", "--tool", "now", "--episodes", "1"), agentfw("plugins", "check", "now")
+
+    assert run.code == 0, run.err
+    assert check.code == 0, check.out
+
+
+def test_two_rewards_that_share_a_component_are_refused_before_anything_is_played(
+    agentfw: Agentfw, install: Install
+) -> None:
+    install("agentfw-authored", "[agentfw]\nauthored = agentfw_authored\n", HEAD + AUTHORED)
+
+    answer = agentfw("run", "inbox", "--reward", "utility", "--reward", "ours", "--episodes", "1")
+
+    assert answer.code == 2
+    assert 'the reward models "utility" and "ours" both give a component "utility"' in answer.err
+    assert not Path("runs").exists()
+
+
+def test_the_author_of_a_plugin_is_told_what_to_mend_and_not_to_report_it(
+    agentfw: Agentfw, install: Install, tmp_path: Path
+) -> None:
+    code = "@hookimpl\ndef agentfw_tools(): return [Component('saw', 'a:B', '', needs=('torch',))]\n"
+    install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + code)
+    source = tmp_path / "saw"
+    source.mkdir()
+    origin = {"url": source.as_uri(), "dir_info": {"editable": True}}
+    (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+
+    told = " ".join(agentfw("plugins", "list").out.split())
+
+    assert "needs=('torch',) but no extra; write extra=\"NAME\"" in told
+    assert f"fix it in {source}, or disable it" in told
+    assert "report it" not in told
+
+
+CULPRITS = """
+import asyncio
+from agentfw import Environment, Generation, Intervention, Memory, Policy, action
+from agentfw.episode import Call
+from agentfw.tool import Tool, Toolbox
+from agentfw.request import Action
+
+class Panic(BaseException):
+    "As a library written in Rust raises it."
+
+class World(Environment):
+    "Pour."
+    def begin(self, world, task):
+        self.world = world
+        world.observe("thirsty")
+    @action
+    def pour(self) -> None:
+        "Pour a cup."
+        self.world.finish()
+    def demonstrate(self, moment): return [Intervention("pour")]
+
+class Wrong_demonstrate(World):
+    def demonstrate(self, moment): raise KeyError("cup")
+class Odd_demonstrate(World):
+    def demonstrate(self, moment): return [3]
+class Lazy_demonstrate(World):
+    def demonstrate(self, moment):
+        yield "pour"
+        raise KeyError("cup")
+class Panicking_begin(World):
+    def begin(self, world, task): raise Panic("at begin")
+class Panicking_turned(World):
+    def turned(self, turn): raise Panic("at turned")
+    def demonstrate(self, moment): return []
+
+class Answering(Policy):
+    answer = Generation("")
+    async def generate(self, request): return self.answer
+class Number_text(Answering):
+    answer = Generation(5)
+class Text_calls(Answering):
+    answer = Generation("", ("pour",))
+class Unstorable_calls(Answering):
+    answer = Generation("", (Call("pour", {"cup": object()}),))
+class Number_version(Answering):
+    answer = Generation("", version=3)
+class Negative_count(Answering):
+    answer = Generation("", count=-1)
+class Text_tokens(Answering):
+    answer = Generation("", token_ids=("a",), logprobs=(0.0,))
+class Cancelling(Policy):
+    async def generate(self, request):
+        for task in asyncio.all_tasks(): task.cancel()
+        await asyncio.sleep(1)
+class Stopping(Policy):
+    async def generate(self, request):
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(1)
+
+class Panicking_recall(Memory):
+    async def recall(self, query): raise Panic("at recall")
+class Panicking_made(Memory):
+    def __init__(self): raise Panic("when made")
+
+def offered(kind): return [
+    Component(name.lower(), f"{__name__}:{name}", "") for name, each in globals().items()
+    if isinstance(each, type) and issubclass(each, kind) and each.__module__ == __name__
+]
+@hookimpl
+def agentfw_environments(): return offered(Environment)
+@hookimpl
+def agentfw_policies(): return offered(Policy)
+@hookimpl
+def agentfw_memories(): return offered(Memory)
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        (("wrong_demonstrate",), 'environment "wrong_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
+        (("odd_demonstrate",), 'environment "odd_demonstrate" of agentfw-culprits 1.0.0 demonstrated [3]'),
+        (("lazy_demonstrate",), 'environment "lazy_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
+        (("panicking_begin",), 'environment "panicking_begin" of agentfw-culprits 1.0.0 failed in begin(), episode'),
+        (("panicking_turned",), 'environment "panicking_turned" of agentfw-culprits 1.0.0 failed in turned(), episode'),
+        (("world", "--policy", "number_text"), 'policy "number_text" of agentfw-culprits 1.0.0 answered with text=5'),
+        (("world", "--policy", "text_calls"), 'policy "text_calls" of agentfw-culprits 1.0.0 answered with calls'),
+        (("world", "--policy", "unstorable_calls"), 'policy "unstorable_calls" of agentfw-culprits 1.0.0 failed in'),
+        (("world", "--policy", "number_version"), 'policy "number_version" of agentfw-culprits 1.0.0 answered with v'),
+        (("world", "--policy", "negative_count"), 'policy "negative_count" of agentfw-culprits 1.0.0 answered with c'),
+        (
+            ("world", "--policy", "text_tokens"),
+            'policy "text_tokens" of agentfw-culprits 1.0.0 answered with token_ids',
+        ),
+        (("world", "--policy", "cancelling"), 'policy "cancelling" of agentfw-culprits 1.0.0 in generate()'),
+        (
+            ("world", "--memory", "panicking_recall"),
+            'memory "panicking_recall" of agentfw-culprits 1.0.0 failed in rec',
+        ),
+        (("world", "--memory", "panicking_made"), 'memory "panicking_made" of agentfw-culprits 1.0.0 can\'t be made'),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_who_is_to_blame_is_whose_call_it_was(
+    agentfw: Agentfw, install: Install, chosen: tuple[str, ...], words: str
+) -> None:
+    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
+
+    answer = agentfw("run", *chosen, "--episodes", "1")
+
+    assert answer.code == 3, answer.err
+    assert words in answer.err
+    assert "bug in agentfw" not in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_what_no_call_explains_names_the_last_one(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
+
+    answer = agentfw("run", "world", "--policy", "stopping", "--episodes", "1")
+
+    assert answer.code == 1
+    assert 'the last one that was called is policy "stopping" of agentfw-culprits 1.0.0 in generate()' in answer.err
+    assert "Traceback" not in answer.err
+
+
+GLOBALS = """
+import asyncio, os
+from agentfw import Memory
+
+class Policy(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self): raise RuntimeError("no loops today")
+
+class Loops(Memory):
+    def __init__(self): asyncio.set_event_loop_policy(Policy())
+    async def recall(self, query): return []
+class Moving(Memory):
+    async def recall(self, query):
+        os.chdir("/")
+        return []
+@hookimpl
+def agentfw_memories():
+    return [Component(name, f"{__name__}:{name.title()}", "") for name in ("loops", "moving")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ("loops", 'memory "loops" of agentfw-globals 1.0.0 changed the policy of event loops in its creation'),
+        ("moving", 'memory "moving" of agentfw-globals 1.0.0 changed the working directory in recall()'),
+    ],
+)
+def test_what_belongs_to_the_process_is_put_back_and_its_plugin_named(
+    agentfw: Agentfw, install: Install, memory: str, words: str
+) -> None:
+    install("agentfw-globals", "[agentfw]\nglobals = agentfw_globals\n", HEAD + GLOBALS)
+
+    answer = agentfw("run", "inbox", "--policy", "random", "--episodes", "1", "--memory", memory)
+
+    assert answer.code == 0, answer.err
+    assert words in answer.err
+    assert "disk space" not in answer.err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Episode, Turn, Usage
-from agentfw.runs.observers.observer import Observer, told_together
+from agentfw.runs.observers.observer import Observer, combined_observer
 from agentfw_cli.progress import Progress, progress_of
 
 SITE = Path(__file__).parents[1] / "site"
@@ -39,7 +39,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         training = laboratory.create(tmp_path, staleness=staleness, tasks=2)
         progress = progress_of(training.info)
         asked = Asked(progress)
-        asyncio.run(training.execute(told_together(progress, asked)))
+        asyncio.run(training.execute(combined_observer(progress, asked)))
         doing = [line.partition(" ")[0] for line in progress.status()]
         assert [word for word in doing if word in ("playing,", "learning,", "evaluating")] == ["evaluating"]
         return asked.seen
@@ -55,13 +55,31 @@ def test_one_phase_is_shown_at_a_time_when_playing_and_learning_take_turns(seen:
     assert any(line.startswith("evaluating after 2 updates ") and "0/6 episodes" in line for (line,) in lines)
 
 
-def test_an_overlapped_training_shows_what_is_played_and_what_is_learned(seen: Any) -> None:
+def test_an_overlapped_training_counts_the_episodes_of_each_phase_apart(seen: Any) -> None:
     statuses = seen(1)
 
-    first = next(status for status in statuses if any("learning, update 1 " in line for line in status))
-    assert [line.partition(" ")[0] for line in first] == ["playing,", "learning,"]
     lines = [line for status in statuses for line in status if "episodes" in line]
     assert all(("/8 episodes" if line.startswith("playing") else "/6 episodes") in line for line in lines)
+    # How much of the playing is left when the learning begins depends on the machine, so more isn't said here.
+    assert any("learning, update 1 " in line for status in statuses for line in status)
+
+
+def test_what_is_played_and_what_is_learned_at_the_same_time_is_shown_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    training = importlib.import_module("agentfw_laboratory.training").create(tmp_path, staleness=1, tasks=2)
+    progress = progress_of(training.info)
+
+    progress.phase("play", 2)
+    progress.plays(8, 0)
+    progress.phase("learn", 1)
+    both = [line.partition(" ")[0] for line in progress.status()]
+    progress.phase_ended("play", 2)
+    left = [line.partition(" ")[0] for line in progress.status()]
+
+    assert both == ["playing,", "learning,"]
+    assert left == ["learning,"]
 
 
 def test_tokens_are_told_where_they_may_cost_something(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -75,3 +93,54 @@ def test_tokens_are_told_where_they_may_cost_something(monkeypatch: pytest.Monke
 
     assert of_own == "", "a model of one's own costs nothing"
     assert progress.spending().startswith("tokens 110")
+
+
+def told(training: Any, **options: Any) -> list[str]:
+    lines: list[str] = []
+    progress = progress_of(training.info, lambda line, style: lines.append(line), **options)
+    asyncio.run(training.execute(progress))
+    return lines
+
+
+def test_a_training_tells_how_long_its_answers_are_what_teaches_nothing_and_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    training = importlib.import_module("agentfw_laboratory.training").create(tmp_path)
+
+    first, *_, last = [line for line in told(training) if "reward" in line and "/4 " in line]
+
+    lines = training.folder.updates()
+    turns = [turn for episode in training.folder.rollouts(1).episodes() for turn in episode.turns]
+    assert lines[0]["rollouts"]["answer_tokens"] == pytest.approx(sum(turn.count for turn in turns) / len(turns))
+    assert lines[0]["rollouts"]["answer_tokens_most"] == max(turn.count for turn in turns)
+    assert lines[0]["rollouts"]["cut_off"] == sum(turn.finish == "length" for turn in turns) / len(turns)
+    figures = [line["rollouts"] for line in lines]
+    assert [each["without_signal"] for each in figures] == [1 - each["groups_learned"] / 3 for each in figures]
+    assert all(word in first for word in ("answer tokens ", "cut off ", "without signal ", " left"))
+    assert " left" not in last, "nothing is left"
+
+
+def test_three_answers_of_each_update_are_told_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from agentfw.runs.results.run_report import write_report
+
+    monkeypatch.syspath_prepend(str(SITE))
+    training = importlib.import_module("agentfw_laboratory.training").create(tmp_path)
+
+    lines = told(training, samples=True)
+
+    for update in training.folder.updates():
+        records = sorted(training.folder.rollouts(update["update"]).metrics(), key=lambda record: -record["reward"])
+        best, median, worst = update["samples"]
+        assert [each["which"] for each in update["samples"]] == ["best", "median", "worst"]
+        rewards = [records[place]["reward"] for place in (0, len(records) // 2, -1)]
+        assert [each["reward"] for each in (best, median, worst)] == rewards
+        episodes = {episode.id: episode for episode in training.folder.rollouts(update["update"]).episodes()}
+        assert best["answer"]
+        assert best["answer"] in episodes[best["episode"]].turns[-1].text + str(
+            episodes[best["episode"]].turns[-1].calls
+        )
+        assert f"best, reward {best['reward']:.3g}: {' '.join(best['answer'].split())}" in lines
+    page = write_report(training.folder)[0].read_text()
+    assert "Sampled answers" in page
+    assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_where_time_matters_the_next_step_is_another_interface(agentfw: Agentfw,
     told = agentfw("run", "inbox", "--episodes", "2").err
 
     (folder,) = (tmp_path / "runs").iterdir()
-    assert f"agentfw run inbox --interface step_loop && agentfw compare {folder.name[-4:]} last\n" in told
+    assert f"agentfw run inbox --interface step_loop && agentfw compare {folder.name[-8:]} last\n" in told
 
 
 def test_where_no_work_takes_time_no_interface_is_suggested(agentfw: Agentfw) -> None:
@@ -192,3 +193,19 @@ def test_runs_of_different_tasks_are_told_apart(agentfw: Agentfw, quick: tuple[s
 
     assert answer.code == 0
     assert f"{second} has no task in common with {first}" in answer.err
+
+
+def test_any_episode_of_a_run_can_be_read(agentfw: Agentfw) -> None:
+    Path("my.toml").write_text(SPEC)
+    folder = agentfw("run", "--spec", "my.toml", "--json").json["folder"]
+
+    text = agentfw("runs", "show", folder, "--episode", "1").out
+    record = agentfw("runs", "show", folder, "--episode", "00001-0", "--json").json
+    wrong = agentfw("runs", "show", folder, "--episode", "7")
+
+    first = record["turns"][0]["calls"][0]
+    assert f"> {first[0]}(" in text
+    assert json.dumps(next(iter(first[1].values()))) in text
+    assert wrong.code == 2
+    assert 'no finished episode "7"' in wrong.err
+    assert "00000-0 to 00001-0" in wrong.err

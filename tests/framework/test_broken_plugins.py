@@ -112,7 +112,7 @@ CASES = {
     "needs that is one string": Case(
         offers("'saw'", "'a:B'", "''", "extra='x'", "needs=('torch')"), "failed", "isn't a tuple of module names"
     ),
-    "needs without an extra": Case(offers("'saw'", "'a:B'", "''", "needs=('torch',)"), "failed", "needs but no extra"),
+    "needs without an extra": Case(offers("'saw'", "'a:B'", "''", "needs=('torch',)"), "failed", "but no extra"),
     "one name twice": Case(answers("[Component('saw', 'a:B', '')] * 2"), "failed", 'the name "saw" twice'),
     "spec that is a path": Case(spec("__file__"), "failed", "not NamedSpec"),
     "spec with a bad name": Case(spec("NamedSpec('My Spec', __file__, '')"), "failed", "the spec name 'My Spec'"),
@@ -224,7 +224,8 @@ def test_one_component_name_in_two_plugins(make_plugin: MakePlugin) -> None:
         assert caught.value.exit_code == 3
         assert "agentfw-one 1.0.0" in caught.value.message
         assert "agentfw-two 1.0.0" in caught.value.message
-        assert caught.value.fix == "disable one of them with --no-plugin agentfw-one or --no-plugin agentfw-two"
+        assert caught.value.fix == "select one of them: agentfw-one:hammer or agentfw-two:hammer"
+    assert host.find("tool", "agentfw-two:hammer").record.distribution == "agentfw-two"
     assert Host.load(HostOptions(blocked=("agentfw-two",))).find("tool", "hammer").record.distribution == "agentfw-one"
     with pytest.raises(PluginError, match="offered twice"):
         Host.load(HostOptions(strict=True))

@@ -233,6 +233,16 @@ def test_shares_that_do_not_fit_are_refused_and_room_comes_back() -> None:
     assert devices.take(0.6, "replica 1") == ["3"]
 
 
+def test_a_whole_pool_is_checked_and_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    engine, half = LocalEngine(), Resources(gpus=0.5)
+
+    for _ in range(2):
+        engine.require([half] * 4, "4 replicas")
+    with pytest.raises(UsageError, match=r"no GPU has room for a share of 0\.5 for 5 replicas"):
+        engine.require([half] * 5, "5 replicas")
+
+
 def test_a_machine_without_gpus_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
@@ -248,8 +258,9 @@ def test_an_engine_is_named_in_a_spec() -> None:
     assert parse_spec({**values, "engine": {"name": "ray", "address": "auto"}}).engine.address == "auto"
     with pytest.raises(SettingsError, match="engine: must be 'local' or 'ray'"):
         parse_spec({**values, "engine": "slurm"})
-    with pytest.raises(SettingsError, match="address needs name = ray"):
-        parse_spec({**values, "engine": {"address": "auto"}})
+    for key, value in {"address": "auto", "keys": ["A_KEY"], "wait": 9.0}.items():
+        with pytest.raises(SettingsError, match=f"{key} needs name = ray"):
+            parse_spec({**values, "engine": {key: value}})
 
 
 # -- Ray ---------------------------------------------------------------------------------------------------------------
@@ -276,7 +287,7 @@ def test_an_actor_does_what_a_process_does(monkeypatch: pytest.MonkeyPatch, tmp_
         assert wait(counter, "process")[1:] == ["3", "green"]
         with pytest.raises(SettingsError, match="limit is 0"):
             wait(counter, "refuse")
-        with pytest.raises(PluginError, match="counter 0 failed in fail: KeyError"):
+        with pytest.raises(PluginError, match=r"counter 0 on the node \S+ failed in fail: KeyError"):
             wait(counter, "fail")
         with pytest.raises(SettingsError, match="start is -1"):
             wrong.ready.result(60)
@@ -288,7 +299,7 @@ def test_an_actor_does_what_a_process_does(monkeypatch: pytest.MonkeyPatch, tmp_
             wait(dying, "die")
         with pytest.raises(RemoteDiedError):
             wait(dying, "add", 1)
-        with pytest.raises(UsageError, match=r"counter 3 asks for 0\.5 GPUs, and the Ray cluster has 0"):
+        with pytest.raises(UsageError, match=r"no room for counter 3.*: needed are 0 CPUs and 0\.5 GPUs"):
             ray.start("remote_counter:Counter", name="counter 3", resources=Resources(gpus=0.5))
     finally:
         ray.close()

@@ -15,6 +15,7 @@ import pytest
 from agentfw.errors import AgentfwError, EndpointError, PluginError, RequestRefusedError, UsageError
 from agentfw.runs.records import failures
 from agentfw.runs.results.run_report import write_report
+from agentfw.scores import Score
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -233,3 +234,25 @@ def test_a_run_without_an_optimizer_leaves_out_as_well(
     assert [json.loads(line)["episode"] for line in (run.folder.path / "failed.jsonl").read_text().splitlines()] == [
         "00003-0"
     ]
+
+
+@pytest.mark.parametrize(("value", "tasks"), [(float("nan"), 8), (float("nan"), 2), (1e200, 8), (float("-inf"), 8)])
+def test_one_impossible_score_drops_its_group_and_not_the_training(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, tasks: int
+) -> None:
+    rewards = importlib.import_module("agentfw_laboratory.rewards")
+
+    async def score(self: Any, group: Any) -> Any:
+        broken = {episode.id for episode in group if episode.task.split == "train" and episode.id == "00001-2"}
+        return [Score(each.id, "faulty", value if each.id in broken else each.utility) for each in group]
+
+    monkeypatch.setattr(rewards.Faulty, "score", score)
+    folder = laboratory.train(tmp_path, rewards=["faulty"], tasks=tasks, updates=2).folder
+
+    assert [line["stage"] for line in folder.failed()] == ["score"] * 4
+    assert sorted(line["rollouts"]["groups"] for line in folder.updates()) == [tasks - 1, tasks]
+
+
+def test_a_score_that_is_always_impossible_ends_the_training(laboratory: Any, tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match="gave nan"):
+        laboratory.train(tmp_path, rewards=["faulty"], tasks=1)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from agentfw import Component, hookimpl
 from agentfw.episode import Episode, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
+from agentfw.plugin_calls import hanging, notes, process_kept
 from agentfw.policy import Generation, Policy, Request
 from agentfw.runs.components.creation import Guard
 from agentfw.runs.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
@@ -145,6 +149,53 @@ def test_who_does_not_answer_in_time_is_named() -> None:
     assert "--set deadline=SECONDS" in caught.value.fix
 
 
+def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentfw.letting_go.PATIENCE", 0.05)
+
+    async def cling() -> None:
+        while True:
+            with suppress(BaseException):
+                await asyncio.sleep(60)
+
+    with pytest.raises(PluginError, match=rf"{NAMED} has not answered recall\(\) within 0\.05 s"):
+        asyncio.run(memory(cling, deadline=0.05).recall(QUERY))
+
+    (note,) = [line for line in notes() if NAMED in line]
+    assert "didn't end when recall(), episode 00003-0 was cancelled" in note
+    assert "cling, test_guards.py, line" in note
+
+
+def test_what_a_call_changes_of_the_process_is_put_back_and_told(tmp_path: Path) -> None:
+    before = os.getcwd(), signal.getsignal(signal.SIGINT)
+
+    def move() -> list[Recollection]:
+        os.chdir(tmp_path)
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+        return []
+
+    with process_kept():
+        asyncio.run(memory(move).recall(QUERY))
+        after = os.getcwd(), signal.getsignal(signal.SIGINT)
+
+    assert after == before
+    (note,) = [line for line in notes() if NAMED in line]
+    assert "changed the working directory and the handler of SIGINT in recall()" in note
+
+
+def test_the_innermost_call_in_progress_is_the_one_that_hangs() -> None:
+    async def waiting() -> list[str]:
+        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        found = hanging()
+        recalling.cancel()
+        return found
+
+    with guard().calling("", "00003-0"):
+        (found,) = asyncio.run(waiting())
+
+    assert found.startswith(f"{NAMED} is busy with recall(), episode 00003-0: recall, test_guards.py, line")
+
+
 def test_a_deadline_may_be_infinite() -> None:
     recalled = asyncio.run(memory(lambda: asyncio.sleep(0, [Recollection("tea")]), deadline=float("inf")).recall(QUERY))
 
@@ -248,3 +299,17 @@ def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
 
     assert not well
     assert text.startswith(f"{broken.action.name} failed: ")
+
+
+def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentfw.letting_go.PATIENCE", 0.05)
+
+    async def work() -> str:
+        try:
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(60)
+        except TimeoutError:
+            await asyncio.sleep(0.3)
+        return "done"
+
+    assert asyncio.run(guard().answer("generate()", work)) == "done"

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 import agentfw
-from agentfw.errors import DuplicateComponentError, MissingExtraError, PluginError, SettingsError, UnknownNameError
+from agentfw.errors import (
+    DuplicateComponentError,
+    MissingExtraError,
+    PluginError,
+    SettingsError,
+    UnknownNameError,
+    UsageError,
+)
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import Pin, ProjectFile
 
@@ -247,6 +254,31 @@ def test_select_distribution(make_plugin: MakePlugin) -> None:
         host.select_distribution("unrelated")
 
 
+@pytest.mark.parametrize(
+    "requested", ["dice>=1", "agentfw-dice>=1,<2", "Agentfw_Dice == 1.0", "agentfw-dice~=1.0", "dice!=2"]
+)
+def test_a_distribution_is_selected_by_a_range_of_versions(make_plugin: MakePlugin, requested: str) -> None:
+    make_plugin("agentfw-dice", tool("dice"), name="dice", version="1.0.0")
+
+    assert [record.name for record in Host.load().select_distribution(requested)] == ["dice"]
+
+
+def test_a_version_outside_of_the_range_is_named_with_the_fix(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-dice", tool("dice"), name="dice", version="1.0.0")
+    host = Host.load()
+
+    with pytest.raises(PluginError) as other:
+        host.select_distribution("dice>=2")
+    with pytest.raises(PluginError) as missing:
+        host.select_distribution("agentfw-tea>=2")
+    with pytest.raises(UsageError, match="names no plugin"):
+        host.select_distribution("agentfw-dice>=")
+
+    assert other.value.message == "plugin dice of agentfw-dice 1.0.0 is installed, and >=2 is asked for"
+    assert other.value.fix == 'agentfw plugins install "agentfw-dice>=2"'
+    assert missing.value.fix == "pip install 'agentfw-tea>=2'"
+
+
 def test_a_missing_extra_is_seen_without_importing_and_named_when_made(make_plugin: MakePlugin) -> None:
     code = tool("dice", extra="fast", needs=("no_such_module_here",)) + (
         "@hookimpl\ndef agentfw_memories():\n"
@@ -290,7 +322,8 @@ def test_two_plugins_with_one_spec_name(make_plugin: MakePlugin, tmp_path: Path)
 
     host = Host.load()
 
-    assert host.specs() == {}
+    assert list(host.specs()) == ["agentfw-one:default", "agentfw-two:default"]
+    assert host.find_spec("agentfw-two:default").path == str(file)
     assert len(host.notes) == 1
     with pytest.raises(DuplicateComponentError) as caught:
         host.find_spec("default")

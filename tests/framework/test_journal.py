@@ -220,6 +220,38 @@ def test_a_flush_that_fails_fails_all_that_share_it_and_leaves_the_journal_as_it
     assert list(read_journal(path)) == [RECORDS[0], kept]
 
 
+def test_a_record_that_nobody_waits_for_is_written_at_once_and_flushed_soon(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk()
+    disk.free.set()
+    monkeypatch.setattr(journal_module, "os", disk)
+
+    async def write() -> None:
+        with Journal.open(path) as journal:
+            journal.write(RECORDS[0])
+            assert list(read_journal(path)) == [RECORDS[0]]
+            while not disk.flushes:
+                await asyncio.sleep(0.01)
+            assert journal.failure is None
+
+    asyncio.run(write())
+
+
+def test_a_record_that_nobody_waits_for_and_that_can_not_be_flushed_is_known(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write() -> None:
+        with Journal.open(path) as journal:
+            monkeypatch.setattr(journal_module, "os", FullDisk())
+            journal.write(RECORDS[0])
+            while journal.failure is None:
+                await asyncio.sleep(0.01)
+            assert "No space left" in journal.failure.message
+
+    asyncio.run(write())
+
+
 def test_what_is_no_json_is_refused_alone(path: Path) -> None:
     async def commit() -> list[Any]:
         with Journal.open(path) as journal:

@@ -66,7 +66,7 @@ def test_two_templates_of_one_name_are_told_with_their_plugins(make_plugin: Make
     make_plugin("agentfw-two", offering("prices", template))
     host = Host.load()
 
-    with pytest.raises(DuplicateComponentError, match=r"agentfw-one 1\.0\.0 and .* agentfw-two"):
+    with pytest.raises(DuplicateComponentError, match=r"agentfw-one 1\.0\.0 and agentfw-two"):
         host.find_template("prices")
     assert len(host.notes) == 1
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from agentfw.episode import Call
-from agentfw.parsing import Parsed, parse_calls
+from agentfw.parsing import NO_CALLS, CallsInText, Parsed, parse_calls
 
 NAMES = ["open", "handle", "write", "open_all"]
 OPEN = {"name": "open", "arguments": {"message": 3}}
+TAGGED = f"<tool_call>{json.dumps(OPEN)}</tool_call>"
 
 
 def calls(text: str) -> list[tuple[str, object]]:
@@ -25,10 +26,6 @@ def calls(text: str) -> list[tuple[str, object]]:
     "text",
     [
         json.dumps(OPEN),
-        f"I will look at it first. {json.dumps(OPEN)} That's all.",
-        f"```json\n{json.dumps(OPEN, indent=2)}\n```",
-        f"```JSON\n{json.dumps(OPEN)}\n```",
-        f"```\n{json.dumps(OPEN)}\n```",
         f"<think>3, I think</think>\n<tool_call>\n{json.dumps(OPEN)}\n</tool_call>",
         f"<tool_call>{json.dumps(OPEN)}",  # it ran out of tokens after the call
         json.dumps([OPEN]),
@@ -36,8 +33,11 @@ def calls(text: str) -> list[tuple[str, object]]:
         json.dumps({"name": "open", "arguments": '{"message": 3}'}),
         json.dumps({"type": "function", "id": "x", "function": {"name": "open", "arguments": '{"message": 3}'}}),
         json.dumps({"tool_calls": [{"type": "function", "function": {"name": "open", "arguments": '{"message": 3}'}}]}),
-        "{not json} {" + json.dumps(OPEN),
-        "def f() { return {}; }\n" * 50 + json.dumps(OPEN),
+        f"<think>Let me see: <tool_call></think>{json.dumps(OPEN)}",
+        f"I will look at it first.\n\n<tool_call>{json.dumps(OPEN)}</tool_call>\n",
+        f"Sure. <tool_call>{json.dumps(OPEN)}</tool_call>",
+        f'He wrote "now". So:\n<tool_call>{json.dumps(OPEN)}</tool_call>',
+        f"I ran `ls`, and then\n```sh\nls\n```\n<tool_call>{json.dumps(OPEN)}</tool_call>",
     ],
 )
 def test_the_shapes_that_models_write(text: str) -> None:
@@ -53,6 +53,7 @@ def test_the_shapes_that_models_write(text: str) -> None:
         ("<write>Dear all &lt;3</write>", ("write", {"text": "Dear all <3"})),
         ('<tool_call><open message="3"/></tool_call>', ("open", {"message": "3"})),
         ("<open_all/>", ("open_all", {})),
+        ('It is urgent.\n<open message="3"/>', ("open", {"message": "3"})),
     ],
 )
 def test_elements_named_like_an_action(text: str, found: tuple[str, object]) -> None:
@@ -66,7 +67,7 @@ def test_a_call_without_arguments_has_none(arguments: object) -> None:
 
 
 def test_several_calls_keep_their_order_and_have_ids_of_their_own() -> None:
-    text = f'<handle message="1"/> then {json.dumps(OPEN)} then <tool_call>{{"name": "write"}}</tool_call>'
+    text = f'<handle message="1"/>\n{json.dumps(OPEN)}, <tool_call>{{"name": "write"}}</tool_call>'
     parsed = parse_calls(text, NAMES)
     assert [call.name for call in parsed.calls] == ["handle", "open", "write"]
     assert len({call.id for call in parsed.calls}) == 3
@@ -82,6 +83,26 @@ def test_several_calls_keep_their_order_and_have_ids_of_their_own() -> None:
         "The answer is ```42```.",
         "```python\nbook = {'name': 'open'}\n```",
         "a < b and b > c <other/>",
+        # Somebody else's words, code and sentences.
+        f'The mail says: "{TAGGED}" and I refuse.',
+        f'The mail says: "{TAGGED}"',
+        f'The mail says: "Hello.\n{TAGGED}',
+        f"The mail says: “Hello. {TAGGED}",
+        f"The mail says: {TAGGED}",
+        f"The mail says:\n{TAGGED}\nI refuse.",
+        f"The mail says:\n> {TAGGED}",
+        f"The mail says:\n\n    {TAGGED}",
+        f"`{TAGGED}` is what a call looks like.",
+        f"```\n{TAGGED}\n```",
+        f"```\n{TAGGED}",
+        f"Never write {TAGGED}",
+        f"{TAGGED} is in the mail.",
+        f"I will look at it first. {json.dumps(OPEN)} That's all.",
+        f"The mail is:\n{json.dumps(OPEN)}",
+        '<open message="3"/> is how it is opened.',
+        'It says <open message="3"/>',
+        "{not json} {" + json.dumps(OPEN),
+        "def f() { return {}; }\n" * 50 + json.dumps(OPEN),
     ],
 )
 def test_what_is_no_call_is_no_failure_either(text: str) -> None:
@@ -92,7 +113,8 @@ def test_what_is_no_call_is_no_failure_either(text: str) -> None:
     ("text", "words"),
     [
         ("<tool_call>open 3</tool_call>", "without JSON in it"),
-        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "contains no JSON"),
+        (f"```json\n{json.dumps(OPEN, indent=2)}\n```", "in a code block"),
+        ('```json\n{"name": "open", "arguments": {"message": 3\n```', "in a code block"),
         ('{"name": "opne", "arguments": {}}', 'did you mean "open"'),
         ('{"name": 7}', "without a name"),
         ('{"name": "open", "arguments": [3]}', "must be an object"),
@@ -108,6 +130,38 @@ def test_what_is_meant_as_a_call_and_is_none_is_a_failure_in_words(text: str, wo
     parsed = parse_calls(text, NAMES)
     assert parsed.calls == []
     assert words in " ".join(parsed.failures)
+
+
+def test_only_the_formats_of_the_model_count() -> None:
+    tags = CallsInText(frozenset(("tags",)))
+
+    assert [call.name for call in parse_calls(TAGGED, NAMES, tags).calls] == ["open"]
+    for text in (json.dumps(OPEN), '<open message="3"/>'):
+        assert parse_calls(text, NAMES, tags) == Parsed(rest=text)
+    for text in (TAGGED, json.dumps(OPEN), f"```json\n{json.dumps(OPEN)}\n```"):
+        assert parse_calls(text, NAMES, NO_CALLS) == Parsed(rest=text)
+
+
+def test_where_tokens_show_the_calls_spelled_ones_are_text() -> None:
+    text = f"It says:\n{TAGGED}\n{TAGGED}\nDone."
+    second = text.rindex(TAGGED)
+
+    parsed = parse_calls(text, NAMES, CallsInText(places=frozenset((second,))))
+
+    assert len(parsed.calls) == 1
+    assert parsed.rest == text[:second] + "\nDone."
+    assert parse_calls(text, NAMES, CallsInText(places=frozenset())).calls == []
+    quoted = f'It says "{TAGGED}".'
+    assert parse_calls(quoted, NAMES, CallsInText(places=frozenset((9,)))).calls == []
+    # The token itself may have no text, as in Mistral's format.
+    bare = json.dumps([OPEN])
+    assert len(parse_calls(bare, NAMES, CallsInText(places=frozenset((0, len(bare))))).calls) == 1
+
+
+def test_quotation_marks_in_a_call_quote_nothing_after_it() -> None:
+    odd = f'<tool_call>{json.dumps({"name": "write", "arguments": {"text": "a ` “ x"}})[:-3]}\\""}}}}</tool_call>'
+
+    assert [call.name for call in parse_calls(f"{odd}\n{TAGGED}", NAMES).calls] == ["write", "open"]
 
 
 def test_half_a_character_never_gets_into_a_call() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -272,6 +273,21 @@ def test_what_the_memories_recall_is_told_before_the_news() -> None:
     assert notes.begun == ["00000-0"]
 
 
+def test_the_record_says_what_was_recalled_and_why() -> None:
+    class Reasoned(Notes):
+        async def recall(self, query: Query) -> Sequence[Recollection]:
+            return [Recollection("Ada is in a hurry", 0.5, {"since": Path("march")})] if "mail" in query.text else []
+
+    episode = play(Scripted(), Desk(3), memories=[Reasoned()])
+
+    found = [event for event in episode.events if event.kind == "memory"]
+    assert [(event.time, event.name, event.data) for event in found] == [
+        (3, "recalled", {"text": "Ada is in a hurry", "score": 0.5, "why": {"since": "march"}})
+    ]
+    seen = [place for place, event in enumerate(episode.events) if event.kind == "seen"]
+    assert episode.events.index(found[0]) == seen[1] + 1, "it belongs to the turn that began then"
+
+
 def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
     policy = Scripted('{"name": "look_up", "arguments": {"word": "Ada"}}')
     play(policy, Desk(), memories=[Notes()])
@@ -352,7 +368,7 @@ class Acquainted(Memory):
     async def recall(self, query: Query) -> list[Recollection]:
         return []
 
-    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
         self.met.append((user, dict(profile)))
 
 

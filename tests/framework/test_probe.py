@@ -110,3 +110,15 @@ def test_values_that_are_missing_or_no_numbers_are_told() -> None:
         check([-1.0], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])
     with pytest.raises(AgentfwError, match="not a number"):
         check([-1.0, float("nan")], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_many_tokens_a_version_is_told_from_one_that_is_hardly_further_away_than_noise(seed: int) -> None:
+    many, noise = 512, 0.01
+    random = numpy.random.default_rng(seed)
+    base, update = random.normal(-3.0, 1.0, many), random.normal(0.0, 1.3 * noise, many)
+    served = base + random.normal(0.0, noise, many)
+
+    with pytest.raises(AgentfwError, match="still serves its base model"):
+        check(served, base + update, base, base, noise)
+    assert not check(served + update, base + update, base, base, noise), "and the right one is no fault"

@@ -356,3 +356,11 @@ def test_a_sparkline_has_one_block_a_value_and_fits_its_width() -> None:
     assert sparkline([3, 3]) == "▄▄"
     assert len(sparkline(range(1000), width=40)) == 40
     assert sparkline([]) == ""
+
+
+def test_few_points_are_marked_and_many_are_not() -> None:
+    few = line_chart([Series("error", [0.4, 0.2])], title="").to_svg()
+    many = line_chart([Series("error", [0.1 * number for number in range(40)])], title="").to_svg()
+
+    assert few.count('r="2.5"') == 2
+    assert many.count('r="2.5"') == 0

@@ -199,8 +199,8 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
         ("text", 'environment "guessing" of agentfw-laboratory 1.0.0 gave \'fine\' as "best" of episode 0000'),
         ("infinite", 'gave inf as "best"'),
         ("set", "can't be stored: Object of type set is not JSON serializable"),
-        ("raise", "failed in episode 0000.-0: ValueError: the world is out of joint"),
-        ("exit", "failed in episode 0000.-0: SystemExit: 0"),
+        ("raise", "failed in begin\\(\\), episode 0000.-0: ValueError: the world is out of joint"),
+        ("exit", "failed in begin\\(\\), episode 0000.-0: SystemExit: 0"),
     ],
 )
 def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, laboratory: Any, tmp_path: Path) -> None:
@@ -232,14 +232,17 @@ def test_what_a_reward_model_does_wrong_is_its_error(fault: str, words: str, lab
     assert run.folder.metrics() == []
 
 
-def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(laboratory: Any, tmp_path: Path) -> None:
+def test_a_tracker_that_fails_stops_nothing_and_is_told_at_the_end_with_what_it_missed(
+    laboratory: Any, tmp_path: Path
+) -> None:
     run = laboratory.play(tmp_path, trackers=["leaky"], episodes=6)
 
     assert len(run.folder.metrics()) == 6
     assert [note for note in run.host.notes if "leaky" in note] == [
         'tracker "leaky" of agentfw-laboratory 1.0.0 failed in log(): ConnectionError: the tracking server is gone; '
-        "it is not called again, and the run folder has all metrics"
+        "it missed 3 of 6 steps, and the run folder has them all"
     ]
+    assert run.folder.summary()["untracked"] == {'tracker "leaky" of agentfw-laboratory 1.0.0': 3}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,13 @@ import importlib
 import json
 import os
 import re
+import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import RunFolder, find_run, list_runs
+from agentfw.runs.records.run_index import INDEX, newest_first
 
 SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
@@ -54,7 +58,7 @@ def test_a_folder_can_be_opened_again(tmp_path: Path) -> None:
 
     assert opened.about == made.about
     assert (opened.id, opened.total, opened.headline, opened.state) == (made.id, 4, "error", "interrupted")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d-guessing-[0-9a-f]{4}", made.id)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d-guessing-[0-9a-f]{8}", made.id)
 
 
 def test_names_of_environments_make_names_of_folders(tmp_path: Path) -> None:
@@ -168,6 +172,7 @@ def nobody() -> Iterator[Path]:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 def test_a_folder_that_nobody_may_write_to_can_be_looked_at(nobody: Path) -> None:
     folder = make(nobody)
+    (folder.path / "run.json").chmod(0o644)  # its owner lets others read it
     folder.path.chmod(0o555)
     nobody.chmod(0o555)
     if os.geteuid() == 0:
@@ -190,7 +195,59 @@ def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Pa
 
     assert [folder.id for folder in list_runs(tmp_path)] == [third.id, first.id, second.id]
     assert find_run(tmp_path, "last").id == third.id
-    assert list_runs(tmp_path / "missing") == []
+    assert list(list_runs(tmp_path / "missing")) == []
+
+
+def make_many(root: Path) -> list[str]:
+    """More runs than are read each time. The newest come first in the list of their names."""
+    for number in range(520):
+        folder = root / f"run-{number:05}"
+        folder.mkdir()
+        created = f"2026-11-21T10:{number // 60:02}:{number % 60:02}+00:00"
+        (folder / "run.json").write_text(json.dumps({**ABOUT, "format": 3, "created": created}))
+    return [f"run-{number:05}" for number in reversed(range(520))]
+
+
+def test_many_runs_are_listed_without_reading_those_that_have_not_changed(
+    tmp_path: Path,
+) -> None:
+    names = make_many(tmp_path)
+    assert newest_first(tmp_path) == names
+    new = make(tmp_path)
+    for name in names[10:]:  # in place, which doesn't change the folder
+        (tmp_path / name / "run.json").write_text("not read again")
+    shutil.rmtree(tmp_path / names.pop(3))
+
+    found = newest_first(tmp_path)
+
+    assert found == [new.id, *names]
+    assert newest_first(tmp_path) == found
+
+
+@pytest.mark.parametrize("damage", ["half", "gone", "another table"])
+def test_an_index_of_runs_that_is_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
+    make_many(tmp_path)
+    whole = newest_first(tmp_path)
+    index = tmp_path / INDEX
+    if damage == "half":
+        index.write_bytes(b"no database" * 100)
+    else:
+        index.unlink()
+    if damage == "another table":
+        with closing(sqlite3.connect(index)) as other:
+            other.execute("CREATE TABLE letters (text TEXT)")
+
+    assert newest_first(tmp_path) == whole
+    assert newest_first(tmp_path) == whole
+
+
+def test_an_index_that_cannot_be_written_costs_only_time(nobody: Path) -> None:
+    names = make_many(nobody)
+    nobody.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+
+    assert newest_first(nobody) == names
 
 
 def test_a_run_is_found_by_path_name_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

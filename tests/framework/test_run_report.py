@@ -133,3 +133,36 @@ def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) 
 
     for words in ("becomes known", "is done", "write", "handle email", "put aside"):
         assert words in drawn
+
+
+@pytest.mark.slow
+def test_of_each_group_the_worst_the_median_and_the_best_are_shown(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, episodes=3, samples=4).folder
+
+    page = report(folder)
+
+    rewards: dict[str, list[tuple[float, str]]] = {}
+    for record in folder.metrics():
+        group = rewards.setdefault(record["episode"].partition("-")[0], [])
+        group.append((record["reward"], record["episode"]))
+    shown = [name for group in rewards.values() for _, name in group if f"Episode {name}</span>" in page]
+    assert len(shown) == 9
+    for group in rewards.values():
+        ordered = sorted(group, key=lambda one: one[0])
+        assert {ordered[0][1], ordered[-1][1]} <= set(shown)
+
+
+@pytest.mark.slow
+def test_the_best_simple_player_is_in_the_tile_of_the_headline(laboratory: Any, tmp_path: Path) -> None:
+    pytest.importorskip("icalendar", reason="the calendar needs its extra")
+    small = {"name": "calendar", "settings": {"rounds": 3}}
+    folder = laboratory.play(tmp_path, environment=small, policy="linear", episodes=2).folder
+
+    page = report(folder)
+
+    tile = page[page.index("<dt>error</dt>") :]
+    tile = tile[: tile.index("</div>")]
+    players = folder.summary()["references"]
+    best = min(players, key=lambda name: players[name]["error"]["mean"])
+    assert f"{players[best]['error']['mean']:.3f}" in tile
+    assert "first: " in tile or "random: " in tile

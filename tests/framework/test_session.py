@@ -14,6 +14,7 @@ from agentfw.memory import Memory, Query, Recollection
 from agentfw.parsing import parse_calls
 from agentfw.request import Action, Sampling
 from agentfw.session import Reply, extended
+from agentfw.tool import FunctionTool, Tool
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 
@@ -32,7 +33,7 @@ class Counting(Policy):
         number = len(self.requests)
         before = request.before
         prompt = (*before.prompt_ids, *before.token_ids, 0) if before else (len(request.messages),)
-        text = '{"name": "look", "arguments": {}} so' if request.actions else f"answer {number}"
+        text = 'So.\n<tool_call>{"name": "look"}</tool_call>' if request.actions else f"answer {number}"
         return Generation(text, prompt_ids=prompt, token_ids=(100 + number,), logprobs=(-1.0,), version="v1")
 
 
@@ -80,9 +81,9 @@ def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None
 
     answers(session, [user("a"), told, Message("tool", "nothing", answers=reply.calls[0].id)], actions=[LOOK])
 
-    assert (reply.text, reply.finish, [call.name for call in reply.calls]) == (" so", "calls", ["look"])
+    assert (reply.text, reply.finish, [call.name for call in reply.calls]) == ("So.\n", "calls", ["look"])
     assert policy.requests[1].before is not None
-    assert session.episode.messages[1].content == '{"name": "look", "arguments": {}} so'
+    assert session.episode.messages[1].content == 'So.\n<tool_call>{"name": "look"}</tool_call>'
 
 
 def test_a_session_goes_on_from_its_record() -> None:
@@ -155,7 +156,60 @@ def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
 
 
 def test_the_text_outside_of_calls_is_known() -> None:
-    text = 'Sure. <tool_call>{"name": "look", "arguments": {}}</tool_call> Done. {"name": "fly"}'
+    text = 'Sure. <tool_call>{"name": "look", "arguments": {}}</tool_call>\n<tool_call>{"name": "fly"}</tool_call>'
 
-    assert parse_calls(text, ["look"]).rest == 'Sure.  Done. {"name": "fly"}'
+    assert parse_calls(text, ["look"]).rest == 'Sure. \n<tool_call>{"name": "fly"}</tool_call>'
     assert parse_calls("no calls", ["look"]).rest == "no calls"
+
+
+class Counter(Notes):
+    """A memory with a tool that counts its calls."""
+
+    def __init__(self) -> None:
+        self.begun, self.calls = list[Task](), 0
+
+    def begin(self, task: Task) -> None:
+        self.begun.append(task)
+
+    def tools(self, task: Task) -> Sequence[Tool]:
+        def look() -> str:
+            """Look."""
+            self.calls += 1
+            return f"looked {self.calls} times"
+
+        return [FunctionTool(look)]
+
+
+def test_a_policy_that_only_calls_tools_of_the_memory_has_to_answer_in_the_end() -> None:
+    memory = Counter()
+    session, policy = begun(memories=[memory])
+
+    [reply] = answers(session, [user("a")], user="ada")
+
+    assert reply.text == "So.\n" * memory.calls + f"answer {len(policy.requests)}"
+    assert not reply.calls
+    assert 1 < memory.calls < 100
+    assert policy.requests[-1].before is not None, "its tokens go on from those of the answer before"
+    assert len(memory.begun) == 1
+
+
+def test_who_leads_a_session_may_call_its_tools_instead() -> None:
+    memory = Counter()
+    session, _ = begun(memories=[memory])
+
+    async def run() -> tuple[Reply, Message]:
+        reply = await session.answer([user("a")], user="ada", carries_out=False)
+        return reply, await session.call(reply.calls[0], "ada")
+
+    reply, message = asyncio.run(run())
+
+    assert [call.name for call in reply.calls] == ["look"]
+    assert message == Message("tool", "looked 1 times", answers=reply.calls[0].id)
+    assert not session.tools("")
+
+
+def test_two_memories_may_not_have_tools_of_one_name() -> None:
+    session, _ = begun(memories=[Counter(), Counter()])
+
+    with pytest.raises(UsageError, match="two tools are called look"):
+        answers(session, [user("a")], user="ada")

@@ -94,6 +94,21 @@ def test_few_pairs_are_tested_exactly() -> None:
     assert paired_difference([1.0], [0.0]).p_value == 1
 
 
+@pytest.mark.parametrize(
+    ("pairs", "chance"),
+    [
+        (2, "too few to tell from chance: 2 of at least 6 pairs"),
+        (5, "too few to tell from chance: 5 of at least 6 pairs"),
+        (6, "p = 0.031"),
+    ],
+)
+def test_too_few_pairs_have_no_p_value_in_words(pairs: int, chance: str) -> None:
+    result = paired_difference([1.0] * pairs, [0.0] * pairs)
+
+    assert result.chance == chance
+    assert str(result).endswith(f", {chance}")
+
+
 def test_no_difference_at_all_is_certain_to_be_none() -> None:
     result = paired_difference([0.5] * 20, [0.5] * 20)
     assert result.p_value == 1

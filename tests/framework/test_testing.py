@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import random
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from agentfw import Component, Settings, hookimpl
 from agentfw.component import KINDS
@@ -193,6 +195,60 @@ def test_settings_are_part_of_the_contract(model: str, detail: str) -> None:
     assert results["its_settings_are_explained"].detail.startswith(detail)
 
 
+class VaultSettings(Settings):
+    key: SecretStr = Field(SecretStr(""), description="Key of the vault.")
+    token_env: str = Field("VAULT_TOKEN", description="Environment variable with the token.")
+
+
+class Vault(Notebook):
+    """A memory that takes care of its secrets."""
+
+    def __init__(self, settings: VaultSettings) -> None:
+        super().__init__()
+        self.key, self.token = settings.key.get_secret_value(), os.environ.get(settings.token_env, "")
+
+    def open(self, folder: Path) -> None:
+        self.folder = folder
+
+
+class Logging(Vault):
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        (self.folder / "log.txt").write_text(f"GET /?token={self.token}", "utf-8")
+        return await super().recall(query)
+
+
+class Chatty(Vault):
+    def open(self, folder: Path) -> None:
+        super().open(folder)
+        print("opened with", base64.b64encode(f"ada:{self.key}".encode()))
+
+
+class Shouting(Vault):
+    async def learn(self, episode: Episode, reward: float) -> None:
+        raise ValueError(f"the key is {self.key}")
+
+
+@pytest.mark.parametrize(
+    ("factory", "detail"),
+    [
+        ("Logging", 'it writes its setting "key, token_env" into log.txt; keep secrets in memory'),
+        ("Chatty", 'it prints its setting "key, token_env"'),
+        ("Shouting", 'its errors quote its setting "key, token_env"; leave it out of them'),
+        ("Vault", ""),
+    ],
+)
+def test_a_planted_secret_is_looked_for(factory: str, detail: str) -> None:
+    class Offering:
+        @hookimpl
+        def agentfw_memories(self) -> list[Component]:
+            return [Component("vault", f"{__name__}:{factory}", "", settings=f"{__name__}:VaultSettings")]
+
+    results = {result.name: result for result in run_contract(fresh_host(Offering()), "memory", "vault")}
+
+    result = results["its_secrets_stay_secret"]
+    assert (result.passed, result.skipped, result.detail) == (not detail, False, detail)
+
+
 def test_wrong_settings_are_a_failed_check() -> None:
     (result,) = run_contract(fresh_host(Plugin()), "memory", "notes", {"limt": 3})
 
@@ -261,7 +317,7 @@ def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
 
     # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
-    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 6, skipped=5)
+    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 11, skipped=10)
     result.stdout.fnmatch_lines(["*It never brings up more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 

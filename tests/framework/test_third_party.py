@@ -148,7 +148,7 @@ def test_a_plugin_is_installed_listed_used_and_removed(installed: Installed) -> 
     assert json.loads(shown.stdout)
     about = json.loads((installed.only_run() / "run.json").read_text("utf-8"))
     assert f"agentfw-postcards=={VERSIONS['agentfw-postcards']}" in about["plugins"].values()
-    cards = list(installed.work.glob("postcards/*/*.json"))
+    cards = list(installed.work.glob("runs/*/postcards/*/*.json"))
     assert len(cards) == 2, "the memory learned one card from each episode"
 
     removed = installed.agentfw("plugins", "uninstall", "agentfw-postcards", "--json")

@@ -103,8 +103,8 @@ def test_who_waits_for_an_instant_to_settle_comes_after_all_of_it() -> None:
             line.after(0, lambda: heard.append(f"more at {line.now}"))
 
     def begin() -> None:
-        line.settle(lambda: settled("first"))
-        line.settle(lambda: settled("second"))
+        line.after_instant(lambda: settled("first"))
+        line.after_instant(lambda: settled("second"))
         line.after(0, lambda: heard.append(f"due at {line.now}"))
 
     line.at(1, begin)
@@ -267,9 +267,9 @@ def test_an_agent_between_the_events_of_one_instant_does_not_hide_that_it_never_
     line = Timeline(max_events_per_instant=500)
 
     async def settled() -> None:
-        line.after(0, lambda: line.settle(settled))
+        line.after(0, lambda: line.after_instant(settled))
 
-    line.settle(settled)
+    line.after_instant(settled)
     with pytest.raises(TimelineError, match="500 events"):
         asyncio.run(line.run())
 

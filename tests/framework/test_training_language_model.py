@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import importlib
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 SITE = Path(__file__).parents[1] / "site"
 REPORTED = "On policy: no clipping took part."
-ANSWER = '{"name": "say", "arguments": {"word": "juice"}}'
+ANSWER = '<tool_call>{"name": "say", "arguments": {"word": "juice"}}</tool_call>'
 
 
 @pytest.fixture
@@ -31,11 +33,11 @@ def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_p
         policy={"name": "transformers", "settings": {"model": model}},
         teacher={"name": "scripted", "settings": {"replies": [ANSWER, ANSWER]}},
         optimizer="imitation",
-        learner={"name": "sft", "settings": {"model": model, "learning_rate": 0.02, "epochs": 4}},
+        learner={"name": "sft", "settings": {"model": model, "learning_rate": 0.02, "epochs": 12}},
         tasks=4,
         samples=1,
         max_turns=4,
-        sampling={"max_tokens": 40},
+        sampling={"max_tokens": 60},
         evaluation={"every": 4, "tasks": 2, "sampling": {"temperature": 0}},
     ).folder
 
@@ -97,6 +99,7 @@ def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
         environment={"name": "bandit", "settings": {"rounds": 2}},
         policy={"name": "transformers", "settings": {"model": model}},
         optimizer={"name": "grpo", "settings": {"importance_cap": 2.0}},
+        rewards=["varied"],
         learner={"name": "lora", "settings": {"model": model, "learning_rate": 0.02, "steps": steps}},
         updates=2,
         tasks=2,
@@ -113,3 +116,161 @@ def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     assert [each["on_policy"] for each in figures] == [float(steps == 1)] * 2
     write_report(folder)
     assert (REPORTED in (folder.path / "report.html").read_text()) == (steps == 1)
+
+
+@pytest.mark.slow
+def test_a_training_in_bf16_that_a_false_alarm_stopped_goes_on(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Policy and learner agree to the last bit on the longest answer of the first evaluation, but not later."""
+    from agentfw.errors import AgentfwError
+    from agentfw.runs.learning import proof
+
+    def alarm(*_: object) -> bool:
+        raise AgentfwError("policy and learner differ by 0.00051 nats per token")
+
+    make_model = importlib.import_module("agentfw_laboratory.models").make_model
+    model = {"model": str(make_model(tmp_path / "model", seed=3, initializer_range=0.06)), "precision": "bf16"}
+    training = laboratory.create(
+        tmp_path / "runs",
+        environment={"name": "bandit", "settings": {"rounds": 2}},
+        policy={"name": "transformers", "settings": model},
+        optimizer="grpo",
+        rewards=["varied"],
+        learner={"name": "lora", "settings": {**model, "learning_rate": 1e-3}},
+        updates=2,
+        tasks=2,
+        samples=2,
+        max_turns=2,
+        sampling={"max_tokens": 16},
+        evaluation={"every": 2, "tasks": 2},
+    )
+    with monkeypatch.context() as before:
+        before.setattr(proof, "check", alarm)
+        with pytest.raises(AgentfwError, match=r"0\.00051"):
+            asyncio.run(training.execute())
+
+    folder = laboratory.resume(training.folder).folder
+
+    assert [line["served"]["proven"] for line in folder.updates()] == [1, 1]
+
+
+@pytest.mark.slow
+def test_updates_below_the_rounding_prove_nothing_which_is_told_first(
+    laboratory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from agentfw.out import Out
+    from agentfw.runs.records.summary import summarize
+    from agentfw.runs.results.run_report import write_report
+    from agentfw_cli.result_table import print_result
+
+    make_model = importlib.import_module("agentfw_laboratory.models").make_model
+    model = {"model": str(make_model(tmp_path / "model")), "precision": "bf16"}
+    training = laboratory.train(
+        tmp_path / "runs",
+        environment={"name": "bandit", "settings": {"rounds": 2}},
+        policy={"name": "transformers", "settings": model},
+        optimizer="grpo",
+        rewards=["varied"],
+        learner={"name": "lora", "settings": {**model, "learning_rate": 1e-7}},
+        updates=1,
+        tasks=2,
+        samples=2,
+        max_turns=2,
+        sampling={"max_tokens": 48},
+        evaluation={"every": 1, "tasks": 2},
+    )
+
+    write_report(training.folder)
+    print_result(training.info, summarize(training.folder, 1.0), Out(), [])
+
+    page = (training.folder.path / "report.html").read_text()
+    assert "None of 1 versions could be proven" in page[: page.index("<svg")]
+    assert "None of 1 versions could be proven" in capsys.readouterr().err
+
+
+def trained(laboratory: Any, root: Path, policy: str, learner: str, **optimizer: float) -> Any:
+    """A short training whose policy and learner have these precisions."""
+    make_model = importlib.import_module("agentfw_laboratory.models").make_model
+    model = str(make_model(root / "model", hidden_size=64, intermediate_size=128, initializer_range=0.15))
+    return laboratory.train(
+        root / "runs",
+        environment={"name": "bandit", "settings": {"rounds": 2}},
+        policy={"name": "transformers", "settings": {"model": model, "precision": policy, "device": "cpu"}},
+        optimizer={"name": "grpo", "settings": optimizer},
+        rewards=["varied"],
+        learner={"name": "lora", "settings": {"model": model, "precision": learner, "learning_rate": 1e-3}},
+        updates=2,
+        tasks=2,
+        samples=3,
+        max_turns=2,
+        sampling={"max_tokens": 16},
+        evaluation={"every": 2, "tasks": 2},
+    ).folder
+
+
+@pytest.mark.slow
+def test_four_bits_on_both_sides_are_one_model(laboratory: Any, tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+
+    lines = trained(laboratory, tmp_path, "nf4", "nf4").updates()
+
+    assert all(line["learner"]["mismatch_largest"] < 1e-4 for line in lines)
+    assert all(line["learner"]["importance_corrected"] == 0 for line in lines)
+    assert all(line["served"]["proven"] == 1 for line in lines)
+
+
+@pytest.mark.slow
+def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error(laboratory: Any, tmp_path: Path) -> None:
+    from agentfw.errors import AgentfwError
+
+    pytest.importorskip("bitsandbytes")
+
+    with pytest.raises(AgentfwError, match="before anything was learned") as raised:
+        trained(laboratory, tmp_path, "fp32", "nf4")
+
+    assert "set policy.model to learner.model, and policy.precision to the learner's" in raised.value.fix
+
+
+@pytest.mark.slow
+def test_a_sampler_that_differs_on_purpose_is_corrected_and_the_report_says_how_much(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    from agentfw.runs.results.run_report import write_report
+
+    pytest.importorskip("bitsandbytes")
+
+    folder = trained(laboratory, tmp_path, "fp32", "nf4", importance_cap=2.0)
+
+    figures = [line["learner"] for line in folder.updates()]
+    assert all(each["mismatch"] > 0.1 and each["importance_corrected"] > 0.01 for each in figures)
+    write_report(folder)
+    page = (folder.path / "report.html").read_text()
+    assert "of the sampled tokens counted less or not at all" in page[: page.index("<svg")]
+
+
+@pytest.mark.slow
+def test_a_sampler_of_slightly_another_precision_is_corrected_by_default(laboratory: Any, tmp_path: Path) -> None:
+    figures = [line["learner"] for line in trained(laboratory, tmp_path, "fp32", "bf16").updates()]
+
+    assert all(0.001 < each["mismatch"] < 0.1 for each in figures)
+    assert all(each["importance_corrected"] < 0.1 for each in figures), "it is measured, and there is little to do"
+
+
+@pytest.mark.slow
+def test_logprobs_that_are_recorded_wrongly_are_an_error(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
+    from agentfw.errors import AgentfwError
+    from agentfw_plugins.policies.transformers import TransformersPolicy
+
+    async def answer(policy: TransformersPolicy, request: Any, heard: Any) -> Any:
+        found = await correct(policy, request, heard)
+        return dataclasses.replace(found, logprobs=tuple(value / 2 for value in found.logprobs))
+
+    correct = TransformersPolicy._answer
+    monkeypatch.setattr(TransformersPolicy, "_answer", answer)
+
+    with pytest.raises(AgentfwError, match="the rollouts were recorded with and the learner's differ"):
+        trained(laboratory, tmp_path, "fp32", "fp32")

@@ -39,6 +39,18 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     assert change(training.folder).difference.high < 0
 
 
+def test_the_advantages_of_what_was_learned_from_are_kept(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.train(tmp_path, updates=1).folder
+
+    found = json.loads((folder.rollouts(1).path / "advantages.json").read_text())
+    turns = {episode.id: len(episode.turns) for episode in folder.rollouts(1).episodes()}
+
+    assert found.keys() <= turns.keys()
+    values = [value for some in found.values() for _, value in some]
+    assert min(values) < 0 < max(values)
+    assert all(0 <= turn < turns[name] for name, some in found.items() for turn, _ in some)
+
+
 @pytest.mark.slow
 def test_one_seed_gives_one_policy_whatever_plays_at_once(laboratory: Any, tmp_path: Path) -> None:
     one = laboratory.train(tmp_path / "a")
@@ -152,15 +164,24 @@ def test_policy_and_learner_never_work_at_once(
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"kl": 0.04}, {"kl": 0.0}, {"kl": 0.0, "skip": True}])
 def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
-    laboratory: Any, tmp_path: Path, settings: dict[str, Any]
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
+    bandit = importlib.import_module("agentfw_laboratory.bandit")
+    reached: list[int] = []
+    before = bandit.Bias.update
+
+    def update(self: Any, batch: Any) -> Any:
+        reached.append(len({episode.task.index for episode in batch.episodes}))
+        return before(self, batch)
+
+    monkeypatch.setattr(bandit.Bias, "update", update)
     folder = laboratory.train(tmp_path, samples=2, tasks=5, optimizer={"name": "grpo", "settings": settings}).folder
 
     figures = [line["rollouts"] for line in folder.updates()]
-    left_out = [line["groups"] - line["groups_learned"] for line in figures]
     alike = [line["groups_alike"] for line in figures]
     assert any(alike)
-    assert left_out == (alike if settings.get("skip") else [0] * len(alike))
+    assert reached == [5 - (count if settings.get("skip") else 0) for count in alike]
+    assert [line["groups_learned"] for line in figures] == [5 - count for count in alike]
 
 
 def test_groups_that_say_nothing_are_replaced_by_others(laboratory: Any, tmp_path: Path) -> None:

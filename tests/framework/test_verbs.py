@@ -85,3 +85,17 @@ def test_mistakes_are_errors_before_any_work() -> None:
         agentfw.load("nothing")
 
     assert not Path("runs").exists()
+
+
+@pytest.mark.slow
+def test_a_run_is_a_table_of_its_episodes_or_turns(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    result = agentfw.run("inbox", episodes=2, runs=tmp_path)
+
+    episodes, turns = result.frame(), result.frame("turns")
+
+    assert isinstance(episodes, pandas.DataFrame)
+    assert list(episodes["episode"]) == ["00000-0", "00001-0"]
+    assert list(episodes["balanced"]) == [episode.outcome["balanced"] for episode in result.episodes]
+    assert len(turns) == sum(len(episode.turns) for episode in result.episodes)
+    assert turns["calls"][0] == '[["write", {}]]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,36 @@ def test_a_session_keeps_order_and_repeats_and_can_be_cut_and_cleared(graph: Ski
     assert asyncio.run(steps()) == [items, items[1:], items[2], items[:2], [], None, items[:1]]
 
 
+def test_a_session_stores_what_it_is_given(graph: SkillGraph) -> None:
+    session = session_of(graph, "monday")
+    items = [
+        {"type": "function_call_output", "call_id": "c1", "output": "A table of flights. " * 1_500},
+        {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64," + "A" * 200_000}]},
+        {"role": "user", "content": "half a character \ud83d, a NUL \x00"},
+        {"type": "reasoning", "id": "r1", "summary": []},
+        {"role": "user", "content": ""},
+    ]
+
+    async def steps() -> list[Any]:
+        await session.add_items(items)
+        found = await session.recall("which flights? " * 4_000, k=1)
+        return [await session.get_items(), found, await session.recall(" ")]
+
+    assert asyncio.run(steps()) == [items, items[:1], []]
+
+
+def test_a_session_of_an_earlier_version_goes_on(graph: SkillGraph) -> None:
+    session = session_of(graph, "monday")
+    old = {"role": "user", "content": "my dentist is called Keller"}
+    graph.add_skill(owner="ana", text=json.dumps({"id": "1", "item": old}), scenarios=["session monday"])
+
+    async def steps() -> list[Any]:
+        await session.add_items([{"role": "user", "content": "yes"}])
+        return list(await session.get_items())
+
+    assert asyncio.run(steps()) == [old, {"role": "user", "content": "yes"}]
+
+
 # LlamaIndex
 
 
@@ -193,3 +224,54 @@ def test_a_llama_index_memory_recalls_what_no_longer_fits(graph: SkillGraph) -> 
         return "\n".join(message.content or "" for message in await memory.aget())
 
     assert "my dentist is called Keller" in asyncio.run(talk())
+
+
+def block_of(graph: SkillGraph, count: int = 5) -> Any:
+    pytest.importorskip("llama_index.core")
+    from agentfw_memory.adapters.llama_index import SkillGraphBlock
+
+    return SkillGraphBlock(graph=graph, user="ana", count=count)
+
+
+def test_a_llama_index_block_keeps_to_the_interface_of_its_kind(graph: SkillGraph) -> None:
+    block = block_of(graph, count=2)
+    from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
+    from llama_index.core.memory import BaseMemoryBlock
+
+    messages = [
+        ChatMessage(role="user", content="my dentist is called Keller"),
+        ChatMessage(role="tool", content="a long answer about tea " * 2_000),
+        ChatMessage(role="user", blocks=[TextBlock(text="the rent"), ImageBlock(url="http://example.org/a.png")]),
+        ChatMessage(role="assistant", content=None),
+    ]
+
+    async def steps() -> list[Any]:
+        empty = [await block.aget(), await block.aget([]), await block.aget(messages[:1])]
+        await block.aput(messages, from_short_term_memory=True, session_id="monday")
+        await block.aput([])
+        told = await block.aget([ChatMessage(role="user", content="who is the dentist?"), messages[3]])
+        long = await block.aget([ChatMessage(role="user", content="tea? " * 20_000)])
+        return [*empty, told, long]
+
+    *empty, told, long = asyncio.run(steps())
+
+    assert isinstance(block, BaseMemoryBlock)
+    assert empty == ["", "", ""]
+    assert told.startswith("- user: my dentist is called Keller\n- ")
+    assert long.startswith("- tool: a long answer about tea")
+    kept = graph.skills(owner="ana", where={"session": "monday"})
+    assert [skill.metadata["role"] for skill in kept] == ["user", "tool", "user"]
+
+
+def test_a_llama_index_block_that_takes_nothing_from_the_short_term_memory(graph: SkillGraph) -> None:
+    block = block_of(graph)
+    from llama_index.core.base.llms.types import ChatMessage
+
+    block.accept_short_term_memory = False
+    asyncio.run(block.aput([ChatMessage(role="user", content="tea")], from_short_term_memory=True))
+    assert graph.skills(owner="ana") == []
+
+
+@pytest.mark.parametrize(("tokens", "left"), [(1, "- one\n- two"), (3, "- one"), (100, None)])
+def test_a_llama_index_block_leaves_out_what_fits_least(graph: SkillGraph, tokens: int, left: str | None) -> None:
+    assert asyncio.run(block_of(graph).atruncate("- one\n- two\n- three", tokens)) == left

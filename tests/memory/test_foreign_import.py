@@ -20,6 +20,15 @@ MEM0 = {
             "categories": ["drinks"],
         },
         {"id": "8f3b", "memory": "Answers in short sentences", "agent_id": "helper", "metadata": None},
+        {
+            "id": "8f3c",
+            "memory": "Parks at P3",
+            "user_id": "ana",
+            "agent_id": "helper",
+            "hash": "c0ffee",
+            "metadata": {"source": "chat", "tags": ["car"]},
+            "expiration_date": "2099-01-01",
+        },
     ]
 }
 LANGMEM = [
@@ -46,8 +55,14 @@ def test_an_export_of_mem0_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "mem0.json", MEM0, lines=False)
 
     assert read_memories(path) == [
-        NewSkill("ana", "Prefers green tea", (), ("drinks",), valid_from=1715076000.0),
-        NewSkill("helper", "Answers in short sentences"),
+        NewSkill("ana", "Prefers green tea", (), ("drinks",), valid_from=1715076000.0, metadata={"id": "8f3a"}),
+        NewSkill("helper", "Answers in short sentences", metadata={"id": "8f3b"}),
+        NewSkill(
+            "ana",
+            "Parks at P3",
+            metadata={"source": "chat", "tags": ["car"], "id": "8f3c", "agent_id": "helper"},
+            expires_at=4070908800.0,
+        ),
     ]
 
 
@@ -56,8 +71,18 @@ def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
     path = written(tmp_path / "items.json", LANGMEM, lines=lines)
 
     assert read_memories(path) == [
-        NewSkill("memories/ana", "Her dentist is called Keller", valid_from=1715076000.0),
-        NewSkill("memories", '{"size": 3}'),
+        NewSkill(
+            "memories/ana",
+            "Her dentist is called Keller",
+            (),
+            ("key 1",),
+            valid_from=1715076000.0,
+            supersedes=False,
+            metadata={"key": "1", "value": LANGMEM[0]["value"]},
+        ),
+        NewSkill(
+            "memories", '{"size": 3}', (), ("key 2",), supersedes=False, metadata={"key": "2", "value": {"size": 3}}
+        ),
     ]
 
 
@@ -96,4 +121,25 @@ def test_a_broken_record_is_named_and_nothing_is_imported(tmp_path: Path, line: 
     path.write_text('{"text": "fine", "owner": "ana"}\n' + line + "\n", "utf-8")
 
     with pytest.raises(BadInputError, match=problem.replace("[", r"\[")):
+        read_memories(path)
+
+
+def test_items_of_langmem_are_items_again_in_our_store(tmp_path: Path) -> None:
+    pytest.importorskip("langgraph")
+    from agentfw_memory.adapters.langgraph import SkillGraphStore
+
+    path = written(tmp_path / "items.json", LANGMEM, lines=False)
+    with SkillGraph.open(":memory:", tenant="t", embedder="hash") as graph:
+        graph.add_skills(read_memories(path))
+        store = SkillGraphStore(graph)
+
+        assert store.get(("memories", "ana"), "1").value == LANGMEM[0]["value"]
+        store.put(("memories", "ana"), "1", {"content": "Her dentist is called Lang"})
+        assert len(store.search(("memories", "ana"), query="dentist")) == 1
+
+
+def test_metadata_that_is_no_object_imports_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "plain.json", [{"text": "a", "owner": "ana", "metadata": [1]}], lines=False)
+
+    with pytest.raises(BadInputError, match="record 1: its metadata"):
         read_memories(path)

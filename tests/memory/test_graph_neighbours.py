@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.recall.calibration import calibrated
+from agentfw_memory.graph.recall.connections import Connections
 from agentfw_memory.graph.recall.timeline import GAP, Timeline
 
 pytest.importorskip("igraph")
@@ -102,23 +104,46 @@ def test_a_forgotten_user_connects_nothing_any_more(graph: SkillGraph) -> None:
     assert graph._recaller.cache.connections.used_with(int(one.id[1:])) == []
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_owners_count_only_where_they_say_something(graph: SkillGraph, shuffled: bool) -> None:
-    subjects = {f"user{place}": [f"subject{place}word{word}" for word in range(6)] for place in range(8)}
-    draw = random.Random(3)
-    texts = [(owner, " ".join(draw.sample(words, 4))) for owner, words in subjects.items() for _ in range(12)]
-    owners = [owner for owner, _ in texts]
-    if shuffled:
-        draw.shuffle(owners)
+def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillGraph) -> None:
     graph.add_skills(
-        NewSkill(owner, f"{text} {place}", valid_from=90_000.0 * (place + 1))
-        for place, (owner, (_, text)) in enumerate(zip(owners, texts, strict=True))
+        NewSkill("ana", f"dear diary number{place}, supper with the family went well", valid_from=9e4 * (place + 1))
+        for place in range(60)
     )
-    graph.recall("anything", user="user1")
+    rooms = ("attic", "cellar", "kitchen", "garage", "library", "nursery")
+    for place, room in enumerate(rooms, start=100):
+        text = f"the {room} of the house has to be aired"
+        graph.add_skill(owner="handbook", text=text, visibility="shared", valid_from=9e4 * place)
 
-    trust = calibrated(graph._recaller.cache, graph._recaller.membership)
+    first = [graph.recall(f"went well airing the {room} with family?", user="ana")[0].skill.text for room in rooms]
 
-    assert (trust.user < 0.3, trust.community < 0.3) == (shuffled, shuffled)
+    assert first == [f"the {room} of the house has to be aired" for room in rooms]
+
+
+def test_who_is_named_in_a_question_is_preferred(graph: SkillGraph) -> None:
+    for place, owner in enumerate(("Ana Silva", "Ben", "Caroline", "小明")):
+        graph.add_skill(owner=owner, text="tea in the morning", visibility="shared", valid_from=9e4 * (place + 1))
+
+    def first(query: str) -> str:
+        return graph.recall(query, user="Ana Silva")[0].skill.owner
+
+    assert [first(f"What does {name} drink?") for name in ("Caroline", "ben", "Ana Silva")] == [
+        *("Caroline", "Ben", "Ana Silva")
+    ]
+    assert first("小明喜欢喝什么 tea") == "小明"
+    assert [hit.why.owner for hit in graph.recall("What does Silva drink?", user="Ben")] == [0.0] * 4
+    graph.forget("Ben")
+    graph.add_skill(owner="Dora", text="tea in the morning", visibility="shared", valid_from=9e5)
+    assert first("What does Dora drink?") == "Dora"
+
+
+def test_a_long_text_gains_less_from_its_neighbours_than_a_remark(graph: SkillGraph) -> None:
+    for place, text in enumerate(("in winter", " ".join(f"word{place}" for place in range(300)))):
+        graph.add_skill(owner="ana", text=f"we sailed {place}", visibility="shared", valid_from=9e4 * place)
+        graph.add_skill(owner="ana", text=text, visibility="shared", valid_from=9e4 * place + 1)
+
+    gained = {hit.skill.text: hit.why.neighbours for hit in graph.recall("sailed", user="ana", k=10)}
+
+    assert gained["in winter"] > 5 * gained[text] > 0.0
 
 
 def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph) -> None:
@@ -150,3 +175,43 @@ def test_calibration_can_be_turned_off() -> None:
         hit = graph.recall("w3", user="ana")[0]
 
     assert hit.why.points["community"] == pytest.approx(chosen.community_weight * hit.why.community)
+
+
+class Watched:
+    """A store that notes from which edge on it was asked for uses."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.asked = store, list[int]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def uses(self, after: int = 0) -> Any:
+        self.asked.append(after)
+        return self._store.uses(after)
+
+
+def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
+    for place in range(5):
+        graph.add_skill(owner="ana", text=f"way {place}")
+    connections = Connections(watched := Watched(graph._store))
+    connections.catch_up(None)
+    graph.add_skill(owner="ana", text="one more way")
+    skill = graph.add_skill(owner="ana", text="the last way", visibility="shared")
+    graph.learn({"id": "t", "user": "ben", "query": "q", "skills": [skill.id]}, 0.5)
+
+    connections.catch_up([int(skill.id[1:])])
+    connections.catch_up([])
+
+    assert watched.asked[0] == 0 < watched.asked[1] < watched.asked[2]
+    assert [(skill, reward) for _, skill, reward in connections.uses] == [(int(skill.id[1:]), 0.5)]
+
+
+def test_communities_are_found_only_once_they_can_count(graph: SkillGraph) -> None:
+    skill = graph.add_skill(owner="ana", text="the way home", visibility="shared")
+    graph.recall("home", user="ben")
+    assert graph._recaller.membership is None
+
+    graph.learn({"id": "t", "user": "ben", "query": "q", "skills": [skill.id]}, 0.5)
+
+    assert graph.recall("home", user="ben")[0].why.community > 0.0

@@ -36,10 +36,36 @@ def scores(question: Question) -> dict[int, float]:
         ("on 2023-05-07", "the 7th of May 2023"),
         ("1,200 euros", "1200 euro"),
         ("don't call", "call"),
+        ("Die Katzen sind auf dem Sofa", "Auf dem Sofa ist eine Katze"),
+        ("Les chats sont sur le canapé", "Où est le chat ? Sur un canapé"),
+        ("Где кошки в Берлине?", "Кошка была в Берлин"),
+        ("मेरी बिल्ली दिल्ली में है", "बिल्ली दिल्ली"),
+        ("tôi ở Hà Nội", "Hà Nội là tôi"),
+        ("القطط تنام في البيت", "قطط تنام البيت"),
+        ("\uff49\uff30\uff48\uff4f\uff4e\uff45 \u624b\u673a", "iPhone手机"),
     ],
 )
 def test_what_means_the_same_becomes_the_same_terms(one: str, other: str) -> None:
     assert sorted(terms(one)) == sorted(terms(other))
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("我住在柏林，喜欢喝绿茶。", "你住在哪里？"),
+        ("東京の会社で働いています。", "どこの会社ですか"),
+        ("ฉันอาศัยอยู่ในกรุงเทพ", "กรุงเทพ"),
+        ("저는 서울에서 살아요", "서울은 어때요?"),
+    ],
+)
+def test_a_part_of_a_sentence_without_spaces_is_found(text: str, question: str) -> None:
+    index = filled({1: (text, SHARED), 2: ("another text", SHARED)})
+
+    assert index.question(question, None).best(5).tolist() == [1]
+
+
+def test_a_foreign_name_does_not_change_how_english_is_stemmed() -> None:
+    assert terms("hotels in Las Vegas") == [*terms("hotels"), *terms("las vegas")]
 
 
 def test_a_text_of_stop_words_alone_keeps_them() -> None:

@@ -165,7 +165,7 @@ def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(tmp_pat
         chosen = GraphSettings(conflicts_with=way, user_weight=0.0, community_weight=0.0)  # type: ignore[arg-type]
         with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=chosen) as graph:
             one = graph.add_skill(owner="ana", text="offer the earliest slot").id
-            graph.connect(one, "CONFLICTS", graph.add_skill(owner="ana", text="offer the latest slot").id)
+            graph.connect(one, "CONFLICTS", graph.add_skill(owner="ana", text="offer another slot").id)
             scores[way] = [hit.why.conflict for hit in graph.recall("offer the earliest slot", user="ana")]
     assert scores == {"candidates": [1.0, 1.0], "selected": [0.0, 1.0]}
 

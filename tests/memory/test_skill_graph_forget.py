@@ -62,7 +62,7 @@ def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
         assert receipt.word_index == 2  # its head, and a block
         hits = graph.recall("unmistakable", user="ben", k=50)
         assert {hit.skill.owner for hit in hits} <= {"ben", "cleo"}
-        assert graph.recall("unmistakable", user="unmistakable-ana", k=50)  # a stranger now: what is shared
+        assert graph.recall("unmistakable", user="unmistakable-ana", at_least=0.0)  # a stranger now: what is shared
         assert graph.forget("unmistakable-ana").skills == 0
     assert b"unmistakable" not in everything(tmp_path)
 

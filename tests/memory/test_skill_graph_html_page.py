@@ -109,7 +109,7 @@ def recalled_page(query: str, user: str = "ana") -> tuple[str, list[Hit]]:
 
 
 def hit_of(skill: str) -> Hit:
-    why = Why(0.5, 0, 0, 0, 0, 0, 0, "similar to the query", {"words": 0.25, "user": 0.0001, "conflict": -0.1})
+    why = Why(0.5, *[0.0] * 7, path="similar to the query", points={"words": 0.25, "user": 0.0001, "conflict": -0.1})
     return Hit(0.15, Skill(skill, "ana", "Offer the earliest slot"), why)
 
 
@@ -182,3 +182,22 @@ def test_the_browser_says_that_nothing_was_found(tmp_path: Path, chromium: Calla
 
     assert browser.evaluate("element('found').textContent") == "No skill visible to cleo matches."
     assert browser.problems == []
+
+
+@pytest.mark.slow
+def test_the_graph_stays_bright_where_nothing_was_found(tmp_path: Path, chromium: Callable[..., Any]) -> None:
+    file = tmp_path / "skills.html"
+    graph = networkx.MultiDiGraph()
+    graph.add_node("user:ana", kind="user")
+    file.write_text(graph_page(graph, title="t", recalled=Recalled("slots?", "ana", ())), "utf-8")
+    browser = chromium()
+    alphas = """(() => { const seen = [], fill = pen.fill.bind(pen);
+        pen.fill = () => { seen.push(pen.globalAlpha); fill(); }; draw(); pen.fill = fill; return seen; })()"""
+
+    browser.open(file)
+    without_hits = browser.evaluate(alphas)
+    browser.evaluate("(() => { element('search').value = 'zzzz'; search(); })()")
+    without_words = browser.evaluate(alphas)
+
+    assert without_hits == without_words == [1]
+    assert browser.evaluate("element('found').textContent") == "Nothing has these words."

@@ -42,7 +42,7 @@ TRIP = {"id": "t1", "user": "ana", "query": "move it", "outcome": "Ana prefers m
 async def exchange(client: Any) -> None:
     """All that the server can do, and what it refuses."""
     tools = {tool.name for tool in (await client.list_tools()).tools}
-    assert tools == {"recall", "add", "learn", "forget"}
+    assert tools == {"recall", "list", "history", "add", "update", "retire", "delete", "learn", "forget"}
 
     async def call(name: str, **arguments: Any) -> Any:
         answer = await client.call_tool(name, arguments)
@@ -59,6 +59,17 @@ async def exchange(client: Any) -> None:
     assert (await call("recall", query="which slot?", user="ben"))["result"] == []
     assert "the query is empty; pass some text" in await call("recall", query=" ", user="ana")
     assert "not a trajectory" in await call("learn", trajectory={"mood": "good"}, reward=1)
+    note = (await call("add", owner="ana", text="Ask twice", metadata={"kind": "note"}, expires_at=4e9))["id"]
+    where = {"kind": {"$in": ["note"]}}
+    assert [one["id"] for one in (await call("list", owner="ana", where=where))["result"]] == [note]
+    assert (await call("recall", query="ask", user="ana", where=where))["result"][0]["skill"]["id"] == note
+    assert (await call("update", skill=note, text="Ask once"))["metadata"] == {"kind": "note"}
+    assert [one["text"] for one in (await call("history", skill=note))["versions"]] == ["Ask twice", "Ask once"]
+    assert await call("retire", skill=note) == {"retired": note}
+    assert f'unknown skill "{note}"' in await call("retire", skill=note)
+    assert "Unsupported operator" in await call("list", owner="ana", where={"kind": {"$near": 1}})
+    assert (await call("delete", skills=[note]))["versions"] == 2
+    assert f'unknown skill "{note}"' in await call("history", skill=note)
     assert (await call("forget", user="ana"))["skills"] == 2
     assert (await call("recall", query="which slot?", user="ana"))["result"] == []
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentfw_memory import BadInputError, NewSkill, SkillGraph, StoreRefusedError
+from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, StoreRefusedError
 
 pytest.importorskip("psycopg")
 
@@ -127,22 +131,71 @@ def test_no_byte_of_who_is_forgotten_is_in_the_tables_files(postgres_database: D
 
     url = postgres_database()
     files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base"
+    mark = "inimitabl"  # as the word is stemmed
 
-    def found() -> bool:
-        return any(b"inimitable" in path.read_bytes() for path in files.rglob("*") if path.is_file())
+    def found() -> dict[str, int]:
+        counts = {path.name: path.read_bytes().count(mark.encode()) for path in files.rglob("*") if path.is_file()}
+        return {name: count for name, count in counts.items() if count}
 
-    with open_graph(url) as graph, psycopg.connect(url, autocommit=True) as server:
-        skills = graph.add_skills(NewSkill("inimitable-ana", f"inimitable {place}") for place in range(50))
-        graph.update_skill(skills[0].id, text="inimitable anew")
-        graph.set_profile("inimitable-ana", "inimitable profile")
-        graph.add_skill(owner="ben", text="Never move lunch")
+    served = GraphSettings(in_memory_up_to=0)
+    with (
+        SkillGraph.open(url, tenant="team", embedder="hash:64", settings=served) as graph,
+        psycopg.connect(url, autocommit=True) as server,
+    ):
+        draw = random.Random(7)
+        for part in range(4):
+            for owner in ("ben", "inimitable-ana", "cleo"):
+                about = "inimitable" if owner == "inimitable-ana" else "plain"
+                skills = graph.add_skills(
+                    NewSkill(owner, f"{about} {part} {place} " + f"{about} " * draw.choice([1, 30, 200, 1500]))
+                    for place in range(20)
+                )
+                graph.update_skill(skills[0].id, text=f"{about} anew {part}", tools=[f"{about} tool"])
+                outcome = f"{about} wants tea."
+                graph.learn({"id": f"{about}-{part}", "user": owner, "query": about, "outcome": outcome}, 0.9)
+        graph.set_profile("inimitable-ana", "inimitable profile " * 300)
+        graph.prepare()
+        graph.recall("inimitable", user="inimitable-ana")
         server.execute("ANALYZE")
         server.execute("CHECKPOINT")
-        assert found()
-        assert graph.forget("inimitable-ana").versions == 51
+        assert sum(found().values()) > 500
+        assert graph.forget("inimitable-ana").versions >= 84
         server.execute("CHECKPOINT")
         assert not found()
-        assert graph.skill(graph.recall("lunch", user="ben")[0].skill.id).owner == "ben"
+        assert {hit.skill.owner for hit in graph.recall("plain", user="ben", k=50)} == {"ben"}
+
+
+@pytest.mark.slow
+def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    url = postgres_database()
+    with SkillGraph.open(url, tenant="team", embedder="hash:64", settings=GraphSettings(patience=0.5)) as graph:
+        with open_graph(url, tenant="other") as other:
+            graph.add_skill(owner="ana", text="offer the earliest slot")
+            kept = other.add_skill(owner="ben", text="never move lunch")
+            with other._store.writing() as change:  # a transaction that is open all the while
+                assert graph.forget("ana").skills == 1
+                assert "began before the deletion" in caplog.text
+                other._store.end_skills(change, [int(kept.id[1:])])
+            assert other.skills(owner="ben") == []
+        over = threading.Event()
+
+        def work() -> list[float]:
+            """Add one skill after another, and return how long each took."""
+            took = []
+            with open_graph(url, tenant="busy") as busy:
+                while not over.is_set():
+                    began = time.monotonic()
+                    busy.add_skill(owner="ben", text=f"said {len(took)}")
+                    took.append(time.monotonic() - began)
+            return took
+
+        with ThreadPoolExecutor(1) as pool:
+            busy = pool.submit(work)
+            for turn in range(5):
+                graph.add_skill(owner="ana", text=f"said {turn}")
+                graph.forget("ana")
+            over.set()
+            assert len(busy.result()) > 10, "the other tenant went on meanwhile"
 
 
 def test_names_with_quotes_and_wildcards_mean_themselves(postgres_database: Database) -> None:

@@ -145,7 +145,7 @@ def test_reserved_names_are_refused() -> None:
 
 def test_a_newcomer_sees_first_what_similar_users_share() -> None:
     circles = {"garden": "loud", "chess": "quiet"}
-    with opened(query_weight=0.0, user_weight=0.0, community_weight=1.0) as graph:
+    with opened(query_weight=0.0, user_weight=0.0, community_weight=1.0, calibrate=False) as graph:
         for circle, taste in circles.items():
             for number in range(4):
                 user = f"{circle} {number}"

@@ -12,6 +12,7 @@ import pytest
 
 from agentfw_memory import BadInputError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl
+from agentfw_memory.graph.stores import sql_rows
 from agentfw_memory.graph.stores.interface import Change, EdgeRow, EmbedderRecord, SkillRow, Store, TrajectoryRow
 from agentfw_memory.graph.stores.postgres_store import PostgresStore
 from agentfw_memory.graph.stores.sqlite_store import SqliteStore
@@ -395,3 +396,52 @@ def test_writers_wait_for_each_other(open_store: Open) -> None:
         thread.join()
     assert len(live(stores[0])) == 100
     assert stores[0].counter() == 100
+
+
+def test_owners_are_found_by_how_their_names_begin(open_store: Open) -> None:
+    store = open_store()
+    names = ["notes", "notes/ana", "notes/ana/deep", "notes/Ana", "notes0", "notes/ÿ", "notes/😀", "other_", "otherx"]
+    with store.writing() as change:
+        for name in names:
+            add(store, change, name, "tea")
+
+    assert set(store.holders("notes/")) == {"notes/ana", "notes/ana/deep", "notes/Ana", "notes/ÿ", "notes/😀"}
+    assert store.holders("other_") == ["other_"]
+    assert store.holders("notes/ana/deep") == ["notes/ana/deep"]
+    assert store.holders("x") == []
+    assert len(store.holders()) == len(names)
+
+
+@pytest.mark.parametrize("few", [1, 500])
+def test_the_skills_of_an_owner_in_a_scenario_are_only_theirs(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(sql_rows, "FEW", few)
+    store = open_store()
+    with store.writing() as change:
+        (scenario,) = store.nodes(change, "scenario", ["meeting"]).values()
+        skills = [add(store, change, owner, text) for owner in ("ana", "ben") for text in ("tea", "milk", "rum")]
+        store.add_edges(change, [EdgeRow("APPLIES_TO", skill, scenario) for skill in skills if skill != skills[1]])
+        store.end_skills(change, [skills[2]])
+        user = store.find("user", "ana")
+        assert user is not None
+
+        assert store.owned_in(user, scenario) == [skills[0]]
+
+
+def test_versions_are_deleted_one_by_one(open_store: Open) -> None:
+    store = open_store()
+    with store.writing() as change:
+        skill, other = add(store, change, "ana", "tea"), add(store, change, "ana", "milk")
+        user = store.find("user", "ana")
+        assert user is not None
+        store.replace_skill(change, SkillRow(skill, user, "coffee", "private", np.eye(4, dtype=np.float32)[1], 2_000.0))
+
+        some = store.erase_versions(change, [(skill, 0)], [])
+        rest = store.erase_versions(change, [(skill, 1)], [])
+
+        assert (some["skills"], some["versions"], some["vectors"]) == (0, 1, 0)
+        assert (rest["skills"], rest["versions"], rest["vectors"], rest["edges"]) == (1, 1, 1, 1)
+        assert store.owned(user) == [other]
+        assert store.versions_of(user) == [(other, 0, "milk", False)]
+    assert store.forgotten() == store.counter()

@@ -87,8 +87,8 @@ def check_saving(where: str | Path, read: list[int]) -> None:
         ids = churn(one, random.Random(7), 60)
         with SkillGraph.open(where, tenant="t") as other:
             assert same_as_store(other)
-        ids.append(one.add_skill(owner="cleo", text="word1 after it was saved").id)
-        one.update_skill(ids[0], text="word2 changed after it was saved")
+        ids.append(one.add_skill(owner="cleo", text="word1 new since it was saved").id)
+        one.update_skill(ids[0], text="word2 changed since it was saved")
         one.update_skill(ids[1], visibility="shared")
         one.retire_skill(ids[2])
     read.clear()

@@ -2,7 +2,7 @@
 
 It is controlled by lines of JSON, so that the libraries of the two sides don't affect each other:
 
-    python -m venv /tmp/mem0 && /tmp/mem0/bin/pip install "mem0ai==2.2.1" faiss-cpu
+    python -m venv /tmp/mem0 && /tmp/mem0/bin/pip install "mem0ai==2.2.1"
     python benchmarks/skill_graph_add.py --mem0 /tmp/mem0/bin/python
 """
 
@@ -19,9 +19,9 @@ from .places import BENCHMARKS, ROOT
 
 
 class Mem0:
-    """mem0 with its FAISS store, `infer=False`, telemetry off. Its texts are embedded as those of the graph are."""
+    """mem0 with its default store (Qdrant), `infer=False`, telemetry off. Texts are embedded as for the graph."""
 
-    def __init__(self, python: str, folder: Path) -> None:
+    def __init__(self, python: str, folder: Path, dimensions: int = 384) -> None:
         environment = {
             **os.environ,
             "MEM0_TELEMETRY": "False",
@@ -29,7 +29,7 @@ class Mem0:
             "OPENAI_API_KEY": "unused",
             "PYTHONPATH": str(ROOT / "memory"),
         }
-        words = [python, str(BENCHMARKS / "skill_graph_mem0.py"), str(folder)]
+        words = [python, str(BENCHMARKS / "skill_graph_mem0.py"), str(folder), str(dimensions)]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -44,8 +44,12 @@ class Mem0:
             raise RuntimeError("mem0 ended; run it by hand to see why")
         return json.loads(line)
 
+    def know(self, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> None:
+        """Give the vectors of texts, which are then not embedded."""
+        self.ask(do="know", texts=list(texts), vectors=[list(map(float, vector)) for vector in vectors])
+
     def fill(self, texts: Sequence[str], users: Sequence[str]) -> None:
-        """Put many in at once, past mem0's own `add`, which writes all of its file anew for each."""
+        """Put many in at once, past mem0's own `add`."""
         self.ask(do="fill", texts=list(texts), users=list(users))
 
     def add(self, texts: Sequence[str], user: str) -> list[float]:

@@ -37,11 +37,13 @@ class Resources:
     """Share of one GPU, or a whole number of GPUs."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables of its process."""
+    here: bool = False
+    """Whether it must be on this machine, because it works in the run's folder."""
 
-    def variables(self) -> dict[str, str]:
-        """The environment variables of its process, without those of GPUs."""
-        path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
-        return {**dict.fromkeys(_THREADS, str(self.cpus)), "PYTHONPATH": path, **self.environment}
+    def variables(self, *, this_machine: bool) -> dict[str, str]:
+        """The environment variables of its process, without those of GPUs. Another machine has its own modules."""
+        path = {"PYTHONPATH": os.pathsep.join(os.path.abspath(folder) for folder in sys.path)} if this_machine else {}
+        return {**dict.fromkeys(_THREADS, str(self.cpus)), **path, **self.environment}
 
 
 class Remote:
@@ -87,6 +89,12 @@ class Engine:
         `close`, it is called before the process ends.
         """
         raise NotImplementedError
+
+    def require(self, resources: Sequence[Resources], who: str) -> None:
+        """Raise unless there is room for all of these together, beside what is running. Starts nothing.
+
+        Called before the first of several objects is started, so that a run doesn't begin with a part of them.
+        """
 
     def close(self) -> None:
         """End all processes."""

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from ..errors import AgentfwError
 from .devices import Devices
@@ -39,7 +39,7 @@ class LocalEngine(Engine):
         taken = self._devices.take(resources.gpus, name)
         environment = {
             **os.environ,
-            **resources.variables(),
+            **resources.variables(this_machine=True),
             **({"CUDA_VISIBLE_DEVICES": ",".join(taken)} if taken else {}),
         }
         hello = {"factory": factory, "arguments": list(arguments)}
@@ -47,6 +47,12 @@ class LocalEngine(Engine):
         self._started = [other for other in self._started if other.alive]
         self._started.append(process)
         return process
+
+    def require(self, resources: Sequence[Resources], who: str) -> None:
+        with ExitStack() as taken:
+            for each in resources:
+                devices = self._devices.take(each.gpus, who)
+                taken.callback(self._devices.give, each.gpus, devices)
 
     def close(self) -> None:
         for process in self._started:

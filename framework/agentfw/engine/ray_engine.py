@@ -1,6 +1,10 @@
 """The engine `ray`: actors on a Ray cluster, or on a new one of this machine.
 
-Ray places each actor on a node with enough free CPUs and GPUs. agentfw must be installed on every node.
+Ray places each actor on a node with enough free CPUs and GPUs. Every node needs the same versions of agentfw and its
+plugins, which each actor compares when it starts, and the models. It needs no disk that it shares with others.
+
+On a cluster, actors reserve their CPUs, so that Ray spreads them and an autoscaler sees what is missing. A new Ray of
+this machine reserves none: there, as with the engine `local`, processes may be more than CPUs.
 """
 
 from __future__ import annotations
@@ -8,19 +12,26 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
-from ..errors import EndpointError, MissingExtraError, UsageError
+from ..errors import EndpointError, MissingExtraError, SettingsError, UsageError
+from . import cluster_room
+from .cluster_room import Node, Share
+from .engine_settings import EngineSettings
 from .interface import Engine, Plain, Remote, RemoteDiedError, Resources
-from .served import Served, answer_of
+from .ray_actor import ServedOnNode, versions_here
+from .served import answer_of
 
 __all__ = ["RayEngine"]
 
 _REACHING = 10.0
 """Seconds to wait for an answer of the cluster's address."""
+_LOOKING = 1.0
+"""Seconds between two looks at the nodes of a cluster that should grow."""
 _AT_ONCE = 10_000
 """Maximum number of calls of an actor in progress. Callers have tighter limits of their own."""
 
@@ -28,7 +39,7 @@ _AT_ONCE = 10_000
 class RayEngine(Engine):
     """Starts actors. Connects to the cluster when the first one is started."""
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         # Ray reports its use to its authors unless it is told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Ray hides all GPUs from actors that ask for none, and will do so no more; this silences the announcement.
@@ -38,7 +49,9 @@ class RayEngine(Engine):
         except ImportError as error:
             raise MissingExtraError("the engine ray", "ray", module=error.name or "") from error
         self._ray: Any = ray
-        self.address = address
+        self.address, self.wait = settings.address, settings.wait
+        self._keys = _values_of(settings.keys)
+        self._versions = versions_here()
         self._connected = False
         self._ours = False
         self._lock = threading.Lock()
@@ -48,23 +61,58 @@ class RayEngine(Engine):
         self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
     ) -> Remote:
         resources = resources or Resources()
-        self._connect()
-        self._require(resources, name)
+        self._check_room([resources], name, wait=0.0)
         actor = (
-            self._ray.remote(Served)
+            self._ray.remote(ServedOnNode)
             .options(
-                # Only GPUs are reserved. Reserved CPUs would leave actors waiting that fit well.
-                num_cpus=0,
+                num_cpus=self._share(resources).cpus,
                 num_gpus=resources.gpus,
-                scheduling_strategy="DEFAULT" if resources.gpus else "SPREAD",
+                scheduling_strategy=self._strategy(resources),
                 max_concurrency=_AT_ONCE,
-                runtime_env={"env_vars": resources.variables()},
+                runtime_env={"env_vars": resources.variables(this_machine=not self.address)},
             )
             .remote(name)
         )
-        started = _Actor(self._ray, actor, name, factory, arguments)
+        made = actor.make_on_node.remote(factory, list(arguments), self._versions, self._keys)
+        started = _Actor(self._ray, actor, name, made, self._share(resources))
+        self._started = [other for other in self._started if other.alive]
         self._started.append(started)
         return started
+
+    def require(self, resources: Sequence[Resources], who: str) -> None:
+        self._check_room(resources, who, self.wait)
+
+    def _check_room(self, resources: Sequence[Resources], who: str, wait: float) -> None:
+        self._connect()
+        shares = [self._share(each) for each in resources]
+        running = [actor.share for actor in self._started if actor.alive]
+        until = time.monotonic() + wait
+        # Ray itself waits for ever for what the cluster doesn't have.
+        while not cluster_room.fit([*running, *shares], nodes := self._nodes()):
+            if time.monotonic() >= until:
+                raise _no_room(who, shares, running, nodes)
+            self._ask_for([*running, *shares])
+            time.sleep(_LOOKING)
+
+    def _share(self, resources: Resources) -> Share:
+        return Share(resources.cpus if self.address else 0, resources.gpus)
+
+    def _nodes(self) -> list[Node]:
+        there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return [Node(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in there]
+
+    def _ask_for(self, shares: Sequence[Share]) -> None:
+        """Tell an autoscaler what is needed, if there is one."""
+        from ray.autoscaler.sdk import request_resources
+
+        request_resources(bundles=[{"CPU": max(1, share.cpus), "GPU": share.gpus} for share in shares])
+
+    def _strategy(self, resources: Resources) -> Any:
+        if not resources.here:
+            return "DEFAULT" if resources.gpus else "SPREAD"
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
 
     def close(self) -> None:
         for actor in self._started:
@@ -82,31 +130,25 @@ class RayEngine(Engine):
                 _require_reachable(self.address)
                 try:
                     self._ray.init(
-                        address=self.address or None, include_dashboard=False, log_to_driver=True, logging_level="ERROR"
+                        address=self.address or "local",
+                        include_dashboard=False,
+                        log_to_driver=True,
+                        logging_level="ERROR",
                     )
                 except (ConnectionError, RuntimeError, ValueError) as error:
                     raise _unreachable(self.address, str(error)) from error
                 self._ours = True
             self._connected = True
 
-    def _require(self, resources: Resources, name: str) -> None:
-        """Ray waits for ever for what the cluster doesn't have."""
-        there = self._ray.cluster_resources().get("GPU", 0.0)
-        if resources.gpus > there:
-            raise UsageError(
-                f"{name} asks for {resources.gpus:g} GPUs, and the Ray cluster has {there:g}",
-                fix="use smaller shares, or add nodes to the cluster",
-            )
-
 
 class _Actor(Remote):
     """One actor."""
 
-    def __init__(self, ray: Any, actor: Any, name: str, factory: str, arguments: Sequence[Plain]) -> None:
-        self.name = name
+    def __init__(self, ray: Any, actor: Any, name: str, made: Any, share: Share) -> None:
+        self.name, self.share = name, share
         self._ray, self._actor = ray, actor
         self._alive = True
-        self.ready = self._answer(actor.make.remote(factory, list(arguments)))
+        self.ready = self._answer(made)
 
     @property
     def alive(self) -> bool:
@@ -143,6 +185,25 @@ class _Actor(Remote):
 
         reference.future().add_done_callback(settle)
         return answer
+
+
+def _values_of(keys: Sequence[str]) -> dict[str, str]:
+    missing = [name for name in keys if name not in os.environ]
+    if missing:
+        raise SettingsError(
+            f"engine.keys: {', '.join(missing)} is not set in this environment", fix=f"export {missing[0]}=..."
+        )
+    return {name: os.environ[name] for name in keys}
+
+
+def _no_room(who: str, shares: Sequence[Share], running: Sequence[Share], nodes: Sequence[Node]) -> UsageError:
+    cpus, gpus = (sum(each) for each in zip(*shares, strict=True))
+    beside = f" beside the {len(running)} that run already" if running else ""
+    return UsageError(
+        f"there is no room for {who}{beside}: needed are {cpus:g} CPUs and {gpus:g} GPUs, and the Ray cluster has "
+        f"{cluster_room.in_words(nodes)}",
+        fix="use fewer processes or smaller shares, or add nodes; if the cluster grows by itself, set engine.wait=600",
+    )
 
 
 def _require_reachable(address: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from .. import errors
-from ..errors import AgentfwError, PluginError
+from ..errors import AgentfwError, PluginError, is_failure
 from .interface import Plain
 
 __all__ = ["Served", "answer_of"]
@@ -52,8 +52,10 @@ class Served:
         try:
             return {"value": await work()}
         except AgentfwError as error:
-            return {"error": type(error).__name__, "message": error.message, "fix": error.fix}
-        except (Exception, SystemExit) as error:
+            return {"error": type(error).__name__, "message": error.message, "fix": error.fix, "change": error.change}
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             text = f"{self.name} {failing}: {type(error).__name__}: {error}"
             fix = "fix the plugin; its traceback is shown with --debug"
             return {"error": "PluginError", "message": text, "fix": fix, "traceback": traceback.format_exc()}
@@ -65,7 +67,7 @@ def answer_of(answered: Plain) -> Plain:
         return answered["value"]
     kind = getattr(errors, answered["error"], AgentfwError)
     error: AgentfwError = kind.__new__(kind)
-    AgentfwError.__init__(error, answered["message"], fix=answered["fix"])
+    AgentfwError.__init__(error, answered["message"], fix=answered["fix"], change=answered.get("change", ""))
     if isinstance(error, PluginError) and "traceback" in answered:
         error.add_note(answered["traceback"])
     raise error

@@ -13,6 +13,7 @@ import sys
 import threading
 from typing import IO
 
+from ..struck_output import struck_logs, struck_streams
 from .interface import Plain
 from .served import Served
 from .wire import encode, read
@@ -89,7 +90,8 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    asyncio.run(_run(sys.argv[1], calls, answers))
+    with struck_streams(), struck_logs():
+        asyncio.run(_run(sys.argv[1], calls, answers))
     # Threads of the object's libraries must not keep the process.
     sys.stderr.flush()
     os._exit(0)

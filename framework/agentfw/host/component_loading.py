@@ -14,12 +14,14 @@ from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..errors import AgentfwError, MissingExtraError, PluginError, in_words
+from ..errors import AgentfwError, MissingExtraError, PluginError, in_words, is_failure
 from .plugin_guard import stdout_to_stderr
 from .plugin_record import Registered
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from ..secrets import Secrets
 
 Result = TypeVar("Result")
 
@@ -53,13 +55,21 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
     return model
 
 
-def check_settings(registered: Registered, settings: Mapping[str, object], where: str) -> BaseModel | None:
-    """The settings, validated; None where the component has none. A wrong setting is a SettingsError."""
+def check_settings(
+    registered: Registered, settings: Mapping[str, object], where: str, secrets: Secrets
+) -> BaseModel | None:
+    """The settings, validated; None where the component has none. A wrong setting is a SettingsError.
+
+    `secrets` then knows the secrets among them.
+    """
     from ..settings import validate
+    from ..settings_record import secrets_in
 
     model = settings_model(registered)
     # A validator or a default of the plugin's model may raise anything.
-    return _guarded(registered, "can't check its settings", lambda: validate(model, settings, where))
+    checked = _guarded(registered, "can't check its settings", lambda: validate(model, settings, where))
+    secrets.add(*secrets_in(checked))
+    return checked
 
 
 def create(
@@ -67,6 +77,7 @@ def create(
     settings: Mapping[str, object] | BaseModel | None,
     where: str,
     services: Mapping[str, object],
+    secrets: Secrets,
 ) -> object:
     """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads.
 
@@ -77,16 +88,25 @@ def create(
     if missing:
         raise _missing_extra(registered, missing[0])
     if settings is None or isinstance(settings, Mapping):
-        checked = check_settings(registered, settings or {}, where)
+        checked = check_settings(registered, settings or {}, where, secrets)
     else:
         # A copy: what one episode's world does to its settings must not be seen by the next one.
         checked = _guarded(registered, "has settings that can't be copied", lambda: settings.model_copy(deep=True))
     factory = _resolve(registered, registered.component.factory)
+    if registered.kind == "tool" and _is_function_tool(factory):
+        return factory
     if not callable(factory):
         raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
     arguments = () if checked is None else (checked,)
     named = {name: services[name] for name in services.keys() & _parameters(factory)}
     return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments, **named))
+
+
+def _is_function_tool(factory: object) -> bool:
+    """Whether it is what `@tool` makes of a function: a toolbox already."""
+    from ..tool import FunctionTool
+
+    return isinstance(factory, FunctionTool)
 
 
 def _parameters(factory: Callable[..., object]) -> Set[str]:
@@ -119,7 +139,9 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -
         if registered.component.extra and not _own_module(registered, error):
             raise _missing_extra(registered, error.name or str(error)) from error
         raise _broken(registered, f"{failing}: {in_words(error)}") from error
-    except (Exception, SystemExit, CancelledError) as error:  # nobody cancels what isn't awaited
+    except BaseException as error:
+        if not (is_failure(error) or isinstance(error, CancelledError)):  # nobody cancels what isn't awaited
+            raise
         raise _broken(registered, f"{failing}: {in_words(error)}") from error
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,14 +25,21 @@ from pluggy import PluginManager
 
 from .. import metadata
 from ..component import KINDS
-from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, nearest, one_line
+from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
 from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, NamedSpec, NamedTemplate
 from ..metadata import EntryPoint, normalise
+from ..plain_calls import plain
+from ..plugin_calls import PluginCall
+from ..process_state import unchanged_process
+from ..secrets import Secrets
 from . import component_loading
+from .names import duplicate, meant, overshadowed
 from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations
-from .plugin_guard import stdout_to_stderr, unchanged_process
+from .plugin_guard import stdout_to_stderr
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
 from .plugin_record import PluginRecord, Problem, Registered
+from .project_specs import specs_of
+from .requirements import is_met, parse_requirement
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -105,6 +113,8 @@ class Host:
         """One record per entry point, sorted by distribution and name, including plugins that failed."""
         self.notes: list[str] = []
         """One line for each problem, for stderr."""
+        self.secrets = Secrets()
+        """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
         self.options, self._manager, self._trace = options, manager, trace
         self._components = sorted(
             answers.components,
@@ -129,7 +139,8 @@ class Host:
             blocked=frozenset(map(normalise, options.blocked)),
             disabled=frozenset(map(normalise, options.disabled)),
             allowed=allowed,
-            allowed_by="" if project is None else str(project.path),
+            project="" if project is None else str(project.path),
+            turned_off=frozenset(map(normalise, project.disabled if project is not None else ())),
             slow_import_seconds=options.slow_import_seconds,
         )
         manager = new_manager()
@@ -137,7 +148,9 @@ class Host:
         plugins = load_plugins(scan.entry_points, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
         plugins.sort(key=lambda record: (record.distribution, record.name))
-        host = cls(options, manager, plugins, ask(plugins, manager, trace), trace)
+        answers = ask(plugins, manager, trace)
+        answers.specs.extend(specs_of(project))
+        host = cls(options, manager, plugins, answers, trace)
         host._take_notes()
         return host
 
@@ -148,16 +161,18 @@ class Host:
         return [offer for offer in self._components if kind in (None, offer.kind)]
 
     def find(self, kind: str, name: str) -> Registered:
-        """The component of that kind and name. Raises an error with a fix unless there is exactly one."""
+        """The component of that kind and name. Raises an error with a fix unless there is exactly one.
+
+        Of two with one name the built-in is meant. `acme:NAME` is that of the distribution acme.
+        """
         _check_kind(kind)
-        offers = [offer for offer in self._components if (offer.kind, offer.component.name) == (kind, name)]
+        offers = meant(self.components(kind), name, _of_component)
         if len(offers) > 1:
-            raise _duplicate(f'{KINDS[kind].title} "{name}"', [offer.record for offer in offers])
+            raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
         if offers:
             return offers[0]
-        for offer in self._withdrawn:
-            if (offer.kind, offer.component.name) == (kind, name):
-                raise offer.record.failure()
+        for offer in meant([offer for offer in self._withdrawn if offer.kind == kind], name, _of_component):
+            raise offer.record.failure()
         error = self._unknown(KINDS[kind].title, name, {offer.component.name for offer in self.components(kind)})
         for other in self._components:
             if other.component.name == name:
@@ -172,7 +187,7 @@ class Host:
         self, kind: str, name: str, settings: Mapping[str, object], *, where: str = ""
     ) -> BaseModel | None:
         """Validate the settings of a component. None if it has no settings."""
-        return component_loading.check_settings(self.find(kind, name), settings, where or kind)
+        return component_loading.check_settings(self.find(kind, name), settings, where or kind, self.secrets)
 
     def create(
         self, kind: str, name: str, settings: Mapping[str, object] | BaseModel | None, *, where: str = ""
@@ -182,8 +197,8 @@ class Host:
         Settings that `check_settings` returned are not validated again.
         """
         registered = self.find(kind, name)
-        with unchanged_process() as changed:
-            made = component_loading.create(registered, settings, where or kind, self._services)
+        with unchanged_process() as changed, PluginCall(registered.title, "its creation"):
+            made = component_loading.create(registered, settings, where or kind, self._services, self.secrets)
         if changed:
             self.notes.append(f"{registered.title} changed {' and '.join(changed)} when it was made; this was put back")
         return made
@@ -197,10 +212,23 @@ class Host:
         return registered.component.extra if component_loading.missing_modules(registered) else ""
 
     def specs(self) -> dict[str, NamedSpec]:
-        """The run specs of plugins, by name. A name that two plugins offer is omitted; `find_spec` explains why."""
-        names = [offer.item.name for offer in self._specs]
-        found = {offer.item.name: offer.item for offer in self._specs if names.count(offer.item.name) == 1}
+        """The run specs of plugins, by name. If several plugins offer a name, they are there by their qualified names.
+
+        The plain name is then that of the built-in, if there is one; otherwise `find_spec` explains what is wrong.
+        """
+        found: dict[str, NamedSpec] = {}
+        for offer in self._specs:
+            name, owner = _of_offered(offer)
+            same = [other for other in self._specs if other.item.name == name]
+            if meant(same, name, _of_offered) == [offer]:
+                found[name] = offer.item
+            if len(same) > 1:
+                found[f"{owner.distribution}:{name}"] = offer.item
         return dict(sorted(found.items()))
+
+    def has_spec(self, name: str) -> bool:
+        """Whether a plugin ships a run spec of that name, which may be a qualified one."""
+        return bool(meant(self._specs, name, _of_offered))
 
     def find_spec(self, name: str) -> NamedSpec:
         """The run spec of that name. Raises an error with a fix unless there is exactly one."""
@@ -215,11 +243,11 @@ class Host:
 
         A distribution that is installed is left out: what it offers is there, or it was disabled on purpose.
         """
-        from .installed_from import source_of
+        from ..installed_from import source_of
 
         for known, record in self._known:
             if any(name in names for names in known.offers.values()) and not metadata.version_of(known.name):
-                return known.name, source_of(known, record.distribution)
+                return known.name, source_of(known.name, known.folder, beside=record.distribution)
         return None
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
@@ -227,27 +255,27 @@ class Host:
         return {name: list(implementations(self._manager, name, self.plugins)) for name in HOOKS}
 
     def select_distribution(self, requested: str) -> list[PluginRecord]:
-        """The plugins of a distribution requested with `--plugin NAME` or `--plugin NAME==VERSION`.
+        """The plugins of a distribution requested with `--plugin NAME` or with versions: `--plugin 'NAME>=1.2'`.
 
         Raises an error if one is missing, broken, or of another version.
         """
-        name, _, version = (part.strip() for part in requested.partition("=="))
-        records = self._plugins_of(name)
+        requirement = parse_requirement(requested)
+        records = self._plugins_of(requirement.name, requested)
         for record in records:
-            if version and record.version != version:
+            if not is_met(requirement, record.version):
                 raise PluginError(
-                    f"{record.title} is installed, not version {version}",
-                    fix=f'agentfw plugins install "{record.distribution}=={version}"',
+                    f"{record.title} is installed, and {requirement.specifier} is asked for",
+                    fix=f'agentfw plugins install "{record.distribution}{requirement.specifier}"',
                 )
         return records
 
-    def _plugins_of(self, name: str) -> list[PluginRecord]:
+    def _plugins_of(self, name: str, requested: str) -> list[PluginRecord]:
         wanted = normalise(name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
             records = [record for record in self.plugins if normalise(record.name) == wanted]
             if len({record.distribution for record in records}) > 1:
-                raise _duplicate(f'plugin "{name}"', records)
+                raise _same_plugin_name(name, records)
         version = "" if records else metadata.version_of(wanted)
         if version:
             fix = f"pip install --upgrade {wanted}, or ask for another one"
@@ -255,7 +283,7 @@ class Host:
         if not records:
             guess = nearest(wanted, {record.distribution for record in self.plugins})
             meant = f'; did you mean "{guess}"?' if guess else ""
-            raise PluginError(f'no plugin "{name}" is installed{meant}', fix=f"pip install {name}")
+            raise PluginError(f'no plugin "{name}" is installed{meant}', fix=f"pip install {shlex.quote(requested)}")
         for record in records:
             if record.state != "active":
                 raise record.failure()
@@ -271,9 +299,12 @@ class Host:
             if record.silenced:
                 continue
             try:
-                with stdout_to_stderr():
-                    answer = implementation.function(*[_own(name, arguments[name]) for name in implementation.argnames])
-            except (Exception, SystemExit) as error:
+                with stdout_to_stderr(), PluginCall(record.title, f"{hook_name}()"):
+                    values = [_own(name, arguments[name]) for name in implementation.argnames]
+                    answer = plain(implementation.function(*values))
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 self._trace(record, hook_name, arguments, error)
                 text = f"raised {in_words(error)} in {hook_name}"
                 fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
@@ -285,9 +316,9 @@ class Host:
                 self._trace(record, hook_name, arguments, answer)
 
     def _only(self, offers: Sequence[Offered[Named]], what: str, name: str) -> Offered[Named]:
-        found = [offer for offer in offers if offer.item.name == name]
+        found = meant(offers, name, _of_offered)
         if len(found) > 1:
-            raise _duplicate(f'{what} "{name}"', [offer.record for offer in found])
+            raise duplicate(what, name, [offer.record for offer in found])
         if not found:
             raise self._unknown(what, name, {offer.item.name for offer in offers})
         return found[0]
@@ -295,7 +326,7 @@ class Host:
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
-        problems += [f"{error.message}; {error.fix}" for error in self._duplicates()]
+        problems += self._duplicates()
         if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
@@ -305,25 +336,34 @@ class Host:
         hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
         self.notes = [*problems, *hints, *self._idle_names()]
 
-    def _duplicates(self) -> list[DuplicateComponentError]:
-        """Every name that two plugins offer, as the error raised when it is selected."""
-        offered: dict[str, list[PluginRecord]] = {}
+    def _duplicates(self) -> list[str]:
+        """Every name that two plugins offer: which of them is meant, or the error raised when it is selected."""
+        offered: dict[tuple[str, str], list[PluginRecord]] = {}
         for record in self.plugins:
             if record.state not in ("blocked", "refused"):
-                offered.setdefault(f'plugin "{record.name}"', []).append(record)
+                offered.setdefault(("plugin", record.name), []).append(record)
         for offer in self._components:
-            offered.setdefault(f'{KINDS[offer.kind].title} "{offer.component.name}"', []).append(offer.record)
+            offered.setdefault((KINDS[offer.kind].title, offer.component.name), []).append(offer.record)
         for spec in self._specs:
-            offered.setdefault(f'spec "{spec.item.name}"', []).append(spec.record)
+            offered.setdefault(("spec", spec.item.name), []).append(spec.record)
         for template in self._templates:
-            offered.setdefault(f'template "{template.item.name}"', []).append(template.record)
-        return [_duplicate(what, records) for what, records in offered.items() if len(records) > 1]
+            offered.setdefault(("template", template.item.name), []).append(template.record)
+        lines = []
+        for (what, name), records in offered.items():
+            if len(records) > 1:
+                error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
+                lines.append(overshadowed(what, name, records) if what != "plugin" else "")
+                lines[-1] = lines[-1] or f"{error.message}; {error.fix}"
+        return lines
 
     def _idle_names(self) -> list[str]:
         """Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked."""
         known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
         lines = []
-        for source, names in (("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)):
+        project = self.options.project
+        sources = [("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)]
+        sources += [] if project is None else [(f"{project.path}: plugins.disabled", project.disabled)]
+        for source, names in sources:
             for name in names:
                 if normalise(name) not in known and name != ALL:
                     guess = nearest(normalise(name), known)
@@ -358,10 +398,20 @@ def _check_kind(kind: str) -> None:
         raise UnknownNameError("kind of component", kind, KINDS)
 
 
-def _duplicate(what: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
+def _of_component(offer: Registered) -> tuple[str, PluginRecord]:
+    return offer.component.name, offer.record
+
+
+def _of_offered(offer: Offered[Any]) -> tuple[str, PluginRecord]:
+    return offer.item.name, offer.record
+
+
+def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
     titles = " and ".join(record.title for record in records)
     flags = " or ".join(dict.fromkeys(f"--no-plugin {record.distribution}" for record in records))
-    return DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=f"disable one of them with {flags}")
+    return DuplicateComponentError(
+        f'plugin "{name}" is offered twice: by {titles}', fix=f"disable one of them with {flags}"
+    )
 
 
 def _own(name: str, value: object) -> object:

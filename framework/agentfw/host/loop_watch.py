@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
 
-__all__ = ["LoopWatch", "place"]
+__all__ = ["LoopWatch"]
 
 Told = Callable[[FrameType, float], object]
 
@@ -62,11 +62,6 @@ class LoopWatch:
                 return False
             until = time.monotonic() + 0.1
         return True
-
-
-def place(frame: FrameType) -> str:
-    """Where a frame is, for the author of the code."""
-    return f"{frame.f_code.co_name}, {Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
 def _starves(thread: threading.Thread) -> bool:

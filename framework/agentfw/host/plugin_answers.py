@@ -155,7 +155,10 @@ def _check_component(item: object) -> Component:
     if not isinstance(item.needs, tuple) or not all(isinstance(module, str) for module in item.needs):
         raise BadAnswer(f'gives "{item.name}" needs={_quote(item.needs)}, which isn\'t a tuple of module names')
     if item.needs and not item.extra:
-        raise BadAnswer(f'gives "{item.name}" needs but no extra that would bring them')
+        raise BadAnswer(
+            f'gives "{item.name}" needs={_quote(item.needs)} but no extra; '
+            'write extra="NAME", the extra of the distribution that installs them, or leave needs out'
+        )
     name, factory, summary, settings, extra = map(_plain, item[:-1])
     return Component(name, factory, one_line(summary), settings, extra, tuple(map(_plain, item.needs)))
 

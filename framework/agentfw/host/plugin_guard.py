@@ -1,7 +1,6 @@
 """Guards calls into plugin code: what plugins print goes to stderr, and slow imports are reported by name.
 
-stdout carries only our own data, whatever a plugin does while it is imported or called. The working directory and the
-signal handlers belong to the program, too.
+stdout carries only our own data, whatever a plugin does while it is imported or called.
 
     with stdout_to_stderr() as moved, SlowImportWatch(2.0) as watch:
         watch.current = "plugin notes of agentfw-notes"
@@ -12,15 +11,13 @@ signal handlers belong to the program, too.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
-__all__ = ["MovedStdout", "SlowImportWatch", "stdout_to_stderr", "unchanged_process"]
+__all__ = ["MovedStdout", "SlowImportWatch", "stdout_to_stderr"]
 
 
 class MovedStdout:
@@ -43,38 +40,6 @@ def stdout_to_stderr() -> Iterator[MovedStdout]:
     moved = MovedStdout()
     with contextlib.redirect_stdout(cast(TextIO, moved)):
         yield moved
-
-
-@contextlib.contextmanager
-def unchanged_process() -> Iterator[list[str]]:
-    """Put back the working directory and the signal handlers. The list says afterwards what had been changed."""
-    changed: list[str] = []
-    folder, handlers = _working_folder(), _handlers()
-    try:
-        yield changed
-    finally:
-        if folder and _working_folder() != folder:
-            os.chdir(folder)
-            changed.append("the working directory")
-        for number, handler in handlers.items():
-            if signal.getsignal(number) != handler:
-                signal.signal(number, handler)
-                changed.append(f"the handler of {number.name}")
-
-
-def _working_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # it was deleted
-        return ""
-
-
-def _handlers() -> dict[signal.Signals, Any]:
-    """The handlers that can be put back: those of Python, and only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    return {number: handler for number, handler in found.items() if handler is not None}
 
 
 class SlowImportWatch:

@@ -19,13 +19,16 @@ from pluggy import PluginManager, PluginValidationError
 
 from .. import hookspecs
 from ..errors import in_words, nearest, one_line
+from ..installed_from import source_tree
 from ..metadata import EntryPoint, MetadataProblem, normalise
-from .plugin_guard import SlowImportWatch, stdout_to_stderr, unchanged_process
+from ..plugin_calls import PluginCall
+from ..process_state import unchanged_process
+from .names import OWN_DISTRIBUTION
+from .plugin_guard import SlowImportWatch, stdout_to_stderr
 from .plugin_record import PluginRecord, Problem
 
-__all__ = ["ALL", "OWN_DISTRIBUTION", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
+__all__ = ["ALL", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
 
-OWN_DISTRIBUTION = "agentfw"
 PREFIX = "agentfw_"
 ALL = "all"
 NOTED_SECONDS = 1.0
@@ -39,8 +42,9 @@ class Selection(NamedTuple):
     disabled: frozenset[str] = frozenset()
     allowed: dict[str, str] | None = None
     """Allowed distributions with their exact versions. None allows everything."""
-    allowed_by: str = ""
-    """Path of the agentfw.toml with the allow list."""
+    project: str = ""
+    """Path of the agentfw.toml with the allow list and the next one."""
+    turned_off: frozenset[str] = frozenset()
     slow_import_seconds: float = 2.0
 
 
@@ -87,7 +91,10 @@ def reinstall(record: PluginRecord) -> str:
 
 
 def tell_authors(record: PluginRecord) -> str:
-    return f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
+    """What to do about a mistake in a plugin. Whoever has installed it from a folder is taken for its author."""
+    tree = source_tree(record.distribution)
+    mend = f"report it to the authors of {record.distribution}" if tree is None else f"fix it in {tree}"
+    return f"{mend}, or disable it with --no-plugin {record.name}"
 
 
 def _left_out(record: PluginRecord, selection: Selection) -> bool:
@@ -98,15 +105,15 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
         record.leave_out("blocked", "is disabled by --no-plugin", "run without that flag")
     elif names & selection.disabled or (ALL in selection.disabled and not own):
         record.leave_out("blocked", "is disabled by AGENTFW_DISABLE_PLUGINS", "unset AGENTFW_DISABLE_PLUGINS")
+    elif names & selection.turned_off:
+        record.leave_out("blocked", f"is disabled by {selection.project}", "remove it from [plugins] disabled there")
     elif selection.allowed is not None and not own:
         pin = f'"{record.distribution}=={record.version}"'
         allowed = selection.allowed.get(record.distribution)
         if allowed is None:
-            record.leave_out(
-                "refused", f"isn't allowed by {selection.allowed_by}", f"add {pin} to [plugins] allow there"
-            )
+            record.leave_out("refused", f"isn't allowed by {selection.project}", f"add {pin} to [plugins] allow there")
         elif allowed != record.version:
-            error = f"isn't the version {allowed} that {selection.allowed_by} allows"
+            error = f"isn't the version {allowed} that {selection.project} allows"
             fix = f'pip install "{record.distribution}=={allowed}", or write {pin} there'
             # The pin shows that this plugin is wanted. So unlike an unlisted plugin, this is a problem to fix.
             record.stop("refused", error, fix)
@@ -116,7 +123,7 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
 def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
     started = time.perf_counter()
     plugin: object = None
-    with stdout_to_stderr() as moved, unchanged_process() as changed:
+    with stdout_to_stderr() as moved, unchanged_process() as changed, PluginCall(record.title, "its import"):
         try:
             plugin = entry_point.load()
         except KeyboardInterrupt:

@@ -6,9 +6,14 @@ relative to the file, not to the current directory.
     # agentfw.toml
     default = "spec.toml"              # spec that `agentfw run` without arguments runs here
     runs = "runs"                      # folder of the runs
+    specs = ["specs"]                  # folders of specs: nightly.toml is the spec `nightly`, as if a plugin shipped it
+
+    [defaults]                         # of specs, where these don't say otherwise
+    trackers = ["mlflow"]
 
     [plugins]
     allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
+    disabled = ["agentfw-noisy"]       # plugins or distributions that are not imported
 
     project = find_project()
 """
@@ -17,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..errors import SettingsError, nearest
 from ..metadata import normalise
@@ -25,8 +31,8 @@ from ..metadata import normalise
 __all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
 
 FILE_NAME = "agentfw.toml"
-TOP_KEYS = ("default", "runs", "plugins")
-PLUGINS_KEYS = ("allow",)
+TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
+PLUGINS_KEYS = ("allow", "disabled")
 
 
 class Pin(NamedTuple):
@@ -44,6 +50,22 @@ class ProjectFile(NamedTuple):
     """The allow list. None: everything installed may be loaded."""
     default: Path | None
     runs: Path
+    disabled: tuple[str, ...] = ()
+    specs: tuple[Path, ...] = ()
+    defaults: Mapping[str, Any] = MappingProxyType({})
+
+    def effect(self) -> dict[str, str]:
+        """What the file changes, in words."""
+        pins = None if self.allow is None else [f"{pin.distribution}=={pin.version}" for pin in self.allow]
+        words = {
+            "default spec": self.default,
+            "directory of runs": self.runs,
+            "folders of specs": ", ".join(map(str, self.specs)),
+            "defaults": ", ".join(f"{key} = {value!r}" for key, value in self.defaults.items()),
+            "plugins allowed": None if pins is None else ", ".join(pins) or "none",
+            "plugins disabled": ", ".join(self.disabled),
+        }
+        return {name: str(value) for name, value in words.items() if value}
 
 
 def find_project(start: Path | None = None) -> ProjectFile | None:
@@ -78,11 +100,17 @@ def read_project(path: Path) -> ProjectFile:
     allow = None
     if "allow" in plugins:
         allow = _read_pins(plugins["allow"], problems)
+    disabled = _read_words(plugins, "disabled", "plugins.", problems)
+    specs = tuple(path.parent / folder for folder in _read_words(table, "specs", "", problems))
+    problems += [f"specs: {folder} is no folder" for folder in specs if not folder.is_dir()]
+    defaults = table.get("defaults", {})
+    if not isinstance(defaults, dict):
+        problems.append("defaults: must be a table: [defaults]")
     default = _read_path(table, "default", path.parent, problems)
     runs = _read_path(table, "runs", path.parent, problems)
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
-    return ProjectFile(path, allow, default, runs or path.parent / "runs")
+    return ProjectFile(path, allow, default, runs or path.parent / "runs", disabled, specs, defaults)
 
 
 def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:
@@ -116,6 +144,14 @@ def _read_pins(value: object, problems: list[str]) -> tuple[Pin, ...]:
             problems.append(f"plugins.allow: {pin.distribution} is listed twice")
         pins[pin.distribution] = pin
     return tuple(pins.values())
+
+
+def _read_words(table: Mapping[str, object], key: str, prefix: str, problems: list[str]) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if isinstance(value, list) and all(isinstance(word, str) and word for word in value):
+        return tuple(value)
+    problems.append(f"{prefix}{key}: must be a list of names in quotes (got {value!r})")
+    return ()
 
 
 def _read_path(table: Mapping[str, object], key: str, folder: Path, problems: list[str]) -> Path | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..report import Bar, Page, bar_chart, short
+from ..report import Bar, Number, Page, bar_chart, short
 from ..report.html import Cell
 from ..runs.records.journal import write_whole
+from ..statistics import probability
 from .spec import LoopSpec
 from .table import Group, Row
 
@@ -82,7 +83,7 @@ def _means(row: Row, names: Sequence[str]) -> list[Cell]:
 
 def _compared(row: Row, names: Sequence[str]) -> list[Cell]:
     """A row of differences, the leading figure first."""
-    corrected = None if row.corrected is None else short(row.corrected)
+    corrected = None if row.corrected is None else Number(row.corrected, probability(row.corrected))
     first, *rest = (None if one is None else one.difference for one in map(row.differences.get, names))
     return [row.variant, first, corrected, *rest]
 

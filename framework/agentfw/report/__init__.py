@@ -13,6 +13,8 @@ from agentfw.report.canvas import Canvas
 from agentfw.report.html import Number, Page, short
 from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
 from agentfw.report.line_chart import Reference, Series, line_chart
+from agentfw.report.page_style import colours
+from agentfw.report.shapes import printable
 from agentfw.report.terminal import bars, sparkline
 
 __all__ = [
@@ -27,8 +29,10 @@ __all__ = [
     "Span",
     "bar_chart",
     "bars",
+    "colours",
     "lanes_chart",
     "line_chart",
+    "printable",
     "short",
     "sparkline",
 ]

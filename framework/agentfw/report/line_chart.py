@@ -28,6 +28,10 @@ HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
 
 
+_MARKED = 12
+"""Points up to which each is marked. A line between two points would otherwise look like many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One line. `x` defaults to 1, 2, ... `low` and `high` are a band, such as a confidence interval."""
@@ -195,8 +199,9 @@ def _curve(canvas: Canvas, plot: Plot, line: _Drawn, *, hovered: bool) -> None:
     for run in _runs(line.rows, (1,)):
         path = [(plot.x(x), plot.y(y)) for x, y, _, _ in run]
         canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
-        if len(path) == 1:
-            canvas.circle(*path[0], 2.5, fill=line.colour)
+        if len(path) <= _MARKED:
+            for point in path:
+                canvas.circle(*point, 2.5, fill=line.colour)
     known = [row for row in line.rows if math.isfinite(row[1])]
     canvas.circle(plot.x(known[-1][0]), plot.y(known[-1][1]), 3.75, fill=line.colour, stroke=SURFACE, stroke_width=1.5)
     if hovered:

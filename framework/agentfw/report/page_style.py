@@ -15,7 +15,7 @@ from hashlib import sha256
 from agentfw.report.palette import AXIS, DARK, FAINT, GRID, INK, MUTED, SERIES, SURFACE
 from agentfw.report.vector import FONTS
 
-__all__ = ["SCRIPT", "STYLE", "policy"]
+__all__ = ["SCRIPT", "STYLE", "colours", "policy"]
 
 _NAMES = {"ink": INK, "muted": MUTED, "faint": FAINT, "axis": AXIS, "grid": GRID, "card": SURFACE, "accent": SERIES[0]}
 
@@ -33,6 +33,17 @@ def _recoloured() -> str:
         for light, dark in DARK.items()
         for attribute in ("fill", "stroke")
     )
+
+
+def colours() -> str:
+    """The colours of pages and charts as a style sheet: variables such as `--ink`, and what changes in dark mode."""
+    return f"""
+{_variables(dark=False)}
+@media screen and (prefers-color-scheme:dark){{
+{_variables(dark=True)}
+{_recoloured()}
+}}
+"""
 
 
 _SHADOW = "color-mix(in srgb,var(--ink) 22%,transparent),transparent"

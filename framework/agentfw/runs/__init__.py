@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
-    from .live import LiveRun, read_sessions
+    from .live import EndedSession, LiveRun, read_sessions
     from .observers.observer import Observer, RunInfo
     from .records.folder import RunFolder, find_run
-    from .records.journal import Journal, read_journal, write_whole
+    from .records.journal import Journal, make_folder, make_private, read_journal, write_whole
     from .records.play_records import Records
     from .records.summary import Summary
+    from .results.run_charts import timeline_picture
     from .results.run_report import write_report
+    from .results.transcript import transcript
+    from .spec.policy_of_run import find_training, newest_version, policy_of_run
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
     from .workers import in_processes, usual_processes
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assembly",
     "Choice",
+    "EndedSession",
     "Journal",
     "LiveRun",
     "Observer",
@@ -40,12 +44,19 @@ __all__ = [
     "apply_assignments",
     "assemble",
     "find_run",
+    "find_training",
     "in_processes",
+    "make_folder",
+    "make_private",
+    "newest_version",
     "parse_spec",
+    "policy_of_run",
     "read_journal",
     "read_sessions",
     "read_spec",
     "resolve",
+    "timeline_picture",
+    "transcript",
     "usual_processes",
     "write_report",
     "write_whole",
@@ -55,10 +66,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
     "records.folder": ("RunFolder", "find_run"),
     "records.summary": ("Summary",),
-    "records.journal": ("Journal", "read_journal", "write_whole"),
-    "live": ("LiveRun", "read_sessions"),
+    "records.journal": ("Journal", "make_folder", "make_private", "read_journal", "write_whole"),
+    "live": ("EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
+    "results.run_charts": ("timeline_picture",),
     "results.run_report": ("write_report",),
+    "results.transcript": ("transcript",),
+    "spec.policy_of_run": ("find_training", "newest_version", "policy_of_run"),
     "spec.resolution": ("resolve",),
     "observers.observer": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),

@@ -9,10 +9,11 @@ They are created together, and opened and closed together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..daemon_threads import in_thread
 from ..engagement import Engagement
 from ..engine import Engine, make_engine
 from ..environment import Environment
@@ -20,6 +21,7 @@ from ..episode import Episode, Task, Turn
 from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
+from ..letting_go import letting_go
 from ..memory import Memory
 from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
@@ -31,14 +33,18 @@ from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .components.creation import Guard, make
 from .components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
+from .components.guarded_environment import GuardedEnvironment
 from .components.run_environment import RunEnvironment
 from .components.spending import Spending
 from .components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
 from .learning.update import Learning, check_trainable, make_learning
+from .records.call_record import CallRecord
+from .records.long_texts import LongTexts
 from .spec.run_spec import Choice, RunSpec
 
-__all__ = ["Assembly", "assemble"]
+__all__ = ["Assembly", "assemble", "shared_component"]
 
+Keep = Callable[[Policy], Policy]
 Watch = Callable[[Episode, Turn], object]
 """Is called with each turn as soon as it is over."""
 
@@ -61,20 +67,29 @@ class Assembly:
     learning: Learning | None
     """None without an optimizer."""
     spending: Spending
+    texts: LongTexts
+    calls: CallRecord
     trace: Trace | None = None
     """Is told of each operation, where a tracker wants to know."""
 
-    async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
-        """Play one episode with an agent of its own in a fresh world, and check its figures."""
+    async def play(
+        self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None, keep: Keep = lambda policy: policy
+    ) -> Episode:
+        """Play one episode with an agent of its own in a fresh world, and check its figures.
+
+        `keep` is given the policy that is about to be asked, and returns the one that is asked instead.
+        """
         environment, clock = make(self.host, "environment", self.spec.environment, Environment, "environment"), Clock()
         finish, outcome = "", dict[str, float]()
         try:
             # Everybody else who takes part has a guard of their own.
-            with clock, self.environment.guard.calling("", task.id):
+            guard, is_led = self.environment.guard, isinstance(environment, SessionEnvironment)
+            with clock, guard.calling("play()" if is_led else "", task.id):
                 if isinstance(environment, SessionEnvironment):
-                    episode = await self._led(environment, task, policy, sampling, watch)
+                    episode = await self._led(environment, task, keep(self.traced(policy)), sampling, watch)
                 else:
-                    episode = await self._engaged(environment, task, policy, sampling, watch)
+                    guarded = GuardedEnvironment(environment, guard, task.id)
+                    episode = await self._engaged(guarded, task, keep(self.traced(policy)), sampling, watch)
             finish, outcome = episode.finish, dict(episode.outcome)
         finally:
             if self.trace is not None:
@@ -102,7 +117,7 @@ class Assembly:
         spec = self.spec
         tools = self.tools if self.trace is None else [TracedTool(tool, task, self.trace) for tool in self.tools]
         agent = PolicyAgent(
-            self._traced(policy),
+            policy,
             tools,
             self._traced_memories(),
             sampling=sampling,
@@ -126,8 +141,8 @@ class Assembly:
         self, environment: SessionEnvironment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         # What the run says of sampling holds, whatever the program asks for: a training depends on it.
-        session = self.session(task, policy, sampling, watch, sampling_wins=True)
-        await environment.play(session)
+        session = self.session(task, policy, sampling, watch, leads_alone=True)
+        await letting_go(environment.play(session))
         if session.failure is not None:
             raise session.failure
         return session.end("finished")
@@ -139,23 +154,29 @@ class Assembly:
         sampling: Sampling,
         watch: Watch | None = None,
         *,
-        sampling_wins: bool = False,
+        leads_alone: bool = False,
+        write: Callable[[Session], object] | None = None,
+        tools: Sequence[Tool] = (),
     ) -> Session:
-        """A session with the run's policy and memories."""
+        """A session with the run's policy and memories. With `leads_alone`, only a program of the run can use it."""
         spec = self.spec
         return Session(
-            self._traced(policy),
+            policy,
             task,
             environment=spec.environment.name,
             memories=self._traced_memories(),
+            tools=tools if self.trace is None else [TracedTool(tool, task, self.trace) for tool in tools],
             recall=spec.recall,
             sampling=sampling,
-            sampling_wins=sampling_wins,
+            sampling_wins=leads_alone,
+            sole_user=leads_alone,
             max_turns=spec.max_turns,
             watch=watch,
+            write=write,
         )
 
-    def _traced(self, policy: Policy) -> Policy:
+    def traced(self, policy: Policy) -> Policy:
+        """The policy, told of to a tracker that wants to know."""
         if self.trace is None:
             return policy
         teacher = self.learning is not None and policy is self.learning.teacher and self.spec.teacher
@@ -180,18 +201,10 @@ class Assembly:
         judges = {f"the judge of {name}": reward.model.policy for name, reward in self.rewards.items()}
         return asked | {name: judge for name, judge in judges.items() if judge is not None}
 
-    def owners(self) -> dict[str, Guard]:
-        """The modules of the components that share the event loop. A learner may take as long as it needs."""
-        guarded: list[tuple[object, Guard]] = [(self.environment.environment, self.environment.guard)]
-        guarded += [(self.policy.policy, self.policy.guard)]
-        guarded += [(memory.memory, memory.guard) for memory in self.memories]
-        guarded += [(toolbox.toolbox, toolbox.guard) for toolbox in self.toolboxes]
-        guarded += [(reward.model, reward.guard) for reward in self.rewards.values()]
-        guarded += [(tracker, guard) for guard, tracker in self.trackers]
-        return {type(component).__module__: guard for component, guard in guarded}
-
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+        self.calls.open(folder)
+        self.texts.open(folder)
         self.policy.open(folder)
         for memory in self.memories:
             memory.open(folder)
@@ -226,41 +239,68 @@ class Assembly:
         components: list[Policy | Memory | Toolbox | RewardModel]
         components = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
         await asyncio.gather(*(close(component) for component in components))
-        await asyncio.to_thread(self.engine.close)
+        self.calls.close()
+        await in_thread(self.engine.close)
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
     engine = make_engine(spec.engine)
     host.provide(engine=engine)
+    calls = CallRecord()
 
     def guard(kind: str, choice: Choice) -> Guard:
-        return Guard(host, kind, choice.name, spec.deadline, choice.label)
+        return Guard(host, kind, choice.name, spec.deadline, choice.label, calls)
 
     made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
         check_trainable(made, spec.policy.name)
-    spending = Spending(spec.budget)
+    spending, texts = Spending(spec.budget), LongTexts(spec.max_answer, host.notes)
     policy = GuardedPolicy(made, guard("policy", spec.policy), spending)
     assembly = Assembly(
         spec=spec,
         host=host,
         engine=engine,
-        environment=RunEnvironment(spec, host),
+        environment=RunEnvironment(spec, host, calls),
         policy=policy,
         memories=[
-            GuardedMemory(make(host, "memory", choice, Memory), guard("memory", choice)) for choice in spec.memories
+            GuardedMemory(make(host, "memory", choice, Memory), guard("memory", choice), texts)
+            for choice in spec.memories
         ],
-        toolboxes=[GuardedToolbox(make(host, "tool", choice, Toolbox), guard("tool", choice)) for choice in spec.tools],
+        toolboxes=[
+            GuardedToolbox(make(host, "tool", choice, Toolbox), guard("tool", choice), texts) for choice in spec.tools
+        ],
         tools=[],
         rewards={
-            choice.name: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice), spending)
+            choice.label: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice), spending)
             for choice in spec.rewards
         },
-        weights={choice.name: parse_schedule(choice.weight) for choice in spec.rewards},
+        weights={choice.label: parse_schedule(choice.weight) for choice in spec.rewards},
         trackers=[(guard("tracker", choice), make(host, "tracker", choice, Tracker)) for choice in spec.trackers],
         learning=make_learning(spec, host, engine, policy),
         spending=spending,
+        texts=texts,
+        calls=calls,
     )
     spending.check(assembly.asked())
+    _check_rewards(assembly.rewards)
     return assembly
+
+
+def shared_component(component: str, one: str, other: str) -> UsageError:
+    """The error for two reward models that give one component: a component has one weight."""
+    return UsageError(
+        f'the reward models "{one}" and "{other}" both give a component "{component}"',
+        fix="leave one of the two out; the author of one of them can give its scores another component",
+    )
+
+
+def _check_rewards(rewards: Mapping[str, GuardedReward]) -> None:
+    """Raise if two reward models name the same component. Those that name none are found out when they score."""
+    named: dict[str, str] = {}
+    for label, reward in rewards.items():
+        with reward.guard.calling("its attributes"):
+            components = [str(component) for component in reward.model.components]
+        for component in components:
+            if (other := named.setdefault(component, label)) != label:
+                raise shared_component(component, other, label)

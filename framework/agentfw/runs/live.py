@@ -1,8 +1,9 @@
 """A run whose episodes come from outside: each is a session of somebody who talks with the policy.
 
-It has no plan and no end. What was answered is on disk before the answer is given away: `turns.jsonl` gets a line for
-each turn, and the whole episode goes to `episodes.jsonl` when its session ends. It is then scored, and the memories
-learn from it if its user is known and gave feedback or asked to remember something.
+It has no plan and no end. What is asked is written before the policy is, and what was answered is on disk before the
+answer is given away: `turns.jsonl` gets a line for each question and each turn, and the whole episode goes to
+`episodes.jsonl` when its session ends. It is then scored, and the memories learn from it if its user is known and gave
+feedback or asked to remember something.
 
     async with LiveRun.create(spec, host, Path("runs")) as live:
         session = live.begin("tea", user="ada")
@@ -16,23 +17,30 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from ..episode import Episode, Task
-from ..errors import StorageError
+from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host
+from ..memory import Memory, Remembered
 from ..operation import PlayedEpisode
 from ..seeds import Seeds
 from ..session import Session, extended
+from ..tool import Tool
 from .assembly import Assembly, assemble
+from .components.memory_thread import MemoryThread
+from .hearing import Hearing
 from .observers.hook_calls import HookCalls
-from .observers.observer import RunInfo, told_together
+from .observers.observer import RunInfo, combined_observer
 from .observers.tracking import Tracking
 from .play import Plan, Play
 from .records.folder import RunFolder, list_runs
 from .records.journal import read_journal, write_whole
 from .records.play_records import Records
+from .records.streams import Streams
 from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
 from .spec.resolution import resolve, resolve_again
@@ -40,7 +48,20 @@ from .spec.run_spec import RunSpec
 
 __all__ = ["LiveRun", "read_sessions"]
 
-_TURNS = "turns"
+Answer = TypeVar("Answer")
+
+_TURNS, _HEARD = "turns", "heard"
+_WHOLE = "whole"
+"""Marks a line with all of a session, which replaces what the lines before it have."""
+_HEARS = 5.0
+"""Seconds at the end for what was said and not heard yet."""
+
+
+class EndedSession(NamedTuple):
+    """What is kept in memory of a session that has ended."""
+
+    finish: str
+    user: str
 
 
 class LiveRun:
@@ -50,13 +71,13 @@ class LiveRun:
         self.folder, self.assembly = folder, assembly
         self.sessions: dict[str, Session] = {}
         """The sessions in progress, by name."""
-        self.ended: set[str] = set()
-        """The names of those that have ended."""
+        self.ended: dict[str, EndedSession] = {}
+        """Those that have ended, by name."""
         self._seeds = Seeds(assembly.spec.seed).child("sessions")
         self._learning = asyncio.Lock()
         self._failure: StorageError | None = None
-        self._forgotten: dict[str, int] = {}
-        """The last session of each user that nothing is learned from, because they were forgotten in it."""
+        self._last = -1
+        """The highest number of a session."""
 
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path, *, again: bool = False) -> Self:
@@ -82,58 +103,106 @@ class LiveRun:
 
     async def __aenter__(self) -> Self:
         self.folder.lock()
+        self._memories = MemoryThread()
         try:
+            for guarded in self.assembly.memories:
+                guarded.memory = self._memories.beside(guarded.memory)
             await self.assembly.open(self.folder.path)
             records, spec = Records(self.folder.path), self.assembly.spec
             self._began = time.monotonic()
+            (self.folder.path / "summary.json").unlink(missing_ok=True)  # it is not done
             notes = self.assembly.host.notes
             self._tracking = Tracking(self.info, self.assembly.trackers, notes)
-            self._observer = told_together(HookCalls(self.info, self.assembly.host), self._tracking)
-            self._turns = self.folder.journal(_TURNS)
-            self._journals = (self._turns, records.journal("episodes"), records.journal("metrics"))
+            self._observer = combined_observer(HookCalls(self.info, self.assembly.host), self._tracking)
+            self._turns, self._streams = self.folder.journal(_TURNS), Streams(self.folder.path)
+            heard = self.folder.journal(_HEARD)
+            self._journals = (self._turns, records.journal("episodes"), records.journal("metrics"), heard)
+            lines = list(read_journal(self.folder.path / f"{_HEARD}.jsonl"))
+            memories = self.assembly.memories if spec.memories_learn else ()
+            self.hearing = Hearing(memories, heard, self.folder.path.name, lines)
             plan = Plan([], self.assembly.policy, spec.sampling, self._seeds, learns=False, retains=True)
-            self._play = Play(self.assembly, plan, records, *self._journals[1:], self._observer)
+            self._play = Play(self.assembly, plan, records, *self._journals[1:3], self._observer)
             self._observer.started(self.info, 0)
             self.assembly.trace = self._tracking.trace if self._tracking.traces else None
             self.assembly.spending.tell = self._observer.spent
             self.assembly.spending.count(*total_usage(self.folder.played()))
             await self._recover(records)
+            self._following = asyncio.create_task(self._streams.follow(lambda: list(self.sessions.values())))
         except BaseException:
-            await self.assembly.close()
-            self.folder.unlock()
+            await self._close()
             raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
         try:
+            self._following.cancel()
+            await asyncio.wait([self._following])
+            await self.hearing.finish(seconds=_HEARS)
+            self._streams.clear()
             for journal in self._journals:
                 journal.close()
-            if any(True for _ in Records(self.folder.path).concluded()):
+            if not self.sessions and any(True for _ in Records(self.folder.path).concluded()):
                 self._observer.finished(self.summarize())
         finally:
             self._tracking.close()
-            await self.assembly.close()
-            self.folder.unlock()
+            await self._close()
+
+    async def _close(self) -> None:
+        await self.assembly.close()
+        await asyncio.to_thread(self._memories.close)
+        self.folder.unlock()
 
     @property
     def info(self) -> RunInfo:
         """What observers are given about the run."""
         return RunInfo(self.folder, self.assembly.spec)
 
-    def begin(self, name: str, user: str = "") -> Session:
-        """Begin a session. No other session of the run may have its name."""
-        self._last += 1
-        task = Task(self._last, self._seeds.integer(self._last), user=user, query=name)
-        session = self.sessions[name] = self._session(task)
-        session.note("session", name)
+    def begin(self, name: str, user: str = "", number: int | None = None, *, tools: Sequence[Tool] = ()) -> Session:
+        """Begin a session, which may call these tools.
+
+        No other session of the run may have its name, nor its number if one is given.
+        """
+        index = self._last + 1 if number is None else number
+        self._last = max(self._last, index)
+        task = Task(index, self._seeds.integer(index), user=user, query=name)
+        session = self.sessions[name] = self._session(task, tools)
+        session.note("session", name, {"run": self.folder.path.name})
         return session
+
+    def adopt(self, episode: Episode) -> Session:
+        """Go on with a session that other processes have led so far. What this run has of it is replaced."""
+        session = self.sessions[episode.task.query] = self._session(episode.task)
+        session.restore(episode)
+        with self._journalled():
+            self._turns.write({**episode.to_record(), _WHOLE: True})
+        self.hearing.skip(episode)
+        return session
+
+    def write(self, session: Session) -> None:
+        """Write what is new in a session without waiting for the disk. It survives a kill of this process."""
+        with self._journalled():
+            self._turns.write(session.news().to_record())
 
     async def keep(self, session: Session) -> None:
         """Write what is new in a session to disk."""
-        if self._failure is not None:  # what is missing on disk can't be followed by more
+        with self._journalled():
+            await self._turns.commit(session.news().to_record())
+        with self._journalled():  # what was written before it, too
+            self.hearing.take(session.episode)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why nothing more can be recorded, if so."""
+        return self._failure or self._turns.failure
+
+    @contextmanager
+    def _journalled(self) -> Iterator[None]:
+        """What is missing on disk can't be followed by more."""
+        self._failure = self.failure
+        if self._failure is not None:
             raise self._failure
         try:
-            await self._turns.commit(session.news().to_record())
+            yield
         except StorageError as error:
             self._failure = error
             raise
@@ -142,7 +211,7 @@ class LiveRun:
         """End a session: store it, score it and learn from it. Returns its reward."""
         session.end(finish)
         await self.keep(session)
-        self.ended.add(session.name)
+        self.ended[session.name] = EndedSession(session.episode.finish, session.episode.task.user)
         self.sessions.pop(session.name, None)
         episode, ended = session.episode, time.time()
         episode.environment = self.assembly.spec.environment.name
@@ -152,22 +221,56 @@ class LiveRun:
             self.assembly.trace(whole)
         return await self._take(session.episode)
 
-    async def forget(self, session: Session) -> dict[str, int]:
-        """Delete what the memories know of a session's user. Returns how much of what.
+    async def remembered(self, user: str) -> list[Remembered]:
+        """What the memories keep of a user, the newest of each memory first."""
+        return [one for memory in self._shown_memories() for one in await memory.remembered(user)]
 
-        Nothing that was said so far is learned again, neither from this session nor from earlier ones.
+    async def correct(self, user: str, item: str, text: str) -> Remembered:
+        """Replace an item of a user in the memory that has it."""
+        return await self._of_item(user, item, lambda memory: memory.correct(user, item, text))
+
+    async def forget_one(self, user: str, item: str) -> None:
+        """Delete an item of a user from the memory that has it."""
+        await self._of_item(user, item, lambda memory: memory.forget_one(user, item))
+
+    async def forget(self, user: str) -> dict[str, int]:
+        """Delete what the memories know of a user. Returns how much of what.
+
+        Nothing that was said so far is learned again.
         """
         deleted: dict[str, int] = {}
         async with self._learning:
-            user = session.episode.task.user
+            await self.hearing.forget(user, self._last, time.time())
             for memory in self.assembly.memories:
                 for name, count in (await memory.forget(user)).items():
                     deleted[name] = deleted.get(name, 0) + count
-            session.note("session", "forgotten")
-            await self.keep(session)
-            self._forget(session.episode)
-            session.forget_recalled()
+            for session in self._sessions_of(user):
+                session.note("session", "forgotten")
+                session.forget_recalled()
+                await self.keep(session)
         return deleted
+
+    def _shown_memories(self) -> Sequence[Memory]:
+        """The memories whose users can see what they keep. Raises UsageError if there is none."""
+        if not self.assembly.memories:
+            raise UsageError("there is no memory", fix="serve with one, such as --memory skillgraph")
+        # One that can't be asked says so itself.
+        return [memory for memory in self.assembly.memories if memory.shows] or self.assembly.memories[:1]
+
+    async def _of_item(self, user: str, item: str, change: Callable[[Memory], Awaitable[Answer]]) -> Answer:
+        for memory in self._shown_memories():
+            try:
+                found = await change(memory)
+            except UnknownNameError:
+                continue
+            for session in self._sessions_of(user):
+                session.forget_recalled()
+                await self.keep(session)
+            return found
+        raise UnknownNameError("remembered item", item, [], fix="ask for the list of them again")
+
+    def _sessions_of(self, user: str) -> list[Session]:
+        return [session for session in self.sessions.values() if session.episode.task.user == user]
 
     def summarize(self) -> Summary:
         """Write the summary of what is concluded."""
@@ -175,10 +278,10 @@ class LiveRun:
         write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
         return summary
 
-    def _session(self, task: Task) -> Session:
-        spec = self.assembly.spec
-        sampling = spec.sampling.sampling(task.seed)
-        return self.assembly.session(task, self.assembly.policy, sampling, self._observer.turned)
+    def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:
+        policy = self.assembly.traced(self.assembly.policy)
+        sampling, turned = self.assembly.spec.sampling.sampling(task.seed), self._observer.turned
+        return self.assembly.session(task, policy, sampling, turned, write=self.write, tools=tools)
 
     async def _take(self, episode: Episode) -> float:
         # One after the other: memories learn in the order of the metrics, also when the run is opened again.
@@ -193,14 +296,11 @@ class LiveRun:
         task = episode.task
         if not (self.assembly.spec.memories_learn and task.user and _teaches(episode)):
             return
-        if task.index <= self._forgotten.get(task.user, -1):
+        if task.index <= self.hearing.forgotten.get(task.user, -1):
             return
+        await self.hearing.finish(task.user)
         for memory in self.assembly.memories:
             await memory.learn(episode, reward)
-
-    def _forget(self, episode: Episode) -> None:
-        task = episode.task
-        self._forgotten[task.user] = max(task.index, self._forgotten.get(task.user, -1))
 
     async def _recover(self, records: Records) -> None:
         """Restore the state of an earlier process."""
@@ -208,8 +308,11 @@ class LiveRun:
         self._play.scored.clear()
         kept = read_sessions(self.folder.path)
         for episode in kept:
-            if any(event.kind == "session" and event.name == "forgotten" for event in episode.events):
-                self._forget(episode)
+            self.hearing.take(episode)
+            if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
+                # Runs of 0.1 have it in the session alone.
+                user, forgotten = episode.task.user, self.hearing.forgotten
+                forgotten[user] = max(episode.task.index, forgotten.get(user, -1))
         done = set[str]()
         for episode, line in records.replay():
             done.add(episode.id)
@@ -222,14 +325,29 @@ class LiveRun:
             await self._take(episode)
         for episode in kept:
             if episode.id in done:
-                self.ended.add(episode.task.query)
+                self.ended[episode.task.query] = EndedSession(episode.finish, episode.task.user)
                 continue
             session = self._session(episode.task)
             session.restore(episode)
             self.assembly.spending.count(episode.usage)
             self.sessions[session.name] = session
-            if session.over:
-                await self.conclude(session, episode.finish)
+        await self._take_up_streams()
+        for session in [session for session in self.sessions.values() if session.over]:
+            await self.conclude(session, session.episode.finish)
+
+    async def _take_up_streams(self) -> None:
+        """Record how far the answers had come that an earlier process was giving when it was killed."""
+        sessions = {session.episode.id: session for session in self.sessions.values()}
+        for name, cut in self._streams.left():
+            session = sessions.get(name)
+            if session is None or session.over:
+                continue
+            known = {(turn.started, turn.shown) for turn in session.episode.turns}
+            known |= {_place(event.data) for event in session.episode.events if event.name == "cut_off"}
+            if _place(cut) not in known:
+                session.note("session", "cut_off", cut)
+                await self.keep(session)
+        self._streams.clear()
 
 
 def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
@@ -238,9 +356,15 @@ def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
     for line in read_journal(folder / f"{_TURNS}.jsonl"):
         if name is not None and line["task"]["query"] != name:
             continue
+        replaces = line.pop(_WHOLE, False)
         news = Episode.from_record(line)
-        found[news.id] = extended(found[news.id], news) if news.id in found else news
+        found[news.id] = news if replaces or news.id not in found else extended(found[news.id], news)
     return list(found.values())
+
+
+def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
+    """What tells an answer that was cut off from the others of its session."""
+    return cut["started"], tuple(cut["shown"])
 
 
 def _teaches(episode: Episode) -> bool:

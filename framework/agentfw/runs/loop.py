@@ -14,6 +14,7 @@ Two tasks share the work of a training: one plays rollouts, the other learns fro
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,20 +25,21 @@ from typing import Any
 
 from ..episode import Task
 from ..learner import Update
-from ..optimizer import Scored
+from ..optimizer import Advantage, Scored
 from ..scores import Progress
 from ..seeds import Seeds
 from .assembly import Assembly
 from .learning.curriculum import Curriculum, in_groups
 from .learning.query_groups import QueryCurriculum
+from .learning.sampled_answers import sampled_answers
 from .learning.system_use import system_use
 from .learning.turn_checks import TurnChecks
 from .learning.update import Learning
-from .observers.observer import Observer, told_together
+from .observers.observer import Observer, combined_observer
 from .play import Plan, Play, learn_again, side_by_side
-from .records.figures import means, sync
+from .records.figures import alike, components, lengths, means, sync
 from .records.folder import RunFolder
-from .records.journal import make_folder
+from .records.journal import make_folder, write_whole
 from .records.play_records import Records
 from .records.summary import intervals
 from .records.training_state import State
@@ -64,6 +66,8 @@ class Loop:
         self.folder, self.assembly, self.observer = folder, assembly, observer
         self.spec = assembly.spec
         self.state = State.read(folder.path)
+        self.planned = folder.updates_at_first if self.spec.planned_updates else 0
+        """The updates of the first plan. Those that were added later repeat its tasks, with its last weights."""
         self.seeds = Seeds(self.spec.seed).child("policy")
         self.seconds: dict[str, float] = {}
         """Duration of each phase since the last completed update."""
@@ -115,7 +119,7 @@ class Loop:
             home = self.folder.path / "rewards" / name
             unfinished = home.with_name(f".{name}")
             shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
-            if not home.exists() and await model.settle(unfinished):
+            if not home.exists() and await model.write_learned(unfinished):
                 sync(unfinished)
                 unfinished.rename(home)
 
@@ -146,6 +150,7 @@ class Loop:
         self.seconds["play"] = rollouts.seconds
         with self._phase("learn", number):
             lesson = learning.weigh(groups)
+            self._keep_advantages(number, lesson.advantages)
             update = await learning.learn(number, lesson, self._home(number), self.state.version)
         served: dict[str, float] = {}
         self.versions[number] = self.state.version if update is None else update.version
@@ -154,8 +159,9 @@ class Loop:
                 served = await learning.publish(update)
         figures = rollouts.figures | {
             "groups": len(groups),
-            "groups_alike": sum(len(group) > 1 and len({each.reward for each in group}) == 1 for group in groups),
-            "groups_learned": len(lesson.groups),
+            "groups_alike": sum(map(alike, groups)),
+            "groups_learned": lesson.taught,
+            "without_signal": 1 - lesson.taught / max(1, len(groups)),
         }
         line = {
             "update": number,
@@ -165,9 +171,17 @@ class Loop:
             "learner": {} if update is None else dict(update.metrics),
             "served": served,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "samples": sampled_answers(groups),
             "speed": rollouts.speed | await asyncio.to_thread(system_use),
         }
         await self._count(number, update, line, learning)
+
+    def _keep_advantages(self, number: int, advantages: Sequence[Advantage]) -> None:
+        """Write what each turn was worth, beside the episodes. Nothing reads it but people and their programs."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for one in advantages:
+            found.setdefault(one.episode, []).append((one.turn, one.value))
+        write_whole(self.folder.rollouts(number).path / "advantages.json", json.dumps(found))
 
     async def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
         """Record the update. From here on, it is complete."""
@@ -198,13 +212,13 @@ class Loop:
     async def _rollouts(self, number: int, learning: Learning) -> Rollouts:
         """Play what an update learns from."""
         self.observer.phase("play", number)
-        spec, tasks = self.spec, curriculum(self.assembly)
+        spec, tasks = self.spec, curriculum(self.assembly, self.planned)
         plan = Plan(
             tasks=tasks.planned(number, spec.samples),
             policy=learning.teacher or self.assembly.policy,
             sampling=spec.sampling,
             seeds=self.seeds.child("update", number),
-            progress=Progress(update=number - 1, updates=spec.updates),
+            progress=Progress(update=min(number - 1, self.planned), updates=self.planned),
             learns=spec.memories_learn,
             retains=True,
         )
@@ -231,7 +245,8 @@ class Loop:
         counts["failed"] = len(play.failures)
         groups = play.scored_groups()
         age = {"age": self._age(number, groups)} if spec.staleness and not learning.teacher else {}
-        return Rollouts(groups, {**means(lines), "episodes": len(lines), **counts, **age}, speed, seconds)
+        figures = {**means(lines), **components(groups), **lengths(groups), "episodes": len(lines), **counts, **age}
+        return Rollouts(groups, figures, speed, seconds)
 
     def _age(self, number: int, groups: Sequence[Sequence[Scored]]) -> float:
         """Mean number of updates by which the version of a turn was behind."""
@@ -252,7 +267,7 @@ class Loop:
             sampling=spec.evaluation.sampling or spec.sampling,
             # Same random seed each time, and final weights of rewards: evaluations differ only in the policy.
             seeds=self.seeds.child("evaluation") if updates else self.seeds,
-            progress=Progress(update=updates, updates=updates),
+            progress=Progress(update=self.planned, updates=self.planned),
             learns=spec.memories_learn and not updates,
         )
         with self._phase("evaluate", number):
@@ -268,7 +283,7 @@ class Loop:
         """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
-            play = Play(self.assembly, plan, records, episodes, metrics, told_together(checks, self.observer))
+            play = Play(self.assembly, plan, records, episodes, metrics, combined_observer(checks, self.observer))
             await play.recover()
             self.observer.plays(*play.progress)
             await play.all()
@@ -276,6 +291,7 @@ class Loop:
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()
+        play.kept.clear()
         return play, records
 
     def _place(self, update: Update) -> str:
@@ -295,12 +311,12 @@ class Loop:
         self.observer.phase_ended(name, number)
 
 
-def curriculum(assembly: Assembly) -> Curriculum:
-    """The tasks that a training learns from."""
+def curriculum(assembly: Assembly, updates: int) -> Curriculum:
+    """The tasks that a training of so many updates learns from."""
     spec = assembly.spec
     # The users of a query are spread over the tasks, so groups by query look at more of them.
-    count = spec.updates * spec.tasks * (spec.samples if spec.groups == "query" else 1)
+    count = updates * spec.tasks * (spec.samples if spec.groups == "query" else 1)
     tasks, seeds = assembly.environment.tasks(count, "train"), Seeds(spec.seed).child("curriculum")
     if spec.groups == "query":
-        return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=spec.updates)
-    return Curriculum(tasks, spec.tasks, seeds, updates=spec.updates)
+        return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=updates)
+    return Curriculum(tasks, spec.tasks, seeds, updates=updates)

@@ -25,15 +25,16 @@ from itertools import groupby
 from typing import Any
 
 from ..episode import Episode, Task, Turn, Usage
-from ..errors import AgentfwError, PluginError, UsageError
+from ..errors import AgentfwError, PluginError
 from ..optimizer import Scored
 from ..policy import Policy
 from ..scores import Progress, Score, mix
 from ..seeds import Seeds
-from .assembly import Assembly
+from .assembly import Assembly, shared_component
 from .observers.observer import Observer
 from .records.failures import Failures
 from .records.journal import Journal
+from .records.kept_answers import KeptAnswers
 from .records.play_records import Records
 from .spec.run_spec import SamplingSettings
 
@@ -94,8 +95,10 @@ class Play:
         """The reward model that each component came from."""
         self.scored: dict[str, Scored] = {}
         """The concluded episodes, if the plan retains them."""
-        self.failures = Failures(records, self.spec, planned=len(plan.tasks))
+        group = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
+        self.failures = Failures(records, self.spec, planned=len(plan.tasks), group=group)
         self.room = asyncio.Semaphore(self.spec.concurrency)
+        self.kept = KeptAnswers(records.path)
         self._complaint: Exception | None = None
         """What an observer has raised: it concerns the run, not the episode that it was raised in."""
 
@@ -123,6 +126,10 @@ class Play:
             else:
                 await self._learn(episode, float(line["reward"]))
                 self._retain(episode, line)
+        for usage in self.kept.recover():
+            self.assembly.spending.count(usage)
+        for name in (*self.concluded, *self.played):
+            self.kept.discard(name)
 
     async def all(self) -> None:
         """Play the missing episodes."""
@@ -163,7 +170,9 @@ class Play:
                 record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
             except AgentfwError as error:
                 self._leave_out([task.id], "play", error)
+                self.kept.discard(task.id)
                 return
+        self.kept.discard(task.id)
         # Scoring and learning use what a resumed run would read: a tuple becomes a list, for example.
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
@@ -180,7 +189,10 @@ class Play:
     async def _engage(self, task: Task) -> Episode:
         plan = self.plan
         sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        return await self.assembly.play(task, plan.policy, sampling, self._turned)
+        if plan.policy.is_program:
+            return await self.assembly.play(task, plan.policy, sampling, self._turned)
+        with self.kept.keeping(task.id) as keep:
+            return await self.assembly.play(task, plan.policy, sampling, self._turned, keep)
 
     def _turned(self, episode: Episode, turn: Turn) -> None:
         try:
@@ -275,10 +287,7 @@ class Play:
             for score in await self.failures.retried(partial(self.assembly.score, name, episodes)):
                 source = self.sources.setdefault(score.component, name)
                 if source != name:
-                    raise UsageError(
-                        f'the reward models "{source}" and "{name}" both give a component "{score.component}"',
-                        fix="start a new run with one of the two",
-                    )
+                    raise shared_component(score.component, source, name)
                 scores.append(score)
         return scores
 

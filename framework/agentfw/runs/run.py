@@ -12,21 +12,27 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
 from ..host import Host
+from ..plugin_calls import notes, process_kept
+from ..struck_output import struck_logs, struck_streams
 from ..version import __version__
 from .assembly import Assembly, assemble
 from .components.blocking import GiveUp, watched
+from .forking import discard_unused, forked
 from .loop import Loop, curriculum
 from .observers.hook_calls import HookCalls
-from .observers.observer import Observer, RunInfo, told_together
+from .observers.observer import Observer, RunInfo, combined_observer
 from .observers.tracking import Tracking
+from .records.call_record import running_calls
 from .records.folder import RunFolder
 from .records.journal import write_whole
 from .records.summary import Summary, summarize, total_usage
-from .spec.resolution import as_given, in_force, plugins_of, resolve, resolve_again
+from .spec.resolution import as_given, changed_record, in_force, origins_of, plugins_of, resolve, resolve_again
 from .spec.run_spec import RunSpec
 
 __all__ = ["Run", "describe_run"]
@@ -35,9 +41,18 @@ __all__ = ["Run", "describe_run"]
 class Run:
     """One run and its folder."""
 
-    def __init__(self, folder: RunFolder, spec: RunSpec, host: Host, assembly: Assembly | None = None) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        spec: RunSpec,
+        host: Host,
+        assembly: Assembly | None = None,
+        *,
+        changed: bool = False,
+        forked: bool = False,
+    ) -> None:
         self.folder, self.spec, self.host = folder, spec, host
-        self._assembly = assembly
+        self._assembly, self._changed, self._forked = assembly, changed, forked
 
     @property
     def id(self) -> str:
@@ -51,22 +66,43 @@ class Run:
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path) -> Run:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
-        resolved, sources = resolve(spec, host)
-        assembly = assemble(resolved, host)
-        about = describe_run(resolved, sources, assembly)
-        if resolved.planned_updates:
-            curriculum(assembly)  # raises if there are too few tasks
+        with process_kept():
+            resolved, sources = resolve(spec, host)
+            assembly = assemble(resolved, host)
+            about = describe_run(resolved, sources, assembly)
+            if resolved.planned_updates:
+                curriculum(assembly, spec.updates)  # raises if there are too few tasks
+        host.notes += notes()
         # The run uses the components that were created here, so that a model isn't loaded twice.
-        return cls(RunFolder.create(root, spec.environment.name, about), resolved, host, assembly)
+        return cls(RunFolder.create(root, spec.environment.label, about), resolved, host, assembly)
 
     @classmethod
     def open(cls, folder: RunFolder, host: Host, changes: Mapping[str, Any] | None = None) -> Run:
         """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted.
 
         `changes` are settings as nested tables: the secrets that run.json doesn't contain (`missing_secrets` lists
-        them), and settings that can't change results.
+        them), and settings that can't change results. They are kept for the next time.
         """
-        return cls(folder, resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {}), host)
+        spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {})
+        if folder.migrated:
+            host.notes.append(folder.migrated)
+        return cls(folder, spec, host, changed=bool(changes))
+
+    @classmethod
+    def fork(cls, folder: RunFolder, host: Host, root: Path, changes: Mapping[str, Any]) -> Run:
+        """Begin a new training from the last complete update of another, with other settings. The other stays."""
+        if not folder.planned_updates:
+            raise UsageError(f"{folder.id} is no training, so it has no update to begin from", fix="start a new run")
+        spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes, fork=True)
+        assembly = assemble(spec, host)
+        curriculum(assembly, folder.updates_at_first)
+        copy = forked(folder, root, changed_record(folder.about, spec))
+        return cls(copy, spec, host, assembly, forked=True)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to do, also of what was added to its plan."""
+        return self.folder.state == "done" and self.spec.planned_updates <= self.folder.planned_updates
 
     async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
         """Do what is missing, and summarize. A run that is done is not started again.
@@ -76,20 +112,29 @@ class Run:
         """
         self.folder.lock()
         try:
-            done = self.folder.summary()
-            if done:
+            if self.is_done and (done := self.folder.summary()):
                 return Summary.from_record(done)
+            if self._changed:
+                # In this order: a run that is killed in between is unfinished, and neither done nor without its plan.
+                (self.folder.path / "summary.json").unlink(missing_ok=True)
+                self.folder.rewrite(changed_record(self.folder.about, self.spec))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
-            with watched(assembly.owners(), self.spec.deadline, give_up):
+            with watched(self.spec.deadline, give_up), process_kept(), struck_streams(), struck_logs():
                 return await self._execute(assembly, observer or Observer())
+        except UsageError:
+            if self._forked:
+                discard_unused(self.folder)
+            raise
         finally:
             self.folder.unlock()
 
     async def _execute(self, assembly: Assembly, observer: Observer) -> Summary:
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
-        observer = told_together(HookCalls(self.info, self.host), tracking, observer)
+        observer = combined_observer(HookCalls(self.info, self.host), tracking, observer)
         began = time.monotonic()
         try:
+            if died := running_calls(self.folder.path):
+                self.host.notes.append(f"when the run ended before, this was running: {'; '.join(died)}")
             await assembly.open(self.folder.path)
             loop = Loop(self.folder, assembly, observer)
             observer.started(self.info, loop.state.update)
@@ -99,6 +144,7 @@ class Run:
             await loop.run()
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
+            summary = replace(summary, untracked=tracking.missed)
             if self.folder.headline not in summary.figures:
                 who = assembly.environment.guard.title
                 self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
@@ -108,6 +154,7 @@ class Run:
         finally:
             await assembly.close()
             tracking.close()
+            self.host.notes += notes()
 
 
 def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dict[str, Any]:
@@ -117,7 +164,7 @@ def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) 
         "agentfw": __version__,
         "episodes": len(tasks) * samples,
         "updates": spec.planned_updates,
-        "scene": assembly.environment.scene(tasks),
+        "scene": assembly.environment.describe(tasks),
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": assembly.environment.columns,
@@ -125,5 +172,6 @@ def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) 
         "spec": as_given(spec),
         "settings": in_force(spec),
         "components": dict(sources),
-        "plugins": plugins_of(assembly.host),
+        "plugins": plugins_of(spec, assembly.host),
+        "distributions": origins_of(spec, assembly.host),
     }

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from ..episode import Episode
 from ..errors import UnknownNameError
+from ..plain_calls import misplaced_coroutine
 from ..settings import input_key
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
+from .planted_secret import look_for_secrets
 from .samples import sample_episodes
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run."""
     where = _of(kind)
     found: Sequence[CheckFunction] = getattr(importlib.import_module(f".{where.module}", __package__), where.checks)
-    return (_can_be_made(kind), its_settings_are_explained, *found)
+    return (_can_be_made(kind), its_settings_are_explained, _keeps_its_secrets(found), *found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,20 @@ def _of(kind: str) -> _Contract:
     return _CONTRACTS[kind]
 
 
+def _keeps_its_secrets(checks: Sequence[CheckFunction]) -> CheckFunction:
+    """The check that looks for a planted secret while the checks of the kind run."""
+
+    def its_secrets_stay_secret(subject: Subject[object]) -> None:
+        """Its secrets are in no file that it writes, in nothing that it prints, and in no error."""
+        made = subject.make
+        if not isinstance(made, Made):
+            raise DoesNotApply("its settings are known where it is made by its name: made_by")
+        model = made.host.settings_model(made.kind, made.name)
+        look_for_secrets(model, lambda planted: replace(made, settings={**made.settings, **planted})(), checks, subject)
+
+    return its_secrets_stay_secret
+
+
 def _can_be_made(kind: str) -> CheckFunction:
     """The check that every kind begins with."""
     module, _, name = _CONTRACTS[kind].protocol.partition(":")
@@ -167,6 +183,8 @@ def _can_be_made(kind: str) -> CheckFunction:
             isinstance(made, protocol),
             f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}",
         )
+        wrong = misplaced_coroutine(type(made), protocol)
+        require(not wrong, f"it {wrong}")
 
     can_be_made.__doc__ = f"It can be made, and its class is derived from {name}."
     return can_be_made

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from .. import metadata
 from ..host.host import GROUP, Host, HostOptions
-from ..host.plugin_loading import OWN_DISTRIBUTION
+from ..host.names import OWN_DISTRIBUTION
 from ..metadata import EntryPoint, normalise
 
 __all__ = ["fresh_host"]

@@ -1,7 +1,7 @@
 """The contract of learners.
 
 An update is all or nothing, and lives in its own folder. A batch with nothing to learn from is either
-refused with an error of agentfw's tree, before anything is written, or gives an update like any other.
+refused with an error of agentfw's tree, before anything is written, gives no update, or gives one like any other.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import copy
 import hashlib
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import AgentfwError
 from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
-from .checks import CheckFunction, Subject, require
+from .checks import BrokenPromise, CheckFunction, Subject, require
 
 __all__ = ["LEARNER"]
 
@@ -34,8 +35,12 @@ def _batch(subject: Learners, folder: Path) -> Batch:
 
 
 def _updated(learner: Learner, batch: Batch) -> Update:
-    update = learner.update(batch)
-    require(isinstance(update, Update), f"it gives a {type(update).__name__}, which is no Update")
+    return _checked(learner.update(batch), batch)
+
+
+def _checked(update: object, batch: Batch) -> Update:
+    if not isinstance(update, Update):
+        raise BrokenPromise(f"it gives a {type(update).__name__}, which is no Update")
     require(isinstance(update.version, str) and update.version, "the update has no version")
     require(update.adapter.exists(), f"the adapter {update.adapter.name} that it names isn't there")
     inside = update.adapter.resolve().is_relative_to(batch.folder.resolve())
@@ -96,14 +101,17 @@ def a_rest_does_no_harm(subject: Learners) -> None:
 
 
 def an_empty_batch_does_no_harm(subject: Learners) -> None:
-    """A batch with nothing to learn from is refused in words, or gives an update like any other."""
+    """A batch with nothing to learn from is refused in words, gives no update, or gives one like any other."""
     for name, episodes in (("nothing", []), ("no-advantages", list(subject.episodes))):
         batch = Batch(episodes, [], Loss(), subject.folder / name)
-        try:
-            _updated(subject.make(), batch)
-        except AgentfwError:
-            left = [path.name for path in batch.folder.rglob("*") if path.is_file()] if batch.folder.exists() else []
-            require(not left, f"it refused a batch with nothing to learn from, and left {', '.join(left)} behind")
+        update: Update | None = None
+        with suppress(AgentfwError):
+            update = subject.make().update(batch)
+        if update is not None:
+            _checked(update, batch)
+            continue
+        left = [path.name for path in batch.folder.rglob("*") if path.is_file()] if batch.folder.exists() else []
+        require(not left, f"it made no update of a batch with nothing to learn from, and left {', '.join(left)} behind")
 
 
 def episodes_stay_as_they_are(subject: Learners) -> None:

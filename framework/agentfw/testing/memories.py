@@ -17,7 +17,13 @@ from dataclasses import replace
 from ..episode import Episode, Task
 from ..errors import InterventionRefused
 from ..memory import Memory, Query, Recollection
-from .checks import CheckFunction, DoesNotApply, others_go_on, require
+from .checks import CheckFunction, DoesNotApply, others_go_on, require, working_folder
+from .memory_sayings import (
+    hearing_twice_is_hearing_once,
+    users_change_only_their_own,
+    what_is_corrected_is_replaced,
+    what_is_deleted_is_gone,
+)
 from .memory_sessions import Memories, Shown, asked, next_task, open_memory, queries, run_folder, used
 from .memory_users import users_do_not_overwrite_each_other, users_do_not_see_each_other
 from .samples import sample_episode
@@ -76,6 +82,28 @@ async def learning_twice_is_learning_once(subject: Memories) -> None:
 
     await _same(subject, once, each_twice, "after each episode was learned twice")
     await _same(subject, once, all_twice, "after all episodes were learned twice")
+
+
+async def two_runs_are_strangers(subject: Memories) -> None:
+    """Two runs in one folder are strangers: the second neither sees what the first has learned, nor loses its own."""
+    task, asking = next_task(subject), queries(subject, limit=20)
+    both: list[Shown] = []
+    with working_folder(subject.folder / "both"):
+        for name in ("first", "second"):
+            memory = subject.make()
+            memory.open(run_folder(subject, name))
+            seen: Shown = []
+            for episode in subject.episodes:
+                seen += await _gone_through(memory, episode)
+            memory.begin(task)
+            for query, answer in zip(asking, await asked(memory, asking), strict=True):
+                seen.append((f"asked about {query.text!r}, it", _plain(answer)))
+            await memory.close()
+            both.append(seen)
+    for (occasion, first), (_, second) in zip(*both, strict=True):
+        require(
+            first == second, f"in a second run, {occasion} says {second}, not {first}; keep notes in open()'s folder"
+        )
 
 
 async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
@@ -245,10 +273,15 @@ MEMORY: list[CheckFunction] = [
     an_empty_memory_answers,
     it_keeps_to_the_limit,
     learning_twice_is_learning_once,
+    two_runs_are_strangers,
     a_broken_off_attempt_is_forgotten,
     other_users_do_no_harm,
     users_do_not_see_each_other,
     users_do_not_overwrite_each_other,
+    hearing_twice_is_hearing_once,
+    what_is_corrected_is_replaced,
+    what_is_deleted_is_gone,
+    users_change_only_their_own,
     others_go_on_while_it_works,
     any_text_will_do,
     odd_episodes_will_do,

@@ -7,15 +7,13 @@ after it.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import groupby
-from typing import get_args
 
 from ..episode import Episode, Usage
-from ..scores import RewardModel, Score, Track
+from ..scores import RewardModel, Score, wrong_scores
 from .checks import CheckFunction, Subject, require
 from .samples import sample_episode
 
@@ -43,20 +41,10 @@ def _groups(subject: Rewards) -> list[list[Episode]]:
 
 async def _scores(model: RewardModel, group: Sequence[Episode]) -> list[Score]:
     scores = list(await model.score(group))
-    episodes = {episode.id: episode for episode in group}
     for score in scores:
         require(isinstance(score, Score), f"it gives a {type(score).__name__}, which is no Score")
-        require(isinstance(score.component, str) and score.component, "a score doesn't name its component")
-        require(
-            isinstance(score.value, (int, float)) and math.isfinite(score.value),
-            f"the score {score.component} of episode {score.episode} is {score.value!r}, which is no finite number",
-        )
-        require(score.track in get_args(Track), f'there is no track "{score.track}": it is base or personal')
-        require(score.episode in episodes, f'it scores an episode "{score.episode}", which isn\'t in the group')
-        turns = len(episodes[score.episode].turns)
-        require(
-            score.turn is None or 0 <= score.turn < turns, f"it scores turn {score.turn} of an episode with {turns}"
-        )
+    wrong = wrong_scores(scores, group)
+    require(not wrong, f"it {wrong}")
     return scores
 
 

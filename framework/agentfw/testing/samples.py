@@ -85,7 +85,8 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
     episode.events.append(Event(time + 1, "intervention", "serve", {**call.arguments, "id": call.id}))
     value = 1.0 if served == wanted else 0.0
     episode.events.append(Event(time + 1, "utility", "right drink" if value else "wrong drink", {"value": value}))
-    episode.measures.append(Measure("error", 1.0 - value, time + 1, about))
+    if number % _TURNS_PER_ROUND == _TURNS_PER_ROUND - 1:  # as worlds do: one of a name for each round
+        episode.measures.append(Measure("error", 1.0 - value, time + 1, about))
     said = "thank you" if value else f"I'd have liked {wanted}"
     episode.events.append(Event(time + 1, "observation", "reply", {"text": said, "right": bool(value)}))
     episode.messages.append(Message("tool", said, answers=call.id))

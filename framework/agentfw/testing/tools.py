@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..plain_calls import misplaced_coroutine
 from ..tool import Tool, Toolbox
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .schemas import check_actions, unfitting
@@ -62,6 +63,8 @@ def check_tools(tools: Sequence[Tool]) -> None:
     check_actions([tool.action for tool in tools])
     for tool in tools:
         name = tool.action.name
+        wrong = misplaced_coroutine(type(tool), Tool)
+        require(not wrong, f"the tool {name} {wrong}")
         require(math.isfinite(tool.takes) and tool.takes >= 0, f"a call of {name} can't take {tool.takes}")
         require(tool.timeout > 0, f"a call of {name} can't be given up after {tool.timeout} s")
 

@@ -6,19 +6,30 @@
 A namespace is an owner, and an item is one of that owner's private skills, so no search crosses a namespace. `search`
 with a query uses the graph's recall: words, vectors, and what the graph knows. Every write is on disk when it returns.
 
-The text of a skill is the item as JSON. All fields are searched, whatever `index` says. Items have no time to live.
+The text of a skill is what `index` or `fields` say should be searched, or all values of the item; the item itself is
+the skill's metadata. An item that isn't searched comes after all others. Deleting an item ends its skill.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from collections.abc import Iterable, Iterator
+import math
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any
+from urllib.parse import quote, unquote
 
-from agentfw_memory.errors import MissingExtraError
-from agentfw_memory.graph.records import Skill
+from agentfw_memory.adapters.plain_text import leaves, plain_text
+from agentfw_memory.errors import MissingExtraError, UnknownSkillError
+from agentfw_memory.graph.metadata_filter import check_filter, fits
+from agentfw_memory.graph.records import NewSkill, Skill
 from agentfw_memory.skill_graph import SkillGraph
 
 try:
@@ -33,6 +44,8 @@ try:
         Result,
         SearchItem,
         SearchOp,
+        TTLConfig,
+        get_text_at_path,
     )
 except ImportError:
     raise MissingExtraError("SkillGraphStore", "adapters", module="langgraph") from None
@@ -41,109 +54,188 @@ __all__ = ["SkillGraphStore"]
 
 Namespace = tuple[str, ...]
 
+PAGED = 100
+"""Number of items of a namespace that are ranked at least."""
+_ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")
+"""What can't be in a label that is part of an owner's name."""
+
 
 class SkillGraphStore(BaseStore):  # type: ignore[misc]
-    """Items by namespace and key, in the graph of one tenant."""
+    """Items by namespace and key, in the graph of one tenant.
 
-    def __init__(self, graph: SkillGraph) -> None:
-        self._graph = graph
+    `fields` are the paths of what is searched in an item, such as `["text", "tags[*]"]`. Default: all of it.
+    """
+
+    supports_ttl = True
+
+    def __init__(self, graph: SkillGraph, *, fields: Sequence[str] | None = None, ttl: TTLConfig | None = None) -> None:
+        self._graph, self._fields, self.ttl_config = graph, fields, ttl
+        self._writing = threading.Lock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        return [self._done(op) for op in ops]
+        """Return what was there before the writes of this batch. Of several writes of one key, the last one counts."""
+        asked = list(ops)
+        results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
+        with self._writing:  # a key is looked up before it is written
+            self._write({(tuple(op.namespace), op.key): op for op in asked if isinstance(op, PutOp)})
+        return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
     # Helpers
 
-    def _done(self, op: Op) -> Result:
-        if isinstance(op, GetOp):
-            return self._get(op)
-        if isinstance(op, PutOp):
-            return self._put(op)
+    def _read(self, op: Op) -> Result:
         if isinstance(op, SearchOp):
             return self._search(op)
-        assert isinstance(op, ListNamespacesOp)
-        return self._namespaces(op)
-
-    def _get(self, op: GetOp) -> Item | None:
-        skill = self._skill(op.namespace, op.key)
-        return None if skill is None else Item(**_fields(skill))
-
-    def _put(self, op: PutOp) -> None:
-        skill = self._skill(op.namespace, op.key)
-        if op.value is None:
-            if skill is not None:
-                self._graph.retire_skill(skill.id)
-            return
-        text = json.dumps({"key": op.key, "value": dict(op.value)}, ensure_ascii=False, sort_keys=True)
+        if isinstance(op, ListNamespacesOp):
+            return self._namespaces(op)
+        assert isinstance(op, GetOp)
+        skill = self._skill(tuple(op.namespace), op.key)
         if skill is None:
-            self._graph.add_skill(owner=_owner(op.namespace), text=text, scenarios=[_scenario(op.key)])
-        elif skill.text != text:
-            self._graph.update_skill(skill.id, text=text)
+            return None
+        self._read_again([skill], op.refresh_ttl)
+        return Item(**_fields(skill))
+
+    def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
+        new = []
+        for (namespace, key), op in puts.items():
+            skill = self._skill(namespace, key)
+            made = None if op.value is None else self._made(namespace, key, op)
+            with suppress(UnknownSkillError):  # another process has just deleted it
+                if skill is not None and made is None:
+                    self._graph.retire_skill(skill.id)
+                elif skill is not None and made is not None:
+                    ends = math.inf if made.expires_at is None else made.expires_at
+                    about = {**made.metadata, "created": _created(skill)}
+                    self._graph.update_skill(skill.id, text=made.text, metadata=about, expires_at=ends)
+                    continue
+            if made is not None:
+                new.append(made)
+        self._graph.add_skills(new)
+
+    def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
+        value = dict(op.value or {})
+        text = "" if op.index is False else _searched(value, op.index or self._fields)
+        about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
+        expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
+        text = plain_text(text, self._graph.settings.longest_text) or _ESCAPED.sub(" ", key)
+        return NewSkill(
+            _owner(namespace),
+            text,
+            scenarios=(_scenario(namespace, key),),
+            supersedes=False,  # LangGraph says what replaces what, by its keys
+            metadata=about,
+            expires_at=expires_at,
+        )
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        owners = [
-            name for name in self._graph.owners() if _namespace(name)[: len(op.namespace_prefix)] == op.namespace_prefix
-        ]
-        if op.query:
-            found = self._ranked(op.query, owners, op)
-        else:
-            skills = [skill for owner in owners for skill in self._graph.skills(owner=owner)]
-            skills.sort(key=lambda skill: (-skill.recorded_at, skill.id))
-            found = [SearchItem(**_fields(skill)) for skill in skills if _fits(skill, op.filter)]
-        return found[op.offset : op.offset + op.limit]
+        check_filter(op.filter or {})
+        prefix, end = tuple(op.namespace_prefix), op.offset + op.limit
+        owners = self._owners(prefix)
+        found: list[tuple[Skill, float | None]] = list(self._ranked(op, owners)) if op.query else []
+        if len(found) < end:
+            seen = {skill.id for skill, _ in found}
+            rest = [skill for owner in owners for skill in self._graph.skills(owner=owner) if skill.id not in seen]
+            rest = [skill for skill in rest if fits(_value(skill), op.filter or {})]
+            rest.sort(key=lambda skill: (-skill.recorded_at, skill.id))
+            found += [(skill, None) for skill in rest]
+        page = found[op.offset : end]
+        self._read_again([skill for skill, _ in page], op.refresh_ttl)
+        return [SearchItem(**_fields(skill), score=score) for skill, score in page]
 
-    def _ranked(self, query: str, owners: list[str], op: SearchOp) -> list[SearchItem]:
-        """Return at least as many items as were asked for, if there are as many that pass the filter."""
-        wanted, ranked = op.offset + op.limit, []
-        for owner in owners:
-            count = wanted
-            while True:
-                hits = self._graph.recall(query, user=owner, k=count)
-                fitting = [hit for hit in hits if hit.skill.owner == owner and _fits(hit.skill, op.filter)]
-                if len(fitting) >= wanted or len(hits) < count:
-                    break
-                count *= 4
-            ranked += fitting[:wanted]
-        ranked.sort(key=lambda hit: -hit.score)
-        return [SearchItem(**_fields(hit.skill), score=hit.score) for hit in ranked]
+    def _ranked(self, op: SearchOp, owners: list[str]) -> list[tuple[Skill, float]]:
+        """Return the items that are searched and pass the filter, best first."""
+        query = plain_text(op.query, self._graph.settings.longest_text)
+        if not query:
+            return []
+        where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in (op.filter or {}).items()}}
+        # What is best of two isn't always first of four, so all pages are cut from the same list.
+        count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= op.offset + op.limit)
+        hits = [
+            hit
+            for owner in owners
+            for hit in self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
+            if hit.skill.owner == owner
+        ]
+        hits.sort(key=lambda hit: -hit.score)
+        return [(hit.skill, hit.score) for hit in hits]
+
+    def _owners(self, prefix: Namespace) -> list[str]:
+        """Return the owners whose namespace begins with a prefix."""
+        if not prefix:
+            return self._graph.owners()
+        owner = _owner(prefix)
+        return [name for name in self._graph.owners(prefix=owner) if name == owner or name.startswith(f"{owner}/")]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        every = [_namespace(name) for name in self._graph.owners()]
-        fitting = [name for name in every if all(_matches(name, one) for one in op.match_conditions or ())]
+        conditions = op.match_conditions or ()
+        start = next((tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path), ())
+        every = [_namespace(name) for name in self._owners(start)]
+        fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
         cut = sorted({name[: op.max_depth] for name in fitting})
         return cut[op.offset : op.offset + op.limit]
 
     def _skill(self, namespace: Namespace, key: str) -> Skill | None:
-        return next(iter(self._graph.skills(owner=_owner(namespace), scenario=_scenario(key))), None)
+        # The second name is the one that an earlier version gave.
+        for scenario in (_scenario(namespace, key), f"key {key}"):
+            if len(scenario) <= 200 and scenario.isprintable():
+                for skill in self._graph.skills(owner=_owner(namespace), scenario=scenario):
+                    return skill
+        return None
+
+    def _read_again(self, skills: Iterable[Skill], refresh: bool) -> None:
+        """Let the time of items that were read begin anew."""
+        for skill in skills if refresh else ():
+            if minutes := skill.metadata.get("minutes"):
+                with suppress(UnknownSkillError):
+                    self._graph.update_skill(skill.id, expires_at=time.time() + 60.0 * minutes)
 
 
 def _owner(namespace: Namespace) -> str:
-    return "/".join(label.replace("%", "%25").replace("/", "%2F") for label in namespace)
+    return "/".join(_ESCAPED.sub(lambda sign: quote(sign[0], safe=""), label) for label in namespace)
 
 
 def _namespace(owner: str) -> Namespace:
-    return tuple(label.replace("%2F", "/").replace("%25", "%") for label in owner.split("/"))
+    return tuple(unquote(label) for label in owner.split("/"))
 
 
-def _scenario(key: str) -> str:
-    return f"key {key}"
+def _scenario(namespace: Namespace, key: str) -> str:
+    """Return a scenario that only this item has, by which it is found. Keys may be long, and hold anything."""
+    return f"item {blake2b(json.dumps([namespace, key]).encode(), digest_size=12).hexdigest()}"
+
+
+def _searched(value: Mapping[str, Any], paths: Sequence[str] | None) -> str:
+    if paths is None:
+        return "\n".join(leaves(value))
+    return "\n".join(text for path in paths for text in get_text_at_path(value, path))
 
 
 def _fields(skill: Skill) -> dict[str, Any]:
     """Return the arguments of an item. A skill that the store didn't make has its id as the key."""
-    item = _content(skill)
     return {
         "namespace": _namespace(skill.owner),
-        "key": item.get("key", skill.id),
-        "value": item.get("value", {"text": skill.text}),
-        "created_at": datetime.fromtimestamp(skill.valid_from, UTC),
+        "key": _content(skill).get("key", skill.id),
+        "value": _value(skill),
+        "created_at": datetime.fromtimestamp(_created(skill), UTC),
         "updated_at": datetime.fromtimestamp(skill.recorded_at, UTC),
     }
 
 
-def _content(skill: Skill) -> dict[str, Any]:
+def _created(skill: Skill) -> float:
+    created: float = skill.metadata.get("created", skill.valid_from)
+    return created
+
+
+def _value(skill: Skill) -> dict[str, Any]:
+    value: dict[str, Any] = _content(skill).get("value", {"text": skill.text})
+    return value
+
+
+def _content(skill: Skill) -> Mapping[str, Any]:
+    """Return what the store keeps of an item. An earlier version kept it in the text."""
+    if skill.metadata:
+        return skill.metadata if "key" in skill.metadata and "value" in skill.metadata else {}
     try:
         item = json.loads(skill.text)
     except ValueError:
@@ -151,33 +243,7 @@ def _content(skill: Skill) -> dict[str, Any]:
     return item if isinstance(item, dict) and item.keys() == {"key", "value"} else {}
 
 
-def _fits(skill: Skill, wanted: dict[str, Any] | None) -> bool:
-    value = _fields(skill)["value"]
-    return all(name in value and _compares(value[name], one) for name, one in (wanted or {}).items())
-
-
-def _compares(value: Any, wanted: Any) -> bool:
-    """Compare with a value, or by the operators that LangGraph's stores know."""
-    if not isinstance(wanted, dict) or not all(str(name).startswith("$") for name in wanted):
-        return bool(value == wanted)
-    return all(_OPERATORS[name](value, one) for name, one in wanted.items())
-
-
-_OPERATORS = {
-    "$eq": lambda value, other: value == other,
-    "$ne": lambda value, other: value != other,
-    "$gt": lambda value, other: value > other,
-    "$gte": lambda value, other: value >= other,
-    "$lt": lambda value, other: value < other,
-    "$lte": lambda value, other: value <= other,
-}
-
-
 def _matches(name: Namespace, condition: MatchCondition) -> bool:
     path = tuple(condition.path)
     part = name[: len(path)] if condition.match_type == "prefix" else name[max(0, len(name) - len(path)) :]
-    return len(part) == len(path) and all(wanted in ("*", label) for label, wanted in _pairs(part, path))
-
-
-def _pairs(part: Namespace, path: Namespace) -> Iterator[tuple[str, str]]:
-    return zip(part, path, strict=True)
+    return len(part) == len(path) and all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))

@@ -5,7 +5,8 @@
     await session.recall("what did we say about the trip?")     # searches all sessions of ana
 
 Each item of the conversation is a private skill of the user, so what was said in one session is found from another. It
-is on disk when the call returns.
+is on disk when the call returns. Items are kept whole, also long ones; their first 20,000 characters are searched
+(the graph's setting `longest_text`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import uuid
 from typing import Any
 
+from agentfw_memory.adapters.plain_text import plain_text
 from agentfw_memory.graph.records import NewSkill, Skill
 from agentfw_memory.skill_graph import SkillGraph
 
@@ -44,12 +46,14 @@ class SkillGraphSession:
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """End all items of this session. `graph.forget(user)` deletes them for good."""
+        """End all items of this session. `graph.erase` and `graph.forget` delete for good."""
         await asyncio.to_thread(self._clear)
 
     async def recall(self, query: str, *, k: int = 5) -> list[Item]:
         """Return the items of any session of this user that fit a query best."""
-        hits = await self._graph.arecall(query, user=self._user, k=k)
+        if not (asked := plain_text(query, self._graph.settings.longest_text)):
+            return []
+        hits = await self._graph.arecall(asked, user=self._user, k=k)
         return [item for hit in hits if (item := _content(hit.skill)) is not None]
 
     # Helpers
@@ -62,9 +66,17 @@ class SkillGraphSession:
         return items if limit is None else items[max(0, len(items) - limit) :]
 
     def _add(self, items: list[Item]) -> None:
-        # An owner has each text once, but people say "yes" more than once.
-        texts = [json.dumps({"id": uuid.uuid4().hex, "item": item}, ensure_ascii=False) for item in items]
-        self._graph.add_skills(NewSkill(self._user, text, scenarios=(self._scenario,)) for text in texts)
+        # The id, because people say "yes" more than once.
+        self._graph.add_skills(
+            NewSkill(
+                self._user,
+                plain_text(item, self._graph.settings.longest_text) or "nothing in words",
+                scenarios=(self._scenario,),
+                supersedes=False,  # a history keeps all that was said
+                metadata={"session": self.session_id, "id": uuid.uuid4().hex, "item": item},
+            )
+            for item in items
+        )
 
     def _pop(self) -> Item | None:
         skills = self._skills()
@@ -79,9 +91,9 @@ class SkillGraphSession:
 
 
 def _content(skill: Skill) -> Item | None:
-    """Return the item of a skill, or None for a skill that no session made."""
+    """Return the item of a skill, or None for a skill that no session made. Earlier versions kept it in the text."""
     try:
-        item = json.loads(skill.text)["item"]
+        item = skill.metadata["item"] if skill.metadata else json.loads(skill.text)["item"]
     except (ValueError, KeyError, TypeError):
         return None
     return item if isinstance(item, dict) else None

@@ -9,8 +9,9 @@ settings: `GraphSettings.ablation("B1")`.
     0.0
 
 The parpo-psgm paper's values of the four weights, the number of candidates and the thresholds are not known, so the
-defaults are ours. `user_weight` and `conflicts_with` were tuned on generated users, and `neighbour_weight` on half of
-the conversations of LoCoMo, other than those in the docs' figures.
+defaults are ours. `user_weight` and `conflicts_with` were tuned on generated users, `neighbour_weight` on half of the
+conversations of LoCoMo, and `owner_weight` on these and on two sets of questions about documents, other than those in
+the docs' figures.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from typing import Any, Literal
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["FEWEST_SHARED", "GraphSettings"]
+__all__ = ["FEWEST_SHARED", "PATIENCE", "GraphSettings"]
 
 FEWEST_SHARED = 3
 """Minimum number of users behind a shared skill, so that it says nothing about any one of them."""
+
+PATIENCE = 30.0
+"""Seconds to wait for a server, unless a setting says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,8 @@ class GraphSettings:
 
     query_weight: float = 0.4
     """Weight of the similarity of query and skill."""
+    owner_weight: float = 0.15
+    """Added to the score of a skill whose owner the query names."""
     user_weight: float = 0.05
     """Weight of the similarity of user and skill. A user's vector is their profile, or the mean of their skills."""
     community_weight: float = 0.2
@@ -44,15 +50,22 @@ class GraphSettings:
     conflicts_with: Literal["candidates", "selected"] = "selected"
     """Which skills a conflict counts with: any candidate (as in the paper), or only those already selected."""
     neighbour_weight: float = 0.25
-    """Share of the query's similarity to the skills just before and after one that is added to its own."""
+    """Share of the query's similarity to the skills just before and after one that is added to its own. Long texts
+    get less."""
     time_weight: float = 0.1
     """Added to the score of a skill that became true at a time which the query names."""
+    fact_weight: float = 0.5
+    """Added to the score of a skill that states the fact which the query asks for."""
+    rating_weight: float = 0.2
+    """Weight of what the user thought of answers to such questions for which a skill was shown."""
     calibrate: bool = True
-    """Whether the terms of user, community and neighbours count as much as they can tell apart on this graph."""
+    """Whether the terms of user, community and neighbours count only as far as this graph shows that they help."""
     query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
     candidates: int = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
+    at_least: float = 0.01
+    """Minimum relevance of a skill to be recalled, from 0 to 1. 0 leaves nothing out."""
     second_hop: Literal["connected", "owner"] = "connected"
     """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement
     or their time, or those of the same owner (as in the paper)."""
@@ -92,11 +105,15 @@ class GraphSettings:
     """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
     probed: float = 0.125
     """Share of the inverted lists that a search looks at."""
+    in_memory_up_to: int = 200_000
+    """Number of skills up to which each process holds the graph in memory. Beyond it, a PostgreSQL server searches."""
     longest_text: int = 20_000
     """Maximum number of characters of a skill, a query or a profile."""
     power_safe: bool = False
     """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
     power failure."""
+    patience: float = PATIENCE
+    """Maximum number of seconds that a call waits for a PostgreSQL server that restarts or has no free connection."""
     seed: int = 7
     """Random seed of the communities and of the inverted-file index."""
 
@@ -105,7 +122,15 @@ class GraphSettings:
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise _wrong(field.name, value, "a finite number")
-        counts = "candidates", "siblings", "new_skills", "complement_after", "profile_neighbours", "exact_up_to"
+        counts = (
+            "candidates",
+            "siblings",
+            "new_skills",
+            "complement_after",
+            "profile_neighbours",
+            "exact_up_to",
+            "in_memory_up_to",
+        )
         for name in counts:
             if getattr(self, name) < 0:
                 raise _wrong(name, getattr(self, name), "0 or more")
@@ -114,6 +139,10 @@ class GraphSettings:
         for name in ("skills_per_owner", "longest_text"):
             if getattr(self, name) < 1:
                 raise _wrong(name, getattr(self, name), "1 or more")
+        if not 0 <= self.at_least <= 1:
+            raise _wrong("at_least", self.at_least, "a relevance from 0 to 1")
+        if self.patience <= 0:
+            raise _wrong("patience", self.patience, "a number of seconds above 0")
         if not 0 < self.probed <= 1:
             raise _wrong("probed", self.probed, "a share above 0 and up to 1")
         if not 0 < self.merge_above <= 1:
@@ -125,8 +154,10 @@ class GraphSettings:
     def ablation(cls, name: str) -> GraphSettings:
         """Return the settings of the paper's method, or of one of its ablations.
 
-        "full" is the method of the paper. A1 recalls nothing. A2 is a flat list searched by similarity. B1 has no
-        communities, B2 finds them by Louvain. B3 never learns. B4 compares words instead of vectors.
+        "full" is the method of the paper, except that communities are made of users and skills, without tools,
+        scenarios and trajectories; the others change one thing of it. A1 recalls nothing. A2 is a flat list searched
+        by similarity. B1 has no communities, B2 finds them by Louvain. B3 never learns. B4 compares words instead of
+        vectors.
         """
         paper = cls(
             query_similarity="vectors",
@@ -135,8 +166,13 @@ class GraphSettings:
             candidates=10,
             siblings=20,
             second_hop="owner",
+            conflicts_with="candidates",
+            owner_weight=0.0,
+            at_least=0.0,
             neighbour_weight=0.0,
             time_weight=0.0,
+            fact_weight=0.0,
+            rating_weight=0.0,
         )
         changes: dict[str, dict[str, Any]] = {
             "full": {},

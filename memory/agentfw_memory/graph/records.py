@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 __all__ = [
     "EDGE_ENDS",
     "Edge",
     "EdgeKind",
+    "Heard",
     "Hit",
     "Learned",
     "NewSkill",
@@ -33,8 +35,20 @@ __all__ = [
 
 Visibility = Literal["private", "shared"]
 """Who may see a skill: only its owner, or every user of the tenant."""
-NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory"]
-EdgeKind = Literal["OWNS", "REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS", "EXECUTED"]
+NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying"]
+EdgeKind = Literal[
+    "OWNS",
+    "REQUIRES",
+    "APPLIES_TO",
+    "TRIGGERS",
+    "COMPLEMENTS",
+    "CONFLICTS",
+    "EXECUTED",
+    "STATES",
+    "SAID_IN",
+    "SAID_AS",
+    "SHOWN",
+]
 
 EDGE_ENDS: Mapping[EdgeKind, tuple[NodeKind, NodeKind]] = {
     "OWNS": ("user", "skill"),
@@ -44,6 +58,10 @@ EDGE_ENDS: Mapping[EdgeKind, tuple[NodeKind, NodeKind]] = {
     "COMPLEMENTS": ("skill", "skill"),
     "CONFLICTS": ("skill", "skill"),
     "EXECUTED": ("trajectory", "skill"),
+    "STATES": ("skill", "fact"),
+    "SAID_IN": ("skill", "conversation"),
+    "SAID_AS": ("skill", "saying"),
+    "SHOWN": ("trajectory", "skill"),
 }
 """The kinds of node that an edge starts and ends at. COMPLEMENTS and CONFLICTS apply in both directions."""
 
@@ -59,6 +77,12 @@ class NewSkill:
     visibility: Visibility = "private"
     valid_from: float | None = None
     """Since when the skill holds. Default: now."""
+    supersedes: bool = True
+    """Whether it replaces the owner's earlier statement of the same fact, and instructions that it contradicts."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values of the caller's own, to filter by. A text with other metadata is another skill."""
+    expires_at: float | None = None
+    """When it ends by itself. Default: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +101,29 @@ class Skill:
     """Mean reward of these trajectories, or 0 without any."""
     valid_from: float = 0.0
     recorded_at: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: float | None = None
+    valid_to: float | None = None
+    """Until when it held, where it was asked for as of an earlier time."""
+    fact: str = ""
+    """What it states, as subject and aspect, such as "ana: home". Newer statements of the same fact supersede it."""
+    conversation: str = ""
+    """The conversation in which it was said."""
+    corrections: int = 0
+    """Number of earlier versions that it supersedes."""
+
+    @property
+    def dates(self) -> str:
+        """Since when it holds, or from when to when it held, and how often it was corrected."""
+        since = _day(self.valid_from)
+        span = f"{since} to {_day(self.valid_to)}; no longer true" if self.valid_to else f"since {since}"
+        times = {0: "", 1: "; corrected once"}.get(self.corrections, f"; corrected {self.corrections} times")
+        return span + times
+
+    @property
+    def told(self) -> str:
+        """The text with its dates, as an agent should read it."""
+        return f"{self.text} ({self.dates})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +135,7 @@ class SkillVersion:
     valid_from: float
     valid_to: float | None
     recorded_at: float
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +171,17 @@ class Why:
     """Sum of the query's similarity to the skills just before and after, where above average."""
     time: float
     """1 if the skill became true at a time which the query names."""
+    fact: float
+    """How much of the fact that the query asks for is what the skill states."""
     complement: float
     conflict: float
     path: str
     points: Mapping[str, float] = field(default_factory=dict)
     """What each part adds to the score. Their sum is the score."""
+    owner: float = 0.0
+    """1 if the query names the skill's owner."""
+    rating: float = 0.0
+    """What the user thought of answers to such questions for which the skill was shown, from -1 to 1."""
 
     def __str__(self) -> str:
         shown = [f"{name} {value:+.2f}" for name, value in self.points.items() if round(value, 2)]
@@ -141,6 +195,8 @@ class Hit:
     score: float
     skill: Skill
     why: Why
+    relevance: float = 1.0
+    """How likely the skill, or what it was found through, answers the query: from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +220,31 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What `hear` did with a message."""
+
+    saying: str
+    known_already: bool = False
+    """Whether it had been heard before. Then nothing was changed."""
+    kept: tuple[str, ...] = ()
+    """Skills that say what was said, new ones and those that became a newer version."""
+    problem: str = ""
+    """What was wrong with the listener's answer, if it wasn't used as it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
-    """What `forget` deleted."""
+    """What `forget` or `erase` deleted."""
 
     user: str
+    """Who was forgotten, or nobody."""
     skills: int = 0
     versions: int = 0
     """Versions of these skills, current ones included."""
     vectors: int = 0
     edges: int = 0
     trajectories: int = 0
+    """Trajectories that were deleted, or whose texts were emptied because they told an erased skill."""
     nodes: int = 0
     """The user, and tools and scenarios that nobody else uses."""
     communities: int = 0
@@ -198,6 +269,10 @@ class Stats:
     embedder_version: str = ""
     dimensions: int = 0
     bytes_on_disk: int = 0
+
+
+def _day(when: float) -> str:
+    return datetime.fromtimestamp(when, UTC).date().isoformat()
 
 
 def skill_number(skill: str) -> int | None:

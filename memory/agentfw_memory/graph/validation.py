@@ -14,9 +14,10 @@ Quotes, `%` and `_` are allowed: no name ever becomes part of a statement or a p
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,9 +25,11 @@ from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import skill_number
 
-__all__ = ["check_name", "check_names", "check_number", "check_skill", "check_text", "check_vectors"]
+__all__ = ["check_metadata", "check_name", "check_names", "check_number", "check_skill", "check_text", "check_vectors"]
 
 MAXIMUM_NAME_LENGTH = 200
+MAXIMUM_METADATA = 16_000_000
+"""Characters of a skill's metadata as JSON. A store reads it with the skill."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
@@ -58,7 +61,9 @@ def check_names(what: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(check_name(what, name) for name in names))
 
 
-def check_text(what: str, text: object, maximum: int) -> str:
+def check_text(
+    what: str, text: object, maximum: int, *, fix: str = "shorten it, or raise the setting longest_text"
+) -> str:
     if not isinstance(text, str):
         raise BadInputError(f"the {what} is of type {type(text).__name__}, not a string", fix="pass a string")
     if not text.strip():
@@ -66,13 +71,28 @@ def check_text(what: str, text: object, maximum: int) -> str:
     if len(text) > maximum:
         raise BadInputError(
             f"the {what} has {len(text)} characters, more than the maximum of {maximum}",
-            fix="shorten it, or raise the setting longest_text",
+            fix=fix,
         )
     if "\x00" in text:
         raise BadInputError(f"the {what} contains a NUL character", fix="remove it")
     if half := _SURROGATE.search(text):
         raise BadInputError(f"the {what} contains half a character, {half[0]!r} at {half.start()}", fix=_SURROGATE_FIX)
     return text
+
+
+def check_metadata(metadata: object) -> str:
+    """Return metadata as JSON, or nothing for none."""
+    if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
+        raise BadInputError(f"the metadata is a {type(metadata).__name__}", fix="pass a dict with names as its keys")
+    if not metadata:
+        return ""
+    try:
+        text = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
+        if _SURROGATE.search(text):
+            text = json.dumps(dict(metadata), allow_nan=False)  # halves of characters are escaped
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInputError(f"the metadata can't be JSON: {error}", fix="pass plain JSON values") from None
+    return check_text("metadata", text, MAXIMUM_METADATA, fix="keep large values elsewhere, and their place here")
 
 
 def check_number(what: str, value: object) -> float:

@@ -29,7 +29,9 @@ __all__ = ["chat"]
 
 
 @click.command()
-@click.option("--policy", metavar="NAME", help="Policy that answers.")
+@click.option(
+    "--policy", metavar="NAME", help="Policy that answers, or a run: its policy, of a training the newest version."
+)
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
 @click.option("--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer. Can be repeated.")
 @click.option(

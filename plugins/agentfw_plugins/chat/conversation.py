@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from agentfw import Message, Session, Tool
+from agentfw import Message, Session
 from agentfw.episode import Call
 from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 
-from ..gateway.bodies import Asked
-from ..gateway.dialects.interface import Pieces, arguments
+from ..gateway.local import arguments
 
 __all__ = ["Conversation", "Screen"]
 
@@ -52,16 +51,13 @@ class Conversation:
         self._turns: list[int] = []
         """The turn of each answer in it."""
         self._current: Session | None = None
-        self._tools: dict[str, Tool] = {}
 
     @property
     def session(self) -> Session:
         """The session in progress. It begins when it is first needed."""
         if self._current is None:
-            self._current = self.live.begin(f"chat-{secrets.token_hex(4)}", self.user)
-            task, tools = self._current.episode.task, list(self.live.assembly.tools)
-            tools += [tool for memory in self.live.assembly.memories for tool in memory.tools(task)]
-            self._tools = {tool.action.name: tool for tool in tools}
+            name = f"chat-{secrets.token_hex(4)}"
+            self._current = self.live.begin(name, self.user, tools=self.live.assembly.tools)
         return self._current
 
     async def say(self, text: str, more: Callable[[], list[str]] = list) -> None:
@@ -83,47 +79,29 @@ class Conversation:
 
     async def _answered(self) -> tuple[Call, ...]:
         """Let the policy answer once. Returns its calls."""
-        session, told = self.session, ""
-        await session.hear(self.messages, user=self.user)
-        await self.live.keep(session)
-        actions = tuple(tool.action for tool in self._tools.values())
-        pieces = Pieces(Asked("", (), actions))
+        session, told = self.session, False
 
         def tell(piece: str) -> None:
             nonlocal told
-            if new := pieces.take(piece):
-                told += new
-                self.screen.words(new)
+            told = True
+            self.screen.words(piece)
 
         try:
-            reply = await session.answer(self.messages, actions, user=self.user, tell=tell)
-        except BaseException:
-            # What was shown of an answer that was stopped belongs to the record, too.
-            session.note("session", "stopped", {"text": told})
-            await self.live.keep(session)
+            reply = await session.answer(self.messages, user=self.user, tell=tell, carries_out=False)
+        finally:
+            await self.live.keep(session)  # before the answer ends on the screen
             if told:
                 self.screen.done()
-            raise
-        await self.live.keep(session)  # before the answer ends on the screen
-        if rest := pieces.rest(reply.text).rstrip() if told else reply.text:
-            self.screen.words(rest)
-        if told or rest:
-            self.screen.done()
         self.messages.append(reply.message)
         self._turns.append(reply.turn.index)
         return reply.calls
 
     async def _run(self, call: Call) -> None:
         self.screen.aside(f"→ {call.name}({_brief(arguments(call))})")
-        tool = self._tools.get(call.name)
-        if tool is None:
-            succeeded, answer = False, f"there is no tool {call.name}"
-        else:
-            succeeded, answer = await tool.answer(call.arguments)
-        if not succeeded:
-            self.session.note("refused", call.name, {"id": call.id, "text": answer})
-        self.messages.append(Message("tool", answer, answers=call.id))
-        self.screen.aside(f"  {'' if succeeded else 'failed: '}{_brief(answer)}")
+        answer = await self.session.call(call, self.user)
+        self.messages.append(answer)
+        failed = call.id in self.session.episode.failed_calls
+        self.screen.aside(f"  {'failed: ' if failed else ''}{_brief(answer.content)}")
 
     # -- what the person thinks of it ----------------------------------------------------------------------------------
 
@@ -163,7 +141,7 @@ class Conversation:
 
     async def forget(self) -> Mapping[str, int]:
         """Delete what the memories know of the user."""
-        return await self.live.forget(self.session)
+        return await self.live.forget(self.user)
 
     def recalled(self) -> list[Mapping[str, Any]]:
         """What the memories recalled in this conversation, and why."""

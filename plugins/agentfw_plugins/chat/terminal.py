@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.out import Out
+from agentfw.runs import make_private
 
 from .commands import COMMANDS, END, obey, said
 from .conversation import Conversation
@@ -121,6 +122,7 @@ class _Talk:
 async def talk_in_terminal(conversation: Conversation, screen: TerminalScreen, history: Path) -> None:
     """Read and answer until the person leaves."""
     talk = _Talk(conversation, screen)
+    make_private(history)
     names = [f"/{name}" for name in (*COMMANDS, "quit")]
     prompt: PromptSession[str] = PromptSession(
         screen.message,

@@ -1,4 +1,4 @@
-"""What the handlers of the gateway share: bodies of requests, the user that they name, and answers in JSON."""
+"""What the handlers of the gateway share: bodies of requests, who sends them, answers in JSON, and errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,22 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .bodies import BadRequest, Body, read_body
+from agentfw.errors import (
+    AgentfwError,
+    BudgetSpentError,
+    EndpointError,
+    PluginError,
+    RequestRefusedError,
+    StorageError,
+    UpstreamError,
+    UsageError,
+)
 
-__all__ = ["body_of", "json_answer", "user_of"]
+from .bodies import BadRequest, Body, read_body
+from .callers import Caller
+from .dialects.interface import Dialect, problem_of
+
+__all__ = ["body_of", "caller_of", "error_answer", "json_answer", "problem_of_error"]
 
 
 async def body_of(request: Request, most: int, *, optional: bool = False) -> Body:
@@ -31,10 +44,77 @@ def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[
     return Response(json.dumps(content), status, headers, media_type="application/json")
 
 
-def user_of(request: Request, body: Body) -> str:
-    """The user that a request names: in its body, in its address, or in a header."""
-    return (
-        body.name("user", "")
-        or Body(dict(request.query_params)).name("user", "")
-        or Body(dict(request.headers)).name("x-agentfw-user", "")
-    )
+def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
+    """Who sends a request: the user is named in its body, in its address, or in a header.
+
+    `safety_identifier` counts, and so does `hint`, where nothing else names a user.
+    """
+    found = {
+        body.name("user", ""),
+        Body(dict(request.query_params)).name("user", ""),
+        Body({"x-agentfw-user": _header(request, "x-agentfw-user")}).name("x-agentfw-user", ""),
+    } - {""}
+    if len(found) > 1:
+        raise BadRequest("the request names several users", field="user")
+    hint = body.name("safety_identifier", "") or hint
+    caller: Caller = request.state.caller
+    caller = caller.named(found.pop() if found else "", hint)
+    if "\ufffd" in caller.user:  # what stands for a character that can't be read is nobody's name
+        raise BadRequest("the user's name has a character that can't be read", field="user")
+    return caller
+
+
+def _header(request: Request, name: str) -> str:
+    """A header's text, so that a name means the same there and in a body."""
+    try:
+        return request.headers.get(name, "").encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest(f"{name} must be in UTF-8", field=name) from None
+
+
+def error_answer(problem: BadRequest, dialect: Dialect) -> Response:
+    """The answer to a request that failed. A server's own refusal is passed on, in the format of the request."""
+    headers = {**problem.headers}
+    if problem.passed and dialect.passes:
+        return Response(problem.passed, problem.status, headers)
+    headers.pop("content-type", None)
+    if problem.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    for name, own in dialect.names.items():
+        if problem.field == name or problem.field.startswith((f"{name}[", f"{name}.")):
+            problem.message = problem.message.replace(name, own)
+            problem.field = problem.field.replace(name, own, 1)
+    return json_answer(dialect.error(problem), problem.status, headers)
+
+
+def problem_of_error(error: AgentfwError) -> BadRequest:
+    """What a request is answered that failed with this error."""
+    words = f"{error.message} ({error.fix})" if error.fix else error.message
+    if isinstance(error, UpstreamError):
+        return _passed(error)
+    if isinstance(error, StorageError):
+        return BadRequest(words, 503, code="not_recorded")
+    if isinstance(error, RequestRefusedError):
+        return BadRequest(words, 400)
+    if isinstance(error, BudgetSpentError):
+        return BadRequest(words, 429, code="insufficient_quota")
+    if isinstance(error, EndpointError):
+        return BadRequest(words, 502, code="policy_unreachable")
+    if isinstance(error, PluginError):
+        return BadRequest(words, 500, code="policy_failed")
+    # A wrong setting, or a prompt that is too long: the same request would fail again.
+    return BadRequest(words, 409 if isinstance(error, UsageError) else 400)
+
+
+def _passed(error: UpstreamError) -> BadRequest:
+    """A server's refusal, with all that a program may act on."""
+    if not error.content:
+        return BadRequest(error.message, error.status, code="upstream_failed", headers=error.headers)
+    try:
+        reply = json.loads(error.content)
+    except (ValueError, RecursionError):
+        reply = None
+    told = reply.get("error", reply) if isinstance(reply, dict) else error.content.decode("utf-8", "replace")[:300]
+    problem = problem_of(told, error.status, error.headers)
+    problem.passed = error.content
+    return problem

@@ -1,40 +1,39 @@
 """The gateway: an ASGI application that answers chat requests with a policy, and records each session.
 
 What was answered is on disk before the answer leaves; of a stream, before its end does. Requests that fail are answered
-with the right status code in the format of the request. Keys are compared and never stored.
+with the right status code in the format of the request. Keys are compared, and only their digests are stored.
 
-    async with serving(Gateway(desk).app, "127.0.0.1", 8765) as url:
+    async with serving(Gateway(finder).app, "127.0.0.1", 8765) as url:
         ...
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from agentfw import Session
-from agentfw.errors import (
-    AgentfwError,
-    BudgetSpentError,
-    EndpointError,
-    MissingExtraError,
-    PluginError,
-    RequestRefusedError,
-    StorageError,
-    UsageError,
-)
-from agentfw.session import Reply
+from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.forwarding import Forwarded
 
-from .bodies import Asked, BadRequest
-from .desk import Desk
+from .bodies import BadRequest
+from .callers import Caller, Callers
 from .dialects import DIALECTS
-from .dialects.interface import About, Dialect, Pieces
+from .dialects.interface import About, Dialect
 from .feedback import read_feedback
+from .line import Line
+from .local import read_request
+from .recorded import recorded
+from .request_log import logger
+from .session_finder import SessionFinder
+from .work import HungUp, Work, Working
 
 try:
     from starlette.applications import Starlette
@@ -42,8 +41,10 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import body_of, json_answer, user_of
+    from .answers import body_of, caller_of, error_answer, json_answer, problem_of_error
+    from .health import Health
     from .page import Page
+    from .writing import Writing
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 __all__ = ["Gateway"]
-
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -62,93 +61,127 @@ class Gateway:
 
     def __init__(
         self,
-        desk: Desk,
+        finder: SessionFinder,
         *,
         models: Sequence[str] = (),
-        keys: Sequence[str] = (),
+        callers: Callers | None = None,
         max_body: int = 8_000_000,
         page: Page | None = None,
+        line: Line | None = None,
+        health: Health | None = None,
+        forwards: bool = False,
+        own_names: Sequence[str] = ("agentfw",),
     ) -> None:
-        """`models` are the names that are answered to; without any, all are. Without keys, only this machine is."""
-        self.desk, self.models, self.keys, self.max_body = desk, tuple(models), tuple(keys), max_body
-        self._working = dict[asyncio.Task[Reply], Session]()
+        """`models` are the names that are answered to; without any, all are. Without callers, only this machine is.
+
+        Without a line, all requests are answered at once. With `forwards`, they are passed on as they are, by a policy
+        that can.
+        """
+        self.finder, self.models, self.max_body = finder, tuple(models), max_body
+        self.callers, self.forwards, self.own_names = callers or Callers(), forwards, tuple(own_names)
+        self.health = health
+        count = None if health is None else health.figures.answer
+        self._attending = set[asyncio.Task[None]]()
+        self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
         routes = []
         for below in ("", "/s/{session}"):
-            routes.append(Route(f"{below}/v1/models", self._guarded(self._list_models), methods=["GET"]))
+            routes.append(Route(f"{below}/v1/models", self._guarded("models", self._list_models), methods=["GET"]))
             routes += [
-                Route(f"{below}/v1/{path}", self._guarded(partial(self._answer, dialect), dialect), methods=["POST"])
+                Route(
+                    f"{below}/v1/{path}",
+                    self._guarded(path, partial(self._answer, dialect), dialect),
+                    methods=["POST"],
+                )
                 for path, dialect in DIALECTS.items()
             ]
-        routes.append(Route("/s/{session}/feedback", self._guarded(self._feedback), methods=["POST"]))
-        routes.append(Route("/s/{session}/end", self._guarded(self._end), methods=["POST"]))
+        routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
+        routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
         if page is not None:
-            routes.append(Route("/", self._guarded(page.html, needs_key=False), methods=["GET"]))
-            routes += [Route(path, self._guarded(handler), methods=[method]) for method, path, handler in page.handlers]
+            routes.append(Route("/", self._guarded("page", page.html, needs_key=False), methods=["GET"]))
+            routes += [
+                Route(path, self._guarded(path, handler), methods=[method]) for method, path, handler in page.handlers
+            ]
+        if health is not None:
+            routes.append(Route("/healthz", health.alive, methods=["GET"]))
+            routes.append(Route("/readyz", self._guarded("readyz", health.ready, admits=False), methods=["GET"]))
+            routes.append(Route("/metrics", self._guarded("metrics", health.metrics), methods=["GET"]))
         self.app: ASGIApp = Starlette(routes=routes)
-
-    async def finish(self, session: Session | None = None) -> None:
-        """Wait for the answers in progress, of one session or of all."""
-        left = [task for task, whose in self._working.items() if session is None or whose is session]
-        await asyncio.gather(*left, return_exceptions=True)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _guarded(self, handler: Handler, dialect: Dialect | None = None, *, needs_key: bool = True) -> Handler:
+    def _guarded(
+        self,
+        what: str,
+        handler: Handler,
+        dialect: Dialect | None = None,
+        *,
+        needs_key: bool = True,
+        admits: bool = True,
+    ) -> Handler:
         speaks = dialect or DIALECTS["chat/completions"]
 
-        async def guarded(request: Request) -> Response:
+        async def handled(request: Request) -> Response:
             try:
-                if needs_key or not self.keys:
-                    self._admit(request)
+                if admits and (needs_key or not self.callers.needs_key):
+                    request.state.caller = self.callers.admit(request)
                 return await handler(request)
             except BadRequest as error:
                 problem = error
             except AgentfwError as error:
-                problem = _problem(error)
-            except ClientDisconnect:
+                problem = problem_of_error(error)
+            except (ClientDisconnect, HungUp):
                 return Response(status_code=400)
-            headers = {"www-authenticate": "Bearer"} if problem.status == 401 else None
-            return json_answer(speaks.error(problem), problem.status, headers)
+            return error_answer(problem, speaks)
+
+        async def guarded(request: Request) -> Response:
+            began = time.perf_counter()
+            answer = await handled(request)
+            self._count(request, what, answer.status_code, time.perf_counter() - began)
+            return answer
 
         return guarded
 
-    def _admit(self, request: Request) -> None:
-        if self.keys:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            given = given.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-            right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.keys]
-            if not any(right):
-                raise BadRequest("the key is missing or wrong", 401, code="invalid_api_key")
-            return
-        # Without a key, a web page must not get at it: neither under another name of this machine, nor from another
-        # site.
-        origin = request.headers.get("origin")
-        if not _is_local(f"//{request.headers.get('host', '')}") or (origin and not _is_local(origin)):
-            raise BadRequest("without a key, only programs of this machine are served", 403, code="not_local")
+    def _count(self, request: Request, what: str, status: int, seconds: float) -> None:
+        if self.health is not None:
+            self.health.figures.request(what, status, seconds)
+        if logger.isEnabledFor(logging.INFO):
+            caller = getattr(request.state, "caller", None)
+            figures = {
+                "what": what,
+                "status": status,
+                "seconds": round(seconds, 4),
+                "session": request.path_params.get("session", ""),
+                "client": caller.client if caller is not None else "",
+            }
+            logger.info("request", extra={"figures": figures})
 
     async def _list_models(self, request: Request) -> Response:
         models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"} for name in self.models or ["agentfw"]
+            {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}
+            for name in self.models or self.own_names
         ]
         return json_answer({"object": "list", "data": models})
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
         given = read_feedback(body)
-        session = self.desk.known(request.path_params["session"], user_of(request, body))
-        session.feedback(given.value, words=given.words, correction=given.correction, turn=given.turn)
-        await self.desk.keep(session)
-        return json_answer({"session": session.name, "value": given.value, "turn": given.turn})
+        caller, name = caller_of(request, body), request.path_params["session"]
+        async with self._known(caller, name) as session:
+            session.feedback(given.value, words=given.words, correction=given.correction, turn=given.turn)
+            await self.finder.keep(session)
+        return json_answer({"session": name, "value": given.value, "turn": given.turn})
 
     async def _end(self, request: Request) -> Response:
         body = await body_of(request, self.max_body, optional=True)
-        session = self.desk.known(request.path_params["session"], user_of(request, body))
-        reward = await self.desk.end(session)
-        return json_answer({"session": session.name, "episode": session.episode.id, "reward": reward})
+        caller, name = caller_of(request, body), request.path_params["session"]
+        async with self._known(caller, name) as session:
+            reward = await self.finder.end(session)
+        return json_answer({"session": name, "episode": session.episode.id, "reward": reward})
 
     async def _answer(self, dialect: Dialect, request: Request) -> Response:
         body = await body_of(request, self.max_body)
-        asked = dialect.read(body)
+        chat = dialect.chat(body)
+        asked = recorded(chat) if self.forwards else read_request(chat)
         if self.models and asked.model not in self.models:
             raise BadRequest(
                 f'there is no model "{asked.model}"; there is: {", ".join(self.models)}',
@@ -156,102 +189,85 @@ class Gateway:
                 code="model_not_found",
                 field="model",
             )
-        user = user_of(request, body) or asked.user
+        caller = caller_of(request, body, asked.user)
+        self.callers.count(caller, self.working.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
-        session = self.desk.find(name, user, asked.messages)
-        about = About(f"{session.name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
-        headers = {"x-agentfw-session": session.name}
+        session = await self.finder.find(caller, name, asked.messages)
+        name = session.name.removeprefix(caller.space)
+        headers = {"x-agentfw-session": name}
+        works: list[Work] = []
+        try:
+            about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
+            writing = Writing(dialect, body, asked, about)
+            forwarded = None
+            if self.forwards:
+                values = dict(chat.values)
+                if asked.model in self.own_names:
+                    del values["model"]
+                forwarded = Forwarded(values, body.raw if dialect.passes else b"", {**request.headers})
+            works += [self.working.begin(session, caller, each, forwarded) for each in asked.each()]
+        finally:
+            attending = asyncio.create_task(self._attend(request, session, works))
+            self._attending.add(attending)
+            attending.add_done_callback(self._attending.discard)
         if asked.stream:
-            return await self._streamed(session, user, asked, dialect, about, headers)
-        # Shielded, because an answer that the policy has given belongs into the record, whoever still waits for it.
-        reply = await asyncio.shield(self._work(session, user, asked))
-        headers["x-agentfw-turn"] = str(reply.turn.index)
-        return json_answer(dialect.whole(reply, asked, about), headers=headers)
+            return await self._streamed(works[0], writing, headers)
+        replies = [await work.reply() for work in works]
+        headers["x-agentfw-turn"] = str(replies[0].turn.index)
+        return writing.whole(replies, headers)
+
+    async def attended(self) -> None:
+        """Wait until the sessions of all requests are released."""
+        if self._attending:
+            await asyncio.wait(self._attending)
+
+    @asynccontextmanager
+    async def _known(self, caller: Caller, name: str) -> AsyncIterator[Session]:
+        session = await self.finder.known(caller, name)
+        try:
+            yield session
+        finally:
+            await self.finder.release(session)
+
+    async def _attend(self, request: Request, session: Session, works: Sequence[Work]) -> None:
+        """Give answers up when their client hangs up, and release their session when all are done."""
+        if works:
+            watch = asyncio.create_task(_watch(request, works))
+            await asyncio.wait([work.task for work in works])
+            watch.cancel()
+        await self.finder.release(session)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def _work(
-        self, session: Session, user: str, asked: Asked, tell: Callable[[str], object] | None = None
-    ) -> asyncio.Task[Reply]:
-        async def work() -> Reply:
-            reply = await session.answer(
-                asked.messages, asked.actions, asked.sampling, user=user, stop=asked.stop, tell=tell
-            )
-            await self.desk.keep(session, asked.messages, reply)
-            return reply
-
-        task = asyncio.create_task(work())
-        self._working[task] = session
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Reply]) -> None:
-        del self._working[task]
-        if not task.cancelled():
-            task.exception()  # whoever asked may be gone, and an exception that nobody looks at is printed
-
-    async def _streamed(
-        self, session: Session, user: str, asked: Asked, dialect: Dialect, about: About, headers: dict[str, str]
-    ) -> Response:
-        told: asyncio.Queue[str | None] = asyncio.Queue()
-        work = self._work(session, user, asked, told.put_nowait)
-        work.add_done_callback(lambda _: told.put_nowait(None))
-        first = await told.get()
+    async def _streamed(self, work: Work, writing: Writing, headers: dict[str, str]) -> Response:
+        first = await work.told.get()
         if first is None:
-            await asyncio.shield(work)  # a failure before the first word has a status code of its own
-        events = self._events(session, work, first, told, asked, dialect, about)
+            reply = await work.reply()  # a failure before the first word has a status code of its own
+            if reply.passed is not None:
+                return writing.whole([reply], headers)  # this server doesn't stream
+        events = self._events(work, first, writing)
+        headers = {**work.headers, **headers}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def _events(
-        self,
-        session: Session,
-        work: asyncio.Task[Reply],
-        first: str | None,
-        told: asyncio.Queue[str | None],
-        asked: Asked,
-        dialect: Dialect,
-        about: About,
-    ) -> AsyncIterator[bytes]:
-        stream, pieces, piece = dialect.stream(asked, about), Pieces(asked), first
+    async def _events(self, work: Work, piece: str | bytes | None, writing: Writing) -> AsyncIterator[bytes]:
+        while piece is not None:
+            for event in writing.piece(piece):
+                yield event
+            piece = await work.told.get()
         try:
-            for event in stream.start():
-                yield event
-            while piece is not None:
-                if text := pieces.take(piece):
-                    for event in stream.text(text):
-                        yield event
-                piece = await told.get()
-            try:
-                reply = await asyncio.shield(work)
-            except AgentfwError as error:
-                yield dialect.failed(_problem(error))
-                return
-            for event in stream.end(reply, pieces.rest(reply.text)):
-                yield event
-        except (asyncio.CancelledError, GeneratorExit):
-            session.note("session", "hung_up")  # the answer goes on to its end, and is recorded
-            raise
+            reply = await work.reply()
+        except AgentfwError as error:
+            yield writing.dialect.failed(problem_of_error(error))
+            return
+        except HungUp:
+            return
+        for event in writing.end(reply):
+            yield event
 
 
-def _is_local(address: str) -> bool:
-    try:
-        return urlsplit(address).hostname in _LOOPBACK
-    except ValueError:
-        return False
-
-
-def _problem(error: AgentfwError) -> BadRequest:
-    """What a request is answered that failed with this error."""
-    words = f"{error.message} ({error.fix})" if error.fix else error.message
-    if isinstance(error, StorageError):
-        return BadRequest(words, 503, code="not_recorded")
-    if isinstance(error, RequestRefusedError):
-        return BadRequest(words, 400)
-    if isinstance(error, BudgetSpentError):
-        return BadRequest(words, 429, code="insufficient_quota")
-    if isinstance(error, EndpointError):
-        return BadRequest(words, 502, code="policy_unreachable")
-    if isinstance(error, PluginError):
-        return BadRequest(words, 500, code="policy_failed")
-    # A wrong setting, or a prompt that is too long: the same request would fail again.
-    return BadRequest(words, 409 if isinstance(error, UsageError) else 400)
+async def _watch(request: Request, works: Sequence[Work]) -> None:
+    """Give answers up when their client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    for work in works:
+        work.give_up()

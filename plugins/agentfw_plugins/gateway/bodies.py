@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentfw import Message
@@ -26,9 +26,23 @@ _LONGEST_NAME = 200
 class BadRequest(Exception):
     """A request that can't be served, with the status code of the answer."""
 
-    def __init__(self, message: str, status: int = 400, *, code: str = "", field: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 400,
+        *,
+        code: str = "",
+        field: str = "",
+        kind: str = "",
+        headers: Mapping[str, str] | None = None,
+        passed: bytes = b"",
+    ) -> None:
         super().__init__(message)
-        self.message, self.status, self.code, self.field = message, status, code, field
+        self.message, self.status, self.code, self.field, self.kind = message, status, code, field, kind
+        self.headers = dict(headers or {})
+        """Headers of the answer."""
+        self.passed = passed
+        """The body of an upstream's refusal, as it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +56,29 @@ class Asked:
     stop: tuple[str, ...] = ()
     stream: bool = False
     user: str = ""
+    answers: int = 1
+    """How many answers it wants."""
+    must_call: bool = False
+    """Whether the answer must have a call."""
     with_usage: bool = True
     """Whether the end of a stream has the token counts."""
     with_tokens: bool = False
-    """Whether the answer has the token ids and logprobs."""
+    """Whether the answer has the token ids."""
+    with_logprobs: bool = False
+    """Whether the answer has the logprob of each token."""
+
+    def each(self) -> list[Asked]:
+        """What is asked for each answer. With one seed, they would all be the same."""
+        seed = self.sampling.seed
+        seeds = [None if seed is None else seed + number for number in range(self.answers)]
+        return [replace(self, sampling=replace(self.sampling, seed=each)) for each in seeds]
 
 
 class Body:
     """A JSON object of a request. Methods raise BadRequest if a value is not what it must be."""
 
-    def __init__(self, values: Mapping[str, Any], where: str = "") -> None:
-        self.values, self.where = values, where
+    def __init__(self, values: Mapping[str, Any], where: str = "", raw: bytes = b"") -> None:
+        self.values, self.where, self.raw = values, where, raw
 
     def __contains__(self, key: str) -> bool:
         return self.values.get(key) is not None
@@ -151,14 +177,21 @@ class Body:
             raise self.wrong(key, "must be more than 0")
         return value
 
-    def refuse(self, **unsupported: object) -> None:
-        """Refuse what would change the answer and isn't done here. The values are those that change nothing."""
-        for key, neutral in unsupported.items():
-            value = self.values.get(key)
-            if value is not None and value != neutral and not (isinstance(value, (int, float)) and value == neutral):
-                raise BadRequest(
-                    f"{self.where}{key} is not supported", code="unsupported_parameter", field=f"{self.where}{key}"
-                )
+    def refuse(self, neutral: Mapping[str, tuple[Any, ...]]) -> None:
+        """Refuse what can't be done, by name. The values are those that change nothing, besides null."""
+        for key, values in neutral.items():
+            if key in self and self.values[key] not in values:
+                raise self.unsupported(key)
+
+    def refuse_others(self, known: Collection[str]) -> None:
+        """Refuse every key that isn't known."""
+        for key in self.values:
+            if key in self and key not in known:
+                raise self.unsupported(key)
+
+    def unsupported(self, key: str, words: str = "is not supported") -> BadRequest:
+        field = f"{self.where}{key}"
+        return BadRequest(f"{field[:200]} {words}", code="unsupported_parameter", field=field[:200])
 
     def action(self, name: str = "name", schema: str = "parameters") -> Action:
         parameters = self.values.get(schema)
@@ -191,22 +224,7 @@ def read_body(raw: bytes) -> Body:
     if not isinstance(values, dict):
         raise BadRequest("the body must be a JSON object")
     # Escapes can spell lone surrogates, which no file and no tokenizer accepts, and numbers that are too large.
-    return Body(_clean(values))
-
-
-def chosen_actions(actions: list[Action], choice: object, where: Body) -> tuple[Action, ...]:
-    """The offered actions. With `choice`, none of them, or the one of that name."""
-    names = [action.name for action in actions]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise BadRequest(f"two tools are called {', '.join(twice)}", code="duplicate_tool", field="tools")
-    if choice == "none":
-        return ()
-    if isinstance(choice, str):
-        if choice not in names:
-            raise where.wrong("tool_choice", f'names "{choice[:100]}", which is no tool of this request')
-        return tuple(action for action in actions if action.name == choice)
-    return tuple(actions)
+    return Body(_clean(values), raw=raw)
 
 
 def _clean(value: Any, depth: int = 0) -> Any:

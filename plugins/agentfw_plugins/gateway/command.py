@@ -13,6 +13,7 @@ import asyncio
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsE
 from agentfw.out import Out
 
 from ..command_options import json_option
+from .keys_command import key_file_option, keys, keys_at
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -37,8 +39,12 @@ _key_option = click.option(
 )
 
 
-@click.command()
-@click.option("--policy", metavar="NAME", help="Policy that answers. Default: transformers.")
+@click.group(invoke_without_command=True)
+@click.option(
+    "--policy",
+    metavar="NAME",
+    help="Policy that answers, or a run, such as `last`: the newest version of a training. Default: transformers.",
+)
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
 @click.option(
     "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
@@ -50,17 +56,39 @@ _key_option = click.option(
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
 @click.option("--resume", metavar="RUN", help="Continue the sessions of this run.")
+@click.option(
+    "--continue", "again", is_flag=True, help="Continue the newest run with the same options, if there is one."
+)
+@click.option(
+    "--sessions",
+    "shared",
+    metavar="WHERE",
+    default="",
+    help="Share sessions with other gateways: a postgresql:// address, or a file for gateways on this machine.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
 @_key_option
+@key_file_option
 @click.option(
     "--model", "models", multiple=True, metavar="NAME", help="Model name to answer to, or `any`. Can be repeated."
 )
 @click.option("--idle", default=3600.0, show_default=True, help="Seconds after which an unused session ends.")
 @click.option("--max-sessions", default=10_000, show_default=True, help="Maximum number of sessions in progress.")
+@click.option(
+    "--max-concurrency", type=int, help="Maximum number of answers at once. Default: that of the policy, or 64."
+)
+@click.option(
+    "--max-queue", default=1000, show_default=True, help="Maximum number of requests that wait for the policy."
+)
+@click.option("--queue-timeout", default=60.0, show_default=True, help="Maximum time that a request waits, in seconds.")
+@click.option("--drain", default=30.0, show_default=True, help="Seconds that answers have to end when it is stopped.")
+@click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
 @click.option("--max-body", default=8_000_000, show_default=True, help="Maximum size of a request, in bytes.")
 @json_option
+@click.pass_context
 def serve(
+    context: click.Context,
     policy: str | None,
     memories: tuple[str, ...],
     tools: tuple[str, ...],
@@ -69,12 +97,20 @@ def serve(
     spec: Path | None,
     runs: Path | None,
     resume: str | None,
+    again: bool,
+    shared: str,
     host: str,
     port: int,
     key_env: str,
+    key_file: Path | None,
     models: tuple[str, ...],
     idle: float,
     max_sessions: int,
+    max_concurrency: int | None,
+    max_queue: int,
+    queue_timeout: float,
+    drain: float,
+    log: str | None,
     max_body: int,
     out: Out,
 ) -> None:
@@ -83,16 +119,35 @@ def serve(
     It speaks OpenAI's chat completions and responses, and Anthropic's messages. A program needs nothing but another
     base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address itself is a page to talk with
     the policy, and to read and rate sessions.
-    """
-    from .live import Limits, opened, serve_until
 
-    if not (idle > 0 and max_sessions > 0 and max_body > 0):
-        raise UsageError("--idle, --max-sessions and --max-body must be more than 0", fix="leave them out")
+    Ctrl-C ends all sessions. SIGTERM, which service managers send, keeps them for a process that continues the run.
+    With --sessions, several gateways answer in the same sessions, and the end of one ends none of them.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from .live import Limits, Stop, forwards, opened, serve_until, until_free
+    from .request_log import log_as_json
+
+    given_limits = {
+        "--idle": idle,
+        "--max-sessions": max_sessions,
+        "--max-concurrency": 1 if max_concurrency is None else max_concurrency,
+        "--max-queue": max_queue,
+        "--queue-timeout": queue_timeout,
+        "--drain": drain,
+        "--max-body": max_body,
+    }
+    for name, limit in given_limits.items():
+        if not limit > 0:
+            raise UsageError(f"{name} is {limit}, and must be more than 0", fix=f"leave {name} out")
+    if log is not None:
+        log_as_json()
     key = os.environ.get(key_env, "").strip()
-    if host not in _LOOPBACK and not key:
+    keys_of_users = keys_at(key_file, runs)
+    if host not in _LOOPBACK and not (key or keys_of_users.exists):
         raise SettingsError(
             f"{host} can be reached from other machines, so a key is required",
-            fix=f"set the environment variable {key_env}, or leave --host out",
+            fix=f"set the environment variable {key_env}, run: agentfw serve keys add NAME, or leave --host out",
         )
     given = {
         "policy": policy,
@@ -102,32 +157,57 @@ def serve(
         "assignments": assignments,
         "spec": spec,
     }
-    if resume and any(given.values()):
+    if resume and (again or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
-    live = opened(runs or _runs(), resume, **given)  # type: ignore[arg-type]
+    live = opened(runs or _runs(), resume, again=again, **given)  # type: ignore[arg-type]
     names = () if "any" in models else models or _names(live)
-    limits = Limits(names, (key,) if key else (), idle, max_sessions, max_body)
+    at_once = max_concurrency or int(getattr(live.assembly.spec.policy.checked, "concurrency", 64))
+    limits = Limits(
+        models=names,
+        keys=(key,) if key else (),
+        key_file=keys_of_users.path,
+        idle=idle,
+        sessions=max_sessions,
+        body=max_body,
+        concurrency=at_once,
+        queue=max_queue,
+        queue_timeout=queue_timeout,
+        drain=drain,
+        shared=shared,
+    )
 
     def ready(url: str) -> None:
         if out.json:
             out.data({"url": url, "folder": str(live.folder.path), "models": list(names)})
         else:
             out.line(f"{url}/s/SESSION/v1   {live.assembly.spec.policy.name}   {live.folder.path}/")
+            if not (key or keys_of_users.exists):
+                out.note("no key: everybody who can log in on this machine can read and lead all sessions")
+            if live.assembly.memories:
+                out.note("memories take part in requests that name a user: `user`, x-agentfw-user, or a user's key")
+            if live.assembly.policy.forwards and not forwards(live):
+                out.note("a memory acts through tools, so requests are not passed on as they are: see any-agent.md")
             out.note(f"{url}/ to talk, read and rate; models: {', '.join(names) or 'any'}; stop with Ctrl-C")
         sys.stdout.flush()
 
     async def main() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        stop, loop = Stop(), asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, stop.set)
+        loop.add_signal_handler(signal.SIGTERM, partial(stop.set, keeps_sessions=True))
+        if again:
+            await until_free(live, drain)
         await serve_until(stop, live, host, port, limits, ready)
 
     try:
         asyncio.run(main())
     except RunInUseError as error:
         raise RunInUseError(
-            error.message, fix="stop it, or leave --resume out and serve with the same options: that begins a new run"
+            f"{error.message}, and one process at a time serves a run",
+            fix="stop it first, or leave --resume out and serve with the same options: that begins a new run",
         ) from None
+
+
+serve.add_command(keys)
 
 
 @click.command()
@@ -198,7 +278,11 @@ def _runs() -> Path:
 
 
 def _names(live: LiveRun) -> tuple[str, ...]:
-    """The names that the policy is known by: its own, and that of its model."""
+    """The names that the policy is known by: its own, and that of its model. None, if programs choose a server's."""
+    from .live import forwards
+
     policy = live.assembly.spec.policy
     model = str(getattr(policy.checked, "model", "") or "")
+    if forwards(live) and not model:
+        return ()
     return tuple(dict.fromkeys(name for name in ("agentfw", policy.name, Path(model).name) if name))

@@ -22,5 +22,5 @@ class Sessions(SessionEnvironment):
     async def play(self, session: Session) -> None:
         raise UsageError(
             "the episodes of this environment come from outside",
-            fix="start the gateway, or talk: agentfw serve, or agentfw chat",
+            fix="continue its sessions: agentfw serve --resume RUN; or begin others: agentfw serve, agentfw chat",
         )

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw import Host
 from agentfw.host import HostOptions, find_project
-from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, read_spec
+from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 from agentfw.settings import parse_assignments
 
 from .app import Gateway
-from .desk import LiveDesk
+from .callers import Callers
+from .health import Health
+from .keys import KeyFile
+from .line import Line
 from .page import Page
 from .server import serving
+from .session_finder import CLOSED, LiveSessionFinder
 
-__all__ = ["Limits", "opened", "serve_until"]
+__all__ = ["Limits", "Stop", "forwards", "opened", "serve_until", "until_free"]
 
 
 class Limits(NamedTuple):
@@ -25,9 +30,34 @@ class Limits(NamedTuple):
 
     models: Sequence[str] = ()
     keys: Sequence[str] = ()
+    key_file: Path | None = None
     idle: float = 3600.0
     sessions: int = 10_000
     body: int = 8_000_000
+    concurrency: int = 64
+    queue: int = 1000
+    queue_timeout: float = 60.0
+    drain: float = 30.0
+    shared: str = ""
+    """Where the sessions are that other gateways lead, too."""
+
+
+class Stop:
+    """Tells a gateway to stop. Told twice, it doesn't wait for the answers in progress."""
+
+    def __init__(self) -> None:
+        self._event, self.hurry, self.keeps_sessions = asyncio.Event(), asyncio.Event(), False
+
+    def set(self, *, keeps_sessions: bool = False) -> None:
+        """Stop. Sessions end, or are kept for a process that continues the run."""
+        if self._event.is_set():
+            self.hurry.set()
+        else:
+            self.keeps_sessions = keeps_sessions
+            self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
 
 
 def opened(
@@ -50,9 +80,9 @@ def opened(
     shipped = read_spec(Path(host.find_spec(start).path))
     values: dict[str, Any] = {**(read_spec(spec) if spec else shipped), "environment": shipped["environment"]}
     if policy:
-        before = values.get("policy")
-        same = isinstance(before, dict) and before.get("name") == policy
-        values["policy"] = before if same else {"name": policy}
+        before, chosen = values.get("policy"), policy_of_run(host, policy, runs)
+        same = isinstance(before, dict) and before.get("name") == chosen
+        values["policy"] = before if same else chosen
     if memories:
         values["memories"] = list(memories)
     if tools:
@@ -65,23 +95,65 @@ def opened(
 
 
 async def serve_until(
-    stop: asyncio.Event, live: LiveRun, host: str, port: int, limits: Limits, ready: Callable[[str], object]
+    stop: Stop, live: LiveRun, host: str, port: int, limits: Limits, ready: Callable[[str], object]
 ) -> None:
-    """Serve until the event is set, then end all sessions. `ready` is given the address."""
+    """Serve until told to stop, let answers in progress end, and end the sessions or keep them.
+
+    `ready` is given the address.
+    """
     async with live:
-        desk = LiveDesk(live, most=limits.sessions, idle=limits.idle)
-        page = Page(desk, max_body=limits.body)
-        gateway = Gateway(desk, models=limits.models, keys=limits.keys, max_body=limits.body, page=page)
-        async with serving(gateway.app, host, port) as url:
-            caring = asyncio.create_task(desk.end_idle())
+        finder = await _finder(live, limits)
+        page = Page(finder, max_body=limits.body)
+        callers = Callers(limits.keys, KeyFile(limits.key_file) if limits.key_file else None)
+        line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
+        health = Health(live, line)
+        gateway = Gateway(
+            finder,
+            models=limits.models,
+            callers=callers,
+            max_body=limits.body,
+            page=page,
+            line=line,
+            health=health,
+            forwards=forwards(live),
+            own_names=("agentfw", live.assembly.spec.policy.name),
+        )
+        async with serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url:
+            caring = asyncio.create_task(finder.end_idle())
             ready(url)
             waiting = asyncio.create_task(stop.wait())
             # A failure to end a session, such as a full disk, is no reason to go on as if nothing had happened.
             await asyncio.wait([waiting, caring], return_when=asyncio.FIRST_COMPLETED)
+            health.is_stopping = True
             waiting.cancel()
             if caring.done():
                 caring.result()
             caring.cancel()
-        await gateway.finish()
-        for session in list(live.sessions.values()):
-            await live.conclude(session, "closed")
+        await gateway.working.finish(seconds=0)
+        await gateway.attended()
+        await finder.close()
+        if not (stop.keeps_sessions or limits.shared):
+            for session in list(live.sessions.values()):
+                await live.conclude(session, CLOSED)
+
+
+async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
+    if not limits.shared:
+        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle)
+    from .session_store import SessionStore
+    from .shared_session_finder import SharedSessionFinder
+
+    store = await asyncio.to_thread(SessionStore, limits.shared)
+    return SharedSessionFinder(live, store, most=limits.sessions, idle=limits.idle, patience=limits.queue_timeout)
+
+
+def forwards(live: LiveRun) -> bool:
+    """Whether requests are passed on as they are. They aren't if the gateway has to call tools of a memory itself."""
+    return live.assembly.policy.forwards and not any(memory.acts for memory in live.assembly.memories)
+
+
+async def until_free(live: LiveRun, seconds: float) -> None:
+    """Wait while an earlier process still works on the run."""
+    end = time.monotonic() + seconds
+    while live.folder.state == "running" and time.monotonic() < end:
+        await asyncio.sleep(0.1)

@@ -19,9 +19,10 @@ from starlette.responses import Response
 
 from agentfw import Tool
 
-from .answers import body_of, json_answer, user_of
+from .answers import body_of, caller_of, json_answer
 from .bodies import BadRequest, Body
-from .desk import LiveDesk
+from .memory import MemoryRequests
+from .session_finder import LiveSessionFinder
 
 __all__ = ["Page"]
 
@@ -31,8 +32,8 @@ _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 class Page:
     """The page of a live run."""
 
-    def __init__(self, desk: LiveDesk, *, max_body: int = 8_000_000) -> None:
-        self.desk, self.max_body = desk, max_body
+    def __init__(self, finder: LiveSessionFinder, *, max_body: int = 8_000_000) -> None:
+        self.finder, self.max_body = finder, max_body
         page = files(__package__).joinpath("page.html").read_text("utf-8")
         self._html = page.encode()
         self._headers = {
@@ -47,6 +48,7 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
+            *MemoryRequests(finder.live, max_body).handlers,
         ]
         """What the page asks for: method, path and handler."""
 
@@ -58,11 +60,11 @@ class Page:
         if not re.fullmatch(r"\d{0,15}", asked, re.ASCII):
             raise BadRequest("before must be a whole number from 0", field="before")
         before = int(asked) if asked else None
-        return json_answer(await self.desk.reading.sessions(user_of(request, Body({})), before), headers=_PRIVATE)
+        return json_answer(await self.finder.reading.sessions(caller_of(request, Body({})), before), headers=_PRIVATE)
 
     async def _session(self, request: Request) -> Response:
-        name, user = request.path_params["session"], user_of(request, Body({}))
-        return json_answer(await self.desk.reading.session(name, user), headers=_PRIVATE)
+        caller, name = caller_of(request, Body({})), request.path_params["session"]
+        return json_answer(await self.finder.reading.session(caller, name), headers=_PRIVATE)
 
     async def _list_tools(self, request: Request) -> Response:
         tools = [{"type": "function", "function": asdict(tool.action)} for tool in self._tools.values()]
@@ -71,20 +73,24 @@ class Page:
     async def _call(self, request: Request) -> Response:
         """Call a tool of the run. A program calls its own tools; the page has none."""
         body = await body_of(request, self.max_body)
-        session = self.desk.known(request.path_params["session"], user_of(request, body))
+        caller, name = caller_of(request, body), request.path_params["session"]
         call = body.call(body.name("id"))
         tool = self._tools.get(call.name)
         if tool is None:
             raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
-        succeeded, text = await tool.answer(call.arguments)
-        if not succeeded and not session.over:
-            session.note("refused", call.name, {"id": call.id, "text": text})
-            await self.desk.keep(session)
+        session = await self.finder.known(caller, name)
+        try:
+            succeeded, text = await tool.answer(call.arguments)
+            if not succeeded and not session.over:
+                session.note("refused", call.name, {"id": call.id, "text": text})
+                await self.finder.keep(session)
+        finally:
+            await self.finder.release(session)
         return json_answer({"succeeded": succeeded, "text": text})
 
     @property
     def _tools(self) -> dict[str, Tool]:
-        return {tool.action.name: tool for tool in self.desk.live.assembly.tools}
+        return {tool.action.name: tool for tool in self.finder.live.assembly.tools}
 
 
 def _hash(page: str, element: str) -> str:

@@ -1,25 +1,26 @@
 """Sessions as JSON for somebody who reads them: a list of all, and one word for word with what was remembered in it.
 
-A request that names a user is shown the sessions of that user only. One that names nobody is shown all, as whoever runs
-the gateway is.
+A request that names a user is shown the sessions of that user only, and one with a key those of that key. Whoever runs
+the gateway and names nobody is shown all.
 
     reading = Reading(live)
-    await reading.sessions(user="ada")
-    await reading.session("tea", user="ada")
+    await reading.sessions(caller)
+    await reading.session(caller, "tea")
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from agentfw import Episode, Message, Turn
 from agentfw.episode import Call, Event
-from agentfw.parsing import parse_calls
 from agentfw.runs import LiveRun, read_sessions
 
 from .bodies import BadRequest
+from .callers import Caller
 
 __all__ = ["Reading"]
 
@@ -39,21 +40,24 @@ class Reading:
         """Keep what the list says of a session, which is in memory no more."""
         self._ended[episode.task.query] = _listed(episode, reward)
 
-    async def sessions(self, user: str, before: int | None = None) -> dict[str, Any]:
+    async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
         """The newest sessions, from the one before number `before`. `more` says whether there are older ones."""
         await self._load()
         # Only those that are shown are looked at closely: there may be thousands.
-        rows: list[tuple[int, str, Episode | dict[str, Any]]]
-        rows = [(row["number"], row["user"], row) for row in self._ended.values()]
-        rows += [(one.episode.task.index, one.episode.task.user, one.episode) for one in self.live.sessions.values()]
+        rows: list[tuple[int, str, str, Episode | dict[str, Any]]]
+        rows = [(row["number"], row["user"], name, row) for name, row in self._ended.items()]
+        live = [one.episode for one in self.live.sessions.values()]
+        rows += [(one.task.index, one.task.user, one.task.query, one) for one in live]
         end = sys.maxsize if before is None else before
-        seen = [row for row in rows if row[0] < end and user in ("", row[1])]
+        seen = [row for row in rows if row[0] < end and row[2].startswith(caller.space) and _lists(caller, row[1])]
         seen.sort(key=lambda row: row[0], reverse=True)
-        shown = [_listed(one) if isinstance(one, Episode) else one for _, _, one in seen[:_PAGE]]
+        found = [_listed(one) if isinstance(one, Episode) else one for _, _, _, one in seen[:_PAGE]]
+        shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in found]
         return {"sessions": shown, "more": len(seen) > _PAGE}
 
-    async def session(self, name: str, user: str) -> dict[str, Any]:
+    async def session(self, caller: Caller, shown: str) -> dict[str, Any]:
         """One session with everything that was said in it."""
+        name = caller.space + shown
         live, episode, reward = self.live.sessions.get(name), None, None
         if live is not None:
             episode = live.episode
@@ -63,20 +67,25 @@ class Reading:
             [episode] = await asyncio.to_thread(read_sessions, self.live.folder.path, name)
         if episode is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
-        if user and episode.task.user not in ("", user):
+        if not caller.may_see(episode.task.user):
             raise BadRequest("this session belongs to another user", 403, code="another_user")
-        return {**_listed(episode, reward), **_told(episode)}
+        return {**_listed(episode, reward), **_told(episode), "session": shown}
 
     async def _load(self) -> None:
         """Read what the list says of sessions that ended in an earlier process."""
-        missing = self.live.ended - self._ended.keys()
+        missing = self.live.ended.keys() - self._ended.keys()
         if not missing:
             return
         folder = self.live.folder
-        rewards = {line["episode"]: float(line["reward"]) for line in folder.metrics()}
+        rewards = {line["episode"]: float(line["reward"]) for line in await asyncio.to_thread(folder.metrics)}
         for episode in await asyncio.to_thread(read_sessions, folder.path):
             if episode.task.query in missing:
                 self._ended.setdefault(episode.task.query, _listed(episode, rewards.get(episode.id)))
+
+
+def _lists(caller: Caller, user: str) -> bool:
+    """Whether the list has a session of this user."""
+    return user == caller.user or (caller.key is None and not caller.user)
 
 
 def _listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
@@ -94,10 +103,14 @@ def _listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
 
 
 def _told(episode: Episode) -> dict[str, Any]:
-    """What was said and done in a session. `answer` of a message is the turn whose answer was sent back in it."""
-    failed = episode.failed_calls
-    names = {str(action["name"]) for action in episode.actions.get("", ())}
-    said = [_said(turn, names) for turn in episode.turns]
+    """What was said and done in a session.
+
+    `answer` of a message is the turn whose answer was sent back in it. `recalled` of a turn are the places, in the list
+    of all that was recalled, of what it was told. After a turn that `goes_on`, the gateway called a memory's tools.
+    """
+    failed, recalled = episode.failed_calls, _recalled(episode)
+    carried_out = {event.data["turn"] for event in episode.events if (event.kind, event.name) == ("memory", "called")}
+    said = [turn.text if turn.said is None else turn.said for turn in episode.turns]
     below = dict[tuple[int, ...], list[Turn]]()
     for turn in episode.turns:
         below.setdefault(turn.shown, []).append(turn)
@@ -109,7 +122,7 @@ def _told(episode: Episode) -> dict[str, Any]:
                 given = (one for one in below.get(turn.shown[:i], ()) if _is_answer(message, one, said[one.index]))
                 answers[place] = next((one.index for one in given), None)
     return {
-        "recalled": [event.data for event in episode.events if (event.kind, event.name) == ("memory", "recalled")],
+        "recalled": recalled,
         "messages": [
             {
                 "role": message.role,
@@ -134,20 +147,21 @@ def _told(episode: Episode) -> dict[str, Any]:
                 "exact": bool(turn.token_ids),
                 "seconds": round(turn.ended - turn.started, 3),
                 "version": turn.version,
+                "recalled": [place for place, one in enumerate(recalled) if one.get("message") in turn.shown],
+                "goes_on": turn.index in carried_out,
             }
             for turn, words in zip(episode.turns, said, strict=True)
         ],
     }
 
 
+def _recalled(episode: Episode) -> list[Mapping[str, Any]]:
+    """What was recalled in a session. `message` is the one that told the policy."""
+    return [event.data for event in episode.events if (event.kind, event.name) == ("memory", "recalled")]
+
+
 def _is_feedback(event: Event) -> bool:
     return event.kind == "observation" and event.name == "feedback"
-
-
-def _said(turn: Turn, names: set[str]) -> str:
-    """The text of an answer without the calls in it."""
-    rest = parse_calls(turn.text, names).rest if turn.calls else turn.text
-    return rest if rest.strip() else ""
 
 
 def _is_answer(message: Message, turn: Turn, said: str) -> bool:

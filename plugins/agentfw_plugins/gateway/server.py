@@ -7,6 +7,7 @@ async with serving(gateway.app, "127.0.0.1", 0) as url:
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,8 +24,13 @@ _BACKLOG = 2048
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
-    """Serve while the block runs. Port 0 takes any free one. Requests in progress may end before it does."""
+async def serving(
+    app: ASGIApp, host: str, port: int, *, drain: float = 5.0, hurry: asyncio.Event | None = None
+) -> AsyncIterator[str]:
+    """Serve while the block runs. Port 0 takes any free one.
+
+    After the block nothing else is accepted. Requests in progress have `drain` seconds to end, or until `hurry` is set.
+    """
     try:
         import uvicorn
     except ImportError as error:
@@ -39,7 +45,7 @@ async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
         lifespan="off",
         server_header=False,
         timeout_keep_alive=75,  # clients keep connections for a while, and fail on one that was just closed
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=math.ceil(drain),
     )
 
     class Server(uvicorn.Server):
@@ -60,6 +66,10 @@ async def serving(app: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
         yield f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
     finally:
         server.should_exit = True
+        hurrying = asyncio.create_task((hurry or asyncio.Event()).wait())
+        await asyncio.wait([running, hurrying], return_when=asyncio.FIRST_COMPLETED)
+        server.force_exit = hurrying.done()
+        hurrying.cancel()
         await running
         listener.close()
 

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from agentfw import Session
 
 from .app import Gateway
-from .desk import OpenDesk
 from .server import serving
+from .session_finder import OpenSessionFinder
 
 __all__ = ["reachable"]
 
@@ -25,8 +25,8 @@ class _Shared:
 
     def __init__(self) -> None:
         self.users, self.url, self.lock, self.stack = 0, "", asyncio.Lock(), AsyncExitStack()
-        self.desk = OpenDesk()
-        self.gateway = Gateway(self.desk)
+        self.finder = OpenSessionFinder()
+        self.gateway = Gateway(self.finder)
 
 
 _OF_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
@@ -40,12 +40,12 @@ async def reachable(session: Session) -> AsyncIterator[str]:
         shared.users += 1
         if shared.users == 1:
             shared.url = await shared.stack.enter_async_context(serving(shared.gateway.app, "127.0.0.1", 0))
-    name = shared.desk.open(session)
+    name = shared.finder.open(session)
     try:
         yield f"{shared.url}/s/{name}"
-        await shared.gateway.finish(session)
+        await shared.gateway.working.finish(session)
     finally:
-        del shared.desk.sessions[name]
+        del shared.finder.sessions[name]
         async with shared.lock:
             shared.users -= 1
             if not shared.users:

@@ -3,7 +3,7 @@
 A checkpoint is complete or doesn't exist. It is written to a temporary folder, flushed to disk and renamed. So after a
 kill, a learner finds the last complete checkpoint and repeats the interrupted update.
 
-    learner.json            number of the update, number of steps, and the plain values of the optimizer
+    learner.json            number of the update, number of steps, the kind of optimizer, and its plain values
     optimizer.safetensors   the tensors of the optimizer
     adapter/                a PEFT folder (or a model folder if all weights are trained), with agentfw.json, which
                             identifies the base
@@ -18,6 +18,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError
 
 from agentfw.errors import SettingsError, StorageError, UsageError
 
@@ -56,10 +58,10 @@ def fingerprint(folder: Path, seed: int) -> str:
 def require_base(adapter: Path, base: str, model: str) -> None:
     """Refuse an adapter of another base. Adapters made elsewhere don't name it, so only their shapes are checked."""
     note = adapter / "agentfw.json"
-    if note.is_file() and (found := json.loads(note.read_text("utf-8"))["base"]) != base:
+    if note.is_file() and (found := json.loads(note.read_text("utf-8")).get("base", base)) != base:
         raise SettingsError(
             f"the adapter {adapter} was trained on another base than {model} ({found[:8]}, not {base[:8]})",
-            fix="set learner.model to the base that it was trained on, or start without the adapter",
+            fix="set the model to the base that it was trained on, or start without the adapter",
         )
 
 
@@ -68,7 +70,7 @@ def require_new(folder: Path) -> None:
         raise UsageError(f"{folder} already exists and is not overwritten", fix="update into a new folder")
 
 
-def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
     """Create a folder atomically, with everything that `write` puts into it."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     try:
@@ -79,12 +81,13 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
             _sync(path)
         unfinished.replace(folder)
         _sync(folder.parent)
-    except OSError as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    except (OSError, SafetensorError) as error:  # safetensors has an error of its own for a full disk
         raise StorageError(
-            f"can't write {folder}: {error.strerror or error}",
+            f"can't write {folder}: {getattr(error, 'strerror', '') or error}",
             fix="free disk space, and make the folder writable",
         ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -152,7 +152,7 @@ class Descent:
         return self._pieces([(lesson, 1.0) for lesson in mismatched(lessons)], 1.0) if loss.name == "kto" else []
 
     def _step(self, pieces: Sequence[Piece], others: Sequence[Piece], loss: Loss) -> float:
-        """Take one step, and return the norm of its gradient."""
+        """Take one step, and return the norm of its gradient. Without any gradient, momentum takes none either."""
         parameters = self.network.parameters()
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
@@ -174,8 +174,9 @@ class Descent:
                 f"the gradient of step {self.steps + 1} is {length}, so the step was not taken",
                 fix="lower learner.learning_rate, or resume from an earlier version: these weights may be broken",
             )
-        self.optimizer.step()
-        self.steps += 1
+        if length:
+            self.optimizer.step()
+            self.steps += 1
         return length
 
     def _baseline(self, others: Sequence[Piece]) -> torch.Tensor:

@@ -4,7 +4,12 @@ A term belongs to one sampled token of one turn. Turns that share a token (two s
 term of their own on it, with their own advantage; in the backward pass the terms add up.
 
     clipped      -w min(r A, clip(r) A), with r the ratio of the token's probability to what it was before the batch's
-                 first step, and w an importance weight that corrects for a sampler that differs from the trainer
+                 first step, and w an importance weight that corrects for a sampler that differs from the trainer: with
+                 d = log(trainer) - log(sampler) before that step, w = min(e^d, cap) for each token, or for all tokens
+                 of a turn min(e^(sum of d), cap) (truncated importance sampling: Ionides 2008; for samplers that round
+                 otherwise, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training");
+                 0 for a turn with |mean of d| > log(mask) (masking by the geometric mean: Liu et al. 2025, "When speed
+                 kills stability"). TRL and verl correct for vLLM in the same way
     likelihood   -A log p
     kto          |A| (1 - sigmoid(beta sign(A) (R - z))) for a whole turn, with R the log of its probability over that
                  of the reference, and z the baseline: the KL divergence from the reference, estimated without gradient
@@ -16,6 +21,7 @@ earlier logprobs: r is 1 there, and only its gradient counts.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -152,10 +158,27 @@ def _clipped(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
     figures.add("clipped", (clipped < plain).detach().float())
     gain = torch.minimum(plain, clipped)
     if loss.importance_cap is not None and terms.sampled is not None:
-        weight = (terms.before - terms.sampled).clamp(-_FARTHEST, _FARTHEST).exp()
-        figures.add("importance_capped", (weight > loss.importance_cap).float())
-        gain = gain * weight.clamp(max=loss.importance_cap)
+        gain = gain * _importance(loss, loss.importance_cap, terms, terms.sampled, figures)
     return -gain
+
+
+def _importance(loss: Loss, cap: float, terms: Terms, sampled: torch.Tensor, figures: Figures) -> torch.Tensor:
+    """The importance weight of each token. 1 where the sampler gave no logprob."""
+    apart = terms.before - sampled
+    known = ~apart.isnan()
+    apart = apart.masked_fill(~known, 0.0)
+    turns = int(terms.turns.max()) + 1
+    sums = apart.new_zeros(turns).index_add(0, terms.turns, apart)
+    counts = apart.new_zeros(turns).index_add(0, terms.turns, known.float()).clamp(min=1)
+    logarithm = apart if loss.importance_level == "token" else sums[terms.turns]
+    weight = logarithm.clamp(-_FARTHEST, _FARTHEST).exp()
+    capped = weight > cap
+    farthest = math.inf if loss.importance_mask is None else math.log(loss.importance_mask)
+    masked = ((sums / counts).abs() > farthest)[terms.turns]
+    figures.add("importance_capped", capped.float())
+    figures.add("importance_masked", masked.float())
+    figures.add("importance_corrected", (capped | masked).float())
+    return weight.clamp(max=cap).masked_fill(masked, 0.0)
 
 
 def _kto(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:

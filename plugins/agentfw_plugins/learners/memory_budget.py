@@ -7,18 +7,17 @@ and a resumed training gives identical bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import torch
+
+from ..models.room import machine_memory
 
 __all__ = ["available_bytes", "kept_bytes"]
 
 _SHARE = {"cpu": 0.15, "cuda": 0.7}
 """Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
 On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
-_CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def kept_bytes(compute: Callable[[], object], weights: Iterable[torch.Tensor]) -> int:
@@ -47,12 +46,3 @@ def available_bytes(device: str, weights: int, trained: int) -> int:
     else:
         room = machine_memory() - weights - 3 * trained
     return max(0, int(room * _SHARE[device]))
-
-
-def machine_memory() -> int:
-    """The memory of this machine, or of the container that this process runs in."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _CONTAINER_LIMITS:
-        if path.is_file() and (limit := path.read_text("utf-8").strip()).isdigit():
-            memory = min(memory, int(limit))
-    return memory

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentfw import Episode, Learner, Turn
 from agentfw.engine import Engine, LocalEngine
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
 from agentfw.learner import Batch, Update
 from agentfw.seeds import Seeds
 
@@ -72,11 +72,12 @@ class ModelLearner(Learner):
                 checkpoint.write_folder(folder, lambda made: self._write_start(network, made / "adapter", version))
         return Update(version, folder / "adapter", {})
 
-    def update(self, batch: Batch) -> Update:
+    def update(self, batch: Batch) -> Update | None:
         began = time.perf_counter()
         check(batch.loss)
         checkpoint.require_new(batch.folder)
         descent = self._opened()
+        steps = descent.steps
         found = read(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
         seeds = self._seeds().child(self._updates)
@@ -86,6 +87,8 @@ class ModelLearner(Learner):
         try:
             with self._memory(descent.network):
                 figures = descent.learn(minibatches, batch.loss, self._rounds, replicas=replicas)
+            if descent.steps == steps:
+                return None
             checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version))
         except BaseException:
             self._descent = None  # its weights are partly updated, so they must not be used any more
@@ -102,12 +105,21 @@ class ModelLearner(Learner):
         return Update(version, batch.folder / "adapter", figures)
 
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        return self._logprobs(prompt_ids, token_ids, base).tolist()  # type: ignore[no-any-return]
+
+    def rounding(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        exact, nudged = (self._logprobs(prompt_ids, token_ids, base, nudged=each) for each in (False, True))
+        return (nudged - exact).tolist()  # type: ignore[no-any-return]
+
+    def _logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool, *, nudged: bool = False
+    ) -> torch.Tensor:
         network = self._opened().network
         tokens = TurnTokens(prompt_ids, token_ids)
         check_vocabulary(tokens, network.vocabulary, "the policy's answer")
         (packed,) = network.pack([tokens])
         with torch.no_grad(), self._memory(network):
-            return network.logprobs(packed, of="start" if base else "trained")[0].tolist()  # type: ignore[no-any-return]
+            return network.logprobs(packed, of="start" if base else "trained", nudged=nudged)[0]
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:
@@ -169,6 +181,11 @@ class ModelLearner(Learner):
         """Restore the checkpoint, if there is one."""
         if self._checkpoint is not None:
             noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
+            if (kind := noted.get("kind", self.settings.optimizer)) != self.settings.optimizer:
+                raise SettingsError(
+                    f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with",
+                    fix=f"set learner.optimizer={kind}",
+                )
             self._load(descent.network, self._checkpoint / "adapter")
             checkpoint.load_optimizer(descent.optimizer, self._checkpoint, noted["optimizer"])
             self._updates, descent.steps = noted["updates"], noted["steps"]
@@ -185,7 +202,8 @@ class ModelLearner(Learner):
         descent.network.save(folder / "adapter")
         checkpoint.write_json(folder / "adapter" / "agentfw.json", {"version": version, "base": self._base})
         plain = checkpoint.save_optimizer(descent.optimizer, folder)
-        noted = {"updates": self._updates + 1, "steps": descent.steps, "optimizer": plain}
+        kind = self.settings.optimizer
+        noted = {"updates": self._updates + 1, "steps": descent.steps, "kind": kind, "optimizer": plain}
         checkpoint.write_json(folder / "learner.json", noted)
 
     def _optimizer(self, network: Network) -> torch.optim.Optimizer:
@@ -212,11 +230,11 @@ class ModelLearner(Learner):
             lower = [f"learner.tokens={max(1, network.piece_size // 2)}"]
             if not network.checkpointing:
                 lower.append("learner.checkpointing=true")
+            fix = f"set {' or '.join(lower)}, which doesn't change results"
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
-                lower.append("learner.precision=nf4")
+                fix += "; or fork the run with learner.precision=nf4 and policy.precision=nf4"
             raise AgentfwError(
-                f"the {network.device} doesn't have enough memory for this update: {asked}",
-                fix=f"set {' or '.join(lower)}",
+                f"the {network.device} doesn't have enough memory for this update: {asked}", fix=fix, change=lower[0]
             ) from error
 
 

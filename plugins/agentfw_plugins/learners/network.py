@@ -11,26 +11,30 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from safetensors.torch import load, load_file, save, save_file
+from torch.nn import Linear
 
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw.seeds import Seeds
 
-from ..models import choose_device, load_base, locate
+from ..models import choose_device, load_base, locate, other_layers, own_attention
 from .adapter_config import require_same_config
 from .logprobs import token_logprobs
 from .memory_budget import available_bytes, kept_bytes
-from .settings import TrainableSettings
+from .settings import PROJECTIONS, TrainableSettings
 from .start_proof import proof_turns, prove
 from .token_tree import FEWEST, Packed, TurnTokens, choose_size, pack, pack_plain
-from .tree_attention import NAME, register
+from .tree_attention import NAME, RectangleTree, register
 
 __all__ = ["Network", "Which"]
+
+_JOINED = {"qkv_proj", "gate_up_proj"}
+"""Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
 
 Which = Literal["trained", "start", "base"]
 """The weights as they are trained, those that training starts from, or the base model's alone."""
@@ -43,7 +47,7 @@ class Network:
         self.settings = settings
         self.folder = locate(settings.model)
         self.device = choose_device(settings.device)
-        self.attention = "sdpa"
+        self.attention: str | None = None
         if settings.packing == "tree":
             register()
             self.attention = NAME
@@ -58,8 +62,9 @@ class Network:
         self.piece_size = settings.tokens or FEWEST
         """Maximum number of tokens of the newest pieces."""
         self.base = self._load()
+        self.attention = self.base.config._attn_implementation  # a model without sdpa has its own
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
-        self._refuse_windows()
+        self._refuse_other_layers()
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
         self._checkpoint()
         # Checkpointing only works in training mode. Nothing else may differ there, so dropout is off.
@@ -89,10 +94,11 @@ class Network:
         except ImportError as error:
             raise MissingExtraError("the learner lora", "train", module=error.name or "") from error
         settings = self.settings
+        self._refuse_vocabulary()
         config = LoraConfig(
             r=settings.rank,
             lora_alpha=settings.alpha,
-            target_modules=list(settings.modules),
+            target_modules=self._modules(),
             lora_dropout=0.0,
             task_type="CAUSAL_LM",
         )
@@ -107,15 +113,30 @@ class Network:
                 ) from error
         return model
 
-    def _refuse_windows(self) -> None:
-        """Tree packing needs layers with full attention. Other layers would give wrong results without an error."""
-        config = self.base.config
-        kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
-        windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-        if self.settings.packing == "tree" and (kinds or windowed):
+    def _modules(self) -> list[str]:
+        """The layers that get an adapter. By default also those that hold several of the named layers in one."""
+        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if isinstance(part, Linear)}
+        joined = names & _JOINED if self.settings.modules == PROJECTIONS else set()
+        return [*self.settings.modules, *sorted(joined)]
+
+    def _refuse_vocabulary(self) -> None:
+        """Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice."""
+        parts = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
+        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if part in parts}
+        if refused := sorted(names & {name.rpartition(".")[2] for name in self.settings.modules}):
             raise SettingsError(
-                f"{self.folder} has layers without full attention "
-                f"({', '.join(sorted(kinds)) or 'sliding_window'}), so its turns can't be packed as a tree",
+                f"learner.modules: {', '.join(refused)} of {self.folder} can't have an adapter: the embeddings and "
+                "the output head share their weights in many models, and what serves adapters leaves them out",
+                fix=f"choose other layers, such as {', '.join(_linear_names(self.base))}; or set learner.weights=all",
+            )
+
+    def _refuse_other_layers(self) -> None:
+        """Tree packing needs attention by position. Other layers would give wrong results without an error."""
+        other = other_layers(self.base.config)
+        if self.settings.packing == "tree" and other:
+            raise SettingsError(
+                f"{self.folder} has layers of other kinds than full or sliding attention ({', '.join(other)}), so its "
+                "turns can't be packed as a tree",
                 fix='set learner.packing="plain"',
             )
 
@@ -158,7 +179,7 @@ class Network:
         (packed,) = pack_plain(proof_turns(self.vocabulary)[:1], 1)
         if self.checkpointing:
             self.base.gradient_checkpointing_disable()
-        self.base.set_attn_implementation("sdpa")
+        self.base.set_attn_implementation(own_attention(self.base))
         try:
             kept = kept_bytes(lambda: self.logprobs(packed), self._model.parameters()) / packed.computed
         finally:
@@ -176,30 +197,42 @@ class Network:
             self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def logprobs(
-        self, packed: Packed, *, of: Which = "trained", temperature: float = 1.0
+        self, packed: Packed, *, of: Which = "trained", temperature: float = 1.0, nudged: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each sampled token its logprob, and the entropy there: of the weights that are trained, or of others."""
-        with self._as(of) as model:
-            backbone = getattr(model, model.base_model_prefix)
+        """Of each sampled token its logprob, and the entropy there: of the weights that are trained, or of others.
+
+        With `nudged`, every input of the model is off by a rounding error.
+        """
+        with self._as(of) as model, _nudged(model) if nudged else nullcontext():
+            # Llama 4 states the prefix of another of its classes.
+            backbone = getattr(model, model.base_model_prefix, None) or model.model
             hidden = backbone(
                 input_ids=torch.from_numpy(packed.ids).to(self.device), use_cache=False, **self._places(packed)
             ).last_hidden_state
             nodes, targets, pair = (
                 torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
             )
-            logprobs, entropy = token_logprobs(hidden.flatten(0, 1)[nodes], self._head(model), targets, temperature)
+            head, config = self._head(model), model.config.get_text_config()
+            logprobs, entropy = token_logprobs(
+                hidden.flatten(0, 1)[nodes],
+                head.weight,
+                targets,
+                temperature * getattr(config, "logits_scaling", 1.0),  # Granite divides its logits by it
+                bias=head.bias,
+                cap=getattr(config, "final_logit_softcapping", None),
+            )
         return logprobs[pair], entropy[pair]
 
     def _places(self, packed: Packed) -> dict[str, Any]:
-        """Positions and attention blocks for the model. A row with one turn doesn't need blocks."""
+        """Positions and the tree for the model. A row with one turn doesn't need them."""
         if not packed.blocks:
             return {}
         positions = torch.from_numpy(packed.positions).to(self.device)
         if not self.flex:
-            return {"position_ids": positions, "agentfw_tree": packed.blocks}
-        from .tree_flex import tree_mask
+            return {"position_ids": positions, "agentfw_tree": RectangleTree(packed)}
+        from .tree_flex import FlexTree  # slow to import, and not needed on a CPU
 
-        return {"position_ids": positions, "agentfw_tree": tree_mask(packed.subtree_ends, self.device)}
+        return {"position_ids": positions, "agentfw_tree": FlexTree(packed, self.device)}
 
     @contextmanager
     def _as(self, of: Which) -> Iterator[Any]:
@@ -220,14 +253,14 @@ class Network:
                 self._reference = self._load().requires_grad_(False)
             yield self._reference
 
-    def _head(self, model: Any) -> torch.Tensor:
+    def _head(self, model: Any) -> Linear:
         head = model.get_output_embeddings()
-        if type(head) is not torch.nn.Linear or head.bias is not None:
+        if type(head) is not Linear:
             raise SettingsError(
-                f"the output head of {self.folder} is not a plain linear layer without bias ({type(head).__name__})",
-                fix="use another base, or remove the head from learner.modules",
+                f"the output head of {self.folder} is not a plain linear layer ({type(head).__name__})",
+                fix="use another base",
             )
-        return head.weight
+        return head
 
     def _prove(self) -> None:
         """Reject a model whose own forward pass gives other results."""
@@ -320,6 +353,24 @@ class Network:
             tensor.copy_(values[name])
 
 
-def _linear_names(model: torch.nn.Module) -> list[str]:
-    names = [name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
-    return list(dict.fromkeys(names))[:8]
+@contextmanager
+def _nudged(model: Any) -> Iterator[None]:
+    """Change every embedding by a rounding error, upwards or downwards."""
+    generator = torch.Generator().manual_seed(0)
+
+    def nudge(_module: Any, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        signs = torch.randint(0, 2, output.shape, generator=generator).to(output.device) * 2.0 - 1.0
+        return (output * (1 + signs * torch.finfo(output.dtype).eps / 2)).to(output.dtype)
+
+    handle = model.get_input_embeddings().register_forward_hook(nudge)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _linear_names(model: Any) -> list[str]:
+    """Layers that may get an adapter, by the end of their names."""
+    head = model.get_output_embeddings()
+    layers = [name for name, part in model.named_modules() if isinstance(part, Linear) and part is not head]
+    return list(dict.fromkeys(name.rpartition(".")[2] for name in layers))[:8]

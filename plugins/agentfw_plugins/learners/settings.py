@@ -5,24 +5,32 @@ The defaults work on a laptop, with the model that ships with agentfw.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from agentfw import Settings
+from agentfw.settings import OPERATIONAL, SHARED, Operational
 
 from ..models.base import Precision
+from ..models.templates import TEMPLATE_SETTING
 
-__all__ = ["LoraSettings", "SftSettings"]
+__all__ = ["PROJECTIONS", "LoraSettings", "SftSettings"]
 
-_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 class TrainableSettings(Settings):
     """Settings of both learners."""
 
-    model: str = Field("tiny", min_length=1, description="Base model: a folder in Hugging Face's format, or tiny.")
-    adapter: str = Field("", description="Adapter to start from. Default: the base model alone.")
+    model: Annotated[str, SHARED] = Field(
+        "tiny",
+        min_length=1,
+        description="Base model: a folder in Hugging Face's format, or tiny. Default: the policy's.",
+    )
+    adapter: Annotated[str, SHARED] = Field(
+        "", description="Adapter to start from. Default: the policy's, or else the base model alone."
+    )
     name: str = Field("policy", pattern=r"^[\w.-]+$", description="Name of the versions: NAME@1, NAME@2 and so on.")
     weights: Literal["lora", "all"] = Field(
         "lora",
@@ -39,27 +47,30 @@ class TrainableSettings(Settings):
     rank: int = Field(8, ge=1, le=1024, description="Rank of the adapter.")
     alpha: float = Field(16.0, gt=0, description="The adapter is scaled by alpha / rank.")
     modules: tuple[str, ...] = Field(
-        _PROJECTIONS, min_length=1, description="Layers that get an adapter, by the end of their names."
+        PROJECTIONS,
+        min_length=1,
+        description="Layers that get an adapter, by the end of their names. The default includes layers that hold "
+        "several of these in one, such as qkv_proj.",
     )
 
-    packing: Literal["tree", "plain"] = Field(
+    packing: Annotated[Literal["tree", "plain"], OPERATIONAL] = Field(
         "tree", description="`tree` computes shared prefixes of turns once; `plain` puts each turn in its own row."
     )
-    tokens: int | None = Field(
+    tokens: Annotated[int | None, OPERATIONAL] = Field(
         None,
         ge=1,
         description="Maximum number of tokens computed at once. Lower values need less memory. "
         "Default: chosen from the shared prefixes of the batch and the available memory.",
     )
-    offload: bool = Field(
+    offload: Annotated[bool, OPERATIONAL] = Field(
         False,
         description="Move weights and optimizer state to main memory while the policy works, if both share one GPU.",
     )
-    checkpointing: bool | None = Field(
+    checkpointing: Annotated[bool | None, OPERATIONAL] = Field(
         None, description="Recompute activations instead of storing them. Default: on a GPU only."
     )
 
-    workers: int = Field(
+    workers: Annotated[int, Operational(unless=lambda settings: settings.share == "replicated")] = Field(
         1,
         ge=1,
         description="Number of processes that compute gradients, this one included. The result is that of one, unless "
@@ -70,8 +81,10 @@ class TrainableSettings(Settings):
         description="How the workers share a step. exact: each computes a part of its minibatch. replicated: each goes "
         "through the whole batch in an order of its own, and a step's gradient is the mean of their minibatches.",
     )
-    worker_gpus: float = Field(1.0, gt=0, le=1, description="Share of a GPU of each further process, if on GPUs.")
-    worker_patience: float = Field(
+    worker_gpus: Annotated[float, OPERATIONAL] = Field(
+        1.0, gt=0, le=1, description="Share of a GPU of each further process, if on GPUs."
+    )
+    worker_patience: Annotated[float, OPERATIONAL] = Field(
         1800.0, gt=0, description="Seconds without an answer after which another process does a worker's work."
     )
 
@@ -126,5 +139,6 @@ class LoraSettings(TrainableSettings):
 
 
 class SftSettings(TrainableSettings):
+    template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
     learning_rate: float = Field(2e-4, ge=1e-8, le=1e-1, description="Learning rate of AdamW.")
     epochs: int = Field(1, ge=1, description="Passes over a batch of demonstrations.")

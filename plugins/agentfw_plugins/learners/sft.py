@@ -29,7 +29,7 @@ class SftLearner(ModelLearner):
 
     def __init__(self, settings: SftSettings, engine: Engine | None = None) -> None:
         super().__init__(settings, engine, learning_rate=settings.learning_rate, rounds=settings.epochs)
-        self._chat = Chat(locate(settings.model))
+        self._chat = Chat(locate(settings.model), settings.template)
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
         if turn.prompt_ids and turn.token_ids:

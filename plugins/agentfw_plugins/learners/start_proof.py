@@ -15,6 +15,7 @@ import torch
 from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
 
+from ..models import own_attention
 from .token_tree import TurnTokens
 
 __all__ = ["proof_turns", "prove"]
@@ -37,7 +38,7 @@ def prove(model: Any, turns: Sequence[TurnTokens], learner: torch.Tensor, packin
     """Raise a SettingsError unless the learner's logprobs of the sampled tokens match the model's own in every turn."""
     attention = model.config._attn_implementation
     try:
-        own, other = (_own_logprobs(model, turns, name) for name in ("sdpa", "eager"))
+        own, other = (_own_logprobs(model, turns, name) for name in (own_attention(model), "eager"))
     finally:
         model.set_attn_implementation(attention)
     noise = float((own - other).square().mean().sqrt())
@@ -58,6 +59,6 @@ def _own_logprobs(model: Any, turns: Sequence[TurnTokens], attention: str) -> to
     found: list[torch.Tensor] = []
     for prompt, sampled in turns:
         row = torch.tensor([[*prompt, *sampled]], device=model.device)
-        logits = model(row, use_cache=False).logits[0, len(prompt) - 1 : -1].float()
+        logits = model(row, use_cache=False, logits_to_keep=len(sampled) + 1).logits[0, :-1].float()
         found.append(logits.log_softmax(-1).gather(-1, row[0, len(prompt) :, None])[:, 0])
     return torch.cat(found)

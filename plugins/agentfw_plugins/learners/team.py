@@ -17,14 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import torch
 from safetensors.torch import load
 
 from agentfw.engine import Engine, Plain, Remote, RemoteDiedError, Resources
+from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
+from agentfw.out import counted
 
+from ..models.carried_files import read_files
 from .losses import Figures
 from .network import Network, Which
 from .pieces import Piece, backward, logprobs_of
@@ -51,23 +55,30 @@ class Team:
         """Number of processes that computed pieces of the last update."""
         self.lost = 0
         """Number of workers that died or hung in the last update."""
+        self._begun = False
         self._threads = max(1, torch.get_num_threads() // settings.workers)
 
     def start(self, network: Network) -> None:
         """Start the workers that are missing, without waiting for them."""
         self.network = network
         self.workers = [worker for worker in self.workers if worker.alive]
-        fields = self.settings.model_dump(mode="json", include=set(TrainableSettings.model_fields))
         gpus = self.settings.worker_gpus if network.device == "cuda" else 0.0
-        self.workers += [
-            self.engine.start(
-                f"{TeamWorker.__module__}:{TeamWorker.__name__}",
-                [fields],
-                name=f"learner worker {number}",
-                resources=Resources(self._threads, gpus),
-            )
-            for number in range(len(self.workers) + 1, self.settings.workers)
-        ]
+        resources = Resources(self._threads, gpus)
+        if not self._begun:
+            who = counted(self.settings.workers - 1, "learner worker")
+            self.engine.require([resources] * (self.settings.workers - 1), who)
+            self._begun = True
+        for number in range(len(self.workers) + 1, self.settings.workers):
+            try:
+                self.workers.append(self._worker(number, resources))
+            except UsageError as error:  # its node is gone, and nothing has come in its place
+                logger.warning("learner worker %d has no room; others do its work: %s", number, error)
+
+    def _worker(self, number: int, resources: Resources) -> Remote:
+        fields = self.settings.model_dump(mode="json", include=set(TrainableSettings.model_fields))
+        adapter = read_files(Path(self.settings.adapter)) if self.settings.adapter else None
+        factory = f"{TeamWorker.__module__}:{TeamWorker.__name__}"
+        return self.engine.start(factory, [fields, adapter], name=f"learner worker {number}", resources=resources)
 
     def begin(self, network: Network) -> None:
         """Wait until all workers are there. Called before each update."""

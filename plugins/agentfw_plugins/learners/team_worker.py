@@ -6,6 +6,7 @@ any time.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from safetensors.torch import load, save
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
+from ..models.carried_files import write_files
 from .losses import Figures
 from .network import Network, Which
 from .pieces import Piece, backward, logprobs_of
@@ -72,11 +74,14 @@ def gradient_from(data: bytes) -> dict[int, torch.Tensor]:
 class TeamWorker:
     """Computes pieces with the weights that it was given last."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], adapter: dict[str, bytes] | None = None) -> None:
+        """`adapter` are the files of the adapter that training starts from."""
         checked = TrainableSettings.model_validate(settings)
         self._network = Network(checked, Seeds(checked.seed).child("learner"))
-        if checked.adapter:
-            self._network.start_from(Path(checked.adapter))
+        if adapter is not None:
+            with tempfile.TemporaryDirectory(prefix="agentfw-") as folder:
+                write_files(adapter, Path(folder))
+                self._network.start_from(Path(folder))
 
     async def put(self, weights: bytes) -> None:
         """Take over the weights that are trained."""

@@ -8,9 +8,11 @@ numbers as computing each turn separately.
     >>> (tree,) = pack(turns, tokens=100)
     >>> tree.ids.tolist(), tree.positions.tolist()      # nothing is predicted from a turn's last token
     ([[1, 2, 3, 4, 9]], [[0, 1, 2, 3, 2]])
-    >>> tree.blocks
-    (Block(first_row=0, end_row=4, first_key=0, end_key=4), Block(first_row=4, end_row=5, first_key=4, end_key=5), \
-Block(first_row=4, end_row=5, first_key=0, end_key=2))
+    >>> for block in tree.blocks:
+    ...     print(f"rows {block.first_row} to {block.end_row}, keys {block.first_key} to {block.end_key}")
+    rows 0 to 4, keys 0 to 4
+    rows 4 to 5, keys 4 to 5
+    rows 4 to 5, keys 0 to 2
 
 Sequences sorted by their tokens are in the depth-first order of the tree: the longest prefix that a sequence shares
 with any earlier one is shared with its predecessor. A *run* is a stretch of nodes in which each follows the one before.
@@ -55,6 +57,8 @@ class Block(NamedTuple):
     end_row: int
     first_key: int
     end_key: int
+    window: int | None = None
+    """If set, each row only sees the keys that are fewer than this many tokens before it."""
 
     @property
     def causal(self) -> bool:

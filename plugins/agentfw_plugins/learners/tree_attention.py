@@ -5,97 +5,205 @@ several rectangles combines them by their logsumexps, and the backward pass of e
 output and logsumexp. No length x length mask exists: memory grows with the tokens, and time with the visible pairs. On
 a GPU, many small rectangles would be many small kernels, so flex attention is used there (tree_flex).
 
+A layer may see only so far back (tree_windows), cap its scores (capped_scores), or have attention sinks. A sink is one
+more score, of a key whose value is zero. It takes a share of each row, and the backward passes of the rectangles need
+not know of it: the row's output and logsumexp include it.
+
     model.set_attn_implementation(NAME)
-    model(ids, position_ids=positions, agentfw_tree=packed.blocks)
+    model(ids, position_ids=positions, agentfw_tree=RectangleTree(packed))
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from agentfw.errors import UsageError
 
-from .token_tree import Block
+from ..models import window_of
+from . import capped_scores
+from .token_tree import Block, Packed
+from .tree_windows import windowed
 
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
-__all__ = ["NAME", "attend", "register"]
+__all__ = ["NAME", "PLAIN", "Kind", "RectangleTree", "Tree", "register"]
 
 NAME = "agentfw_tree"
 """Name of this attention in transformers."""
+_HIDDEN = -1e30
+"""Added to the score of a key beyond the window. Finite, so that a row may see no key of a rectangle."""
 
-_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+class Kind(NamedTuple):
+    """What a layer's attention has besides queries, keys and values."""
+
+    window: int | None = None
+    """Number of tokens that a row sees, itself included."""
+    cap: float | None = None
+    """If set, a score x is cap tanh(x / cap)."""
+    sinks: torch.Tensor | None = None
+    """[heads]"""
+
+
+PLAIN = Kind()
+
+
+class Tree(Protocol):
+    """The tree of a forward pass."""
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, kind: Kind = PLAIN
+    ) -> torch.Tensor:
+        """The attention [1, heads, length, width] of the same. Keys and values may have fewer heads."""
+
+
+class RectangleTree:
+    """A tree on the CPU. Its rectangles are cut once for each window."""
+
+    def __init__(self, packed: Packed) -> None:
+        self._blocks, self._depths = packed.blocks, packed.positions[0]
+        self._cut: dict[int | None, tuple[Block, ...]] = {}
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, kind: Kind = PLAIN
+    ) -> torch.Tensor:
+        blocks = self._blocks
+        if kind.window is not None or kind.cap is not None:
+            if kind.window not in self._cut:
+                self._cut[kind.window] = windowed(blocks, self._depths, kind.window)
+            blocks = self._cut[kind.window]
+        output: torch.Tensor = _TreeAttention.apply(
+            query, key, value, kind.sinks, blocks, torch.from_numpy(self._depths), scale, kind.cap
+        )
+        return output
 
 
 class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
-    """Queries [1, heads, length, width] to keys and values of the same or, grouped, of fewer heads."""
+    """Causal blocks come first, and every row is in one."""
 
     @staticmethod
     def forward(
-        ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, blocks: Sequence[Block], scale: float
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        sinks: torch.Tensor | None,
+        blocks: Sequence[Block],
+        depths: torch.Tensor,
+        scale: float,
+        cap: float | None,
     ) -> torch.Tensor:
-        ctx.blocks, ctx.scale = blocks, scale
+        ctx.blocks, ctx.depths, ctx.scale, ctx.cap = blocks, depths, scale, cap
         groups = query.shape[1] // key.shape[1]
         keys, values = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
         output = torch.empty_like(query)
         sums = query.new_empty(query.shape[:3], dtype=torch.float32)
-        for first, end, first_key, end_key in blocks:
+        for block in blocks:
+            rows, seen = slice(block.first_row, block.end_row), slice(block.first_key, block.end_key)
             part, part_sums = _forward(
-                query[:, :, first:end],
-                keys[:, :, first_key:end_key],
-                values[:, :, first_key:end_key],
-                0.0,
-                first == first_key,
-                scale=scale,
+                query[:, :, rows],
+                keys[:, :, seen],
+                values[:, :, seen],
+                block.causal,
+                _mask(block, depths, query.dtype),
+                scale,
+                cap,
             )
-            if first == first_key:  # each row's own run comes first
-                output[:, :, first:end], sums[:, :, first:end] = part, part_sums
+            if block.causal:  # each row's own run comes first
+                output[:, :, rows], sums[:, :, rows] = part, part_sums
             else:
                 # The share of the two sums is a / (a + b) = sigmoid(log a - log b).
-                share = torch.sigmoid(part_sums - sums[:, :, first:end])
-                output[:, :, first:end].lerp_(part, share[..., None].to(part.dtype))
-                sums[:, :, first:end] = torch.logaddexp(sums[:, :, first:end], part_sums)
-        ctx.save_for_backward(query, key, value, output, sums)
+                share = torch.sigmoid(part_sums - sums[:, :, rows])
+                output[:, :, rows].lerp_(part, share[..., None].to(part.dtype))
+                sums[:, :, rows] = torch.logaddexp(sums[:, :, rows], part_sums)
+        if sinks is not None:
+            sink = sinks.float()[:, None]
+            output.mul_(torch.sigmoid(sums - sink)[..., None].to(output.dtype))
+            sums = torch.logaddexp(sums, sink)
+        ctx.save_for_backward(query, key, value, sinks, output, sums)
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        query, key, value, output, sums = ctx.saved_tensors
+        query, key, value, sinks, output, sums = ctx.saved_tensors
         groups = query.shape[1] // key.shape[1]
         keys, values = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
         gradient = gradients[0]
         query_gradient, key_gradient, value_gradient = (torch.zeros_like(of) for of in (query, keys, values))
-        for first, end, first_key, end_key in ctx.blocks:
+        for block in ctx.blocks:
+            rows, seen = slice(block.first_row, block.end_row), slice(block.first_key, block.end_key)
             part = _backward(
-                gradient[:, :, first:end],
-                query[:, :, first:end],
-                keys[:, :, first_key:end_key],
-                values[:, :, first_key:end_key],
-                output[:, :, first:end],
-                sums[:, :, first:end],
-                0.0,
-                first == first_key,
-                scale=ctx.scale,
+                gradient[:, :, rows],
+                query[:, :, rows],
+                keys[:, :, seen],
+                values[:, :, seen],
+                output[:, :, rows],
+                sums[:, :, rows],
+                block.causal,
+                _mask(block, ctx.depths, query.dtype),
+                ctx.scale,
+                ctx.cap,
             )
-            query_gradient[:, :, first:end] += part[0]
-            key_gradient[:, :, first_key:end_key] += part[1]
-            value_gradient[:, :, first_key:end_key] += part[2]
+            query_gradient[:, :, rows] += part[0]
+            key_gradient[:, :, seen] += part[1]
+            value_gradient[:, :, seen] += part[2]
+        sink_gradient = None
+        if sinks is not None and ctx.needs_input_grad[3]:
+            own = (gradient.float() * output.float()).sum(-1)
+            sink_gradient = -(torch.exp(sinks.float()[:, None] - sums) * own).sum((0, 2)).to(sinks.dtype)
         if groups > 1:
             key_gradient = key_gradient.unflatten(1, (-1, groups)).sum(2)
             value_gradient = value_gradient.unflatten(1, (-1, groups)).sum(2)
-        return query_gradient, key_gradient, value_gradient, None, None
+        return query_gradient, key_gradient, value_gradient, sink_gradient, None, None, None, None
 
 
-def attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, blocks: Sequence[Block], scale: float
-) -> torch.Tensor:
-    """The attention of one tree, [1, heads, length, width]. Causal blocks come first, and every row is in one."""
-    return _TreeAttention.apply(query, key, value, blocks, scale)
+def _mask(block: Block, depths: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """What is added to the scores of a block that a window's edge crosses."""
+    if block.window is None:
+        return None
+    rows, keys = depths[block.first_row : block.end_row], depths[block.first_key : block.end_key]
+    beyond = rows[:, None] - keys[None, :] >= block.window
+    return torch.zeros(beyond.shape, dtype=dtype).masked_fill_(beyond, _HIDDEN)
+
+
+def _forward(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    causal: bool,
+    mask: torch.Tensor | None,
+    scale: float,
+    cap: float | None,
+) -> Sequence[torch.Tensor]:
+    """The attention of one rectangle, and the logsumexp of each row."""
+    if cap is not None:
+        return capped_scores.forward(query, key, value, causal, mask, scale, cap)
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    found: Sequence[torch.Tensor] = flash(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
+    return found
+
+
+def _backward(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    output: torch.Tensor,
+    sums: torch.Tensor,
+    causal: bool,
+    mask: torch.Tensor | None,
+    scale: float,
+    cap: float | None,
+) -> Sequence[torch.Tensor]:
+    """The gradients of query, key and value from one rectangle."""
+    if cap is not None:
+        return capped_scores.backward(gradient, query, key, value, output, sums, causal, mask, scale, cap)
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    found: Sequence[torch.Tensor] = flash(
+        gradient, query, key, value, output, sums, 0.0, causal, attn_mask=mask, scale=scale
+    )
+    return found
 
 
 def register() -> None:
@@ -112,21 +220,18 @@ def _attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    agentfw_tree: tuple[Block, ...] | BlockMask | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    agentfw_tree: Tree | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The attention function that transformers calls. Raises if a model needs more than plain attention."""
-    asked = [name for name in ("softcap", "s_aux", "sliding_window", "position_bias") if others.get(name) is not None]
-    if asked or agentfw_tree is None:
-        why = f"asks for {', '.join(asked)}" if asked else "doesn't pass the tree to its attention"
+    """The attention function that transformers calls. Raises if a model needs more than this computes."""
+    biased = others.get("position_bias") is not None
+    if biased or agentfw_tree is None:
+        why = "asks for position_bias" if biased else "doesn't pass the tree to its attention"
         raise UsageError(
             f"{type(module).__name__} {why}: its turns can't be packed as a tree", fix='set learner.packing="plain"'
         )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if isinstance(agentfw_tree, tuple):
-        output = attend(query, key, value, agentfw_tree, scale)
-    else:
-        from .tree_flex import flex_attend  # slow to import, and not needed on a CPU
-
-        output = flex_attend(query, key, value, agentfw_tree, scale)
-    return output.transpose(1, 2).contiguous(), None
+    kind = Kind(window_of(module.config, module.layer_idx), softcap, s_aux)
+    return agentfw_tree.attend(query, key, value, scale, kind).transpose(1, 2).contiguous(), None

@@ -4,10 +4,10 @@ Flex attention is compiled once per shape. At torch's limit of recompilations it
 scores, length x length. Attention is therefore padded to powers of two, which keeps the number of shapes small, and the
 fallback is an error. Only queries, keys and values are padded. The rest of the model computes only real tokens.
 
-The block mask is built block by block from the end of each node's subtree, so that no length x length mask exists.
+The block mask is built block by block from the end of each node's subtree and, for a window, from the depths in it, so
+that no length x length mask exists.
 
-    mask = tree_mask(packed.subtree_ends, "cuda")
-    output = flex_attend(query, key, value, mask, scale)
+    output = FlexTree(packed, "cuda").attend(query, key, value, scale, Kind(window=4096))
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any
 import numpy
 import torch
 import torch._dynamo
-from numpy.typing import NDArray
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
 
 from agentfw.errors import AgentfwError
 
-__all__ = ["bucket", "flex_attend", "tree_mask"]
+from .token_tree import Packed
+from .tree_attention import PLAIN, Kind
+
+__all__ = ["FlexTree", "bucket", "tree_mask"]
 
 _BLOCK = 128
 _SHORTEST = 1024
@@ -39,22 +41,37 @@ def bucket(length: int) -> int:
     return max(_SHORTEST, 1 << (length - 1).bit_length())
 
 
-def tree_mask(subtree_ends: NDArray[numpy.int64], device: str) -> BlockMask:
-    """The mask of a padded tree: row q sees key k if k <= q < subtree_ends[k]. Padding only sees itself."""
-    length = len(subtree_ends)
-    size = bucket(length)
-    ends = torch.from_numpy(numpy.concatenate([subtree_ends, numpy.arange(length, size) + 1])).to(device)
+def tree_mask(packed: Packed, device: str, window: int | None = None) -> BlockMask:
+    """The mask of a padded tree: row q sees key k if k <= q < subtree_ends[k], at most `window` tokens before it.
+
+    Padding only sees itself.
+    """
+    length = packed.ids.size
+    padding = numpy.arange(length, bucket(length))
+    ends, depths = (
+        torch.from_numpy(numpy.concatenate(parts)).to(device)
+        for parts in ((packed.subtree_ends, padding + 1), (packed.positions[0], padding))
+    )
 
     def sees(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         return (key <= row) & (row < ends[key])
 
-    first_rows = torch.arange(0, size, _BLOCK, device=device)[:, None]
+    def sees_near(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return sees(batch, head, row, key) & (depths[row] - depths[key] < window)
+
+    first_rows = torch.arange(0, len(ends), _BLOCK, device=device)[:, None]
     ends_of_block = ends.view(-1, _BLOCK)
     before = first_rows > first_rows.T
     seen = before & (ends_of_block.amax(1) > first_rows)
     whole = before & (ends_of_block.amin(1) >= first_rows + _BLOCK)
+    if window is not None:
+        low, high = (depths.view(-1, _BLOCK).amin(1), depths.view(-1, _BLOCK).amax(1))
+        # A block that only seems to be in reach is masked in full; the kernel computes it for nothing.
+        seen &= low[:, None] - high < window
+        whole &= high[:, None] - low < window
     partial = (seen & ~whole) | (first_rows == first_rows.T)
-    return BlockMask.from_kv_blocks(*_listed(partial), *_listed(whole), BLOCK_SIZE=_BLOCK, mask_mod=sees)
+    mask = sees if window is None else sees_near
+    return BlockMask.from_kv_blocks(*_listed(partial), *_listed(whole), BLOCK_SIZE=_BLOCK, mask_mod=mask)
 
 
 def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,17 +80,40 @@ def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return blocks.sum(1, dtype=torch.int32)[None, None], order[None, None]
 
 
-def flex_attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: BlockMask, scale: float
+class FlexTree:
+    """A tree on a GPU. Its mask is made once for each window."""
+
+    def __init__(self, packed: Packed, device: str) -> None:
+        self._packed, self._device = packed, device
+        self._masks: dict[int | None, BlockMask] = {}
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, kind: Kind = PLAIN
+    ) -> torch.Tensor:
+        """The attention [1, heads, length, width] of the same. Keys and values may have fewer heads."""
+        if kind.window not in self._masks:
+            self._masks[kind.window] = tree_mask(self._packed, self._device, kind.window)
+        return _flex_attend(query, key, value, self._masks[kind.window], scale, kind)
+
+
+def _flex_attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: BlockMask, scale: float, kind: Kind
 ) -> torch.Tensor:
-    """The attention of one tree, [1, heads, length, width]. Keys and values may have fewer heads."""
     length, width = query.shape[2:]
     missing = (0, max(0, _NARROWEST - width), 0, mask.shape[-1] - length)
     query, key, value = (torch.nn.functional.pad(part, missing) for part in (query, key, value))
-    grouped = query.shape[1] != key.shape[1]
+    options: dict[str, Any] = {"block_mask": mask, "scale": scale, "enable_gqa": query.shape[1] != key.shape[1]}
+    if kind.cap is not None:
+        options["score_mod"] = _capping(kind.cap)
     try:
         with torch._dynamo.config.patch(recompile_limit=_RECOMPILATIONS, fail_on_recompile_limit_hit=True):
-            output = _compiled()(query, key, value, block_mask=mask, scale=scale, enable_gqa=grouped)
+            if kind.sinks is None:
+                output = _compiled()(query, key, value, **options)
+            else:
+                output, found = _compiled()(query, key, value, **options, return_aux=AuxRequest(lse=True))
+                # A sink's share of a row is sink / (sink + sum).
+                share = torch.sigmoid(found.lse - kind.sinks.float()[:, None])
+                output = output * share[..., None].to(output.dtype)
     except torch._dynamo.exc.FailOnRecompileLimitHit as error:
         raise AgentfwError(
             f"flex attention was compiled for more than {_RECOMPILATIONS} shapes, and torch would continue without "
@@ -81,6 +121,16 @@ def flex_attend(
             fix='restart the training with agentfw runs resume, or set learner.packing="plain"',
         ) from error
     return output[:, :, :length, :width]
+
+
+@functools.cache
+def _capping(cap: float) -> Callable[..., torch.Tensor]:
+    """One function per cap, because flex attention is compiled again for each function."""
+
+    def capped(score: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return cap * torch.tanh(score / cap)
+
+    return capped
 
 
 @functools.cache

@@ -5,7 +5,7 @@ probably a typo. `add`, `learn`, `import` and `serve` create what is missing.
 
     agentfw memory add --owner ana --tool calendar "Offer the earliest slot first"
     agentfw memory recall --user ana "which slot do I offer?"
-    agentfw memory stats --store runs/2026-11-21-inbox-7f3a/skills.db
+    agentfw memory stats --store runs/2026-11-21-inbox-7f3a19c4/skills.db
 
 This module is imported for `agentfw memory --help`, so each command imports what it needs.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -29,9 +28,11 @@ from agentfw.errors import UsageError
 from agentfw.out import Out
 
 from ..command_options import json_option, one_line
+from .skill_options import confirmed, day, expires_option, metadata_option, where_option
 
 if TYPE_CHECKING:
     from agentfw_memory import Hit, SkillGraph
+    from agentfw_memory.graph.records import Visibility
 
 __all__ = ["memory"]
 
@@ -102,11 +103,14 @@ def stats(store: str, tenant: str, out: Out) -> None:
 @click.option("--user", required=True, help="User to recall for. Only skills visible to this user are searched.")
 @_maximum
 @click.option("--why", is_flag=True, help="Show a table of what each term adds to the score.")
+@where_option
 @_on_a_store
-def recall(query: str, user: str, count: int, why: bool, store: str, tenant: str, out: Out) -> None:
+def recall(
+    query: str, user: str, count: int, why: bool, where: dict[str, Any] | None, store: str, tenant: str, out: Out
+) -> None:
     """Search for skills that match a query and a user."""
     with _opened(store, tenant) as graph:
-        hits = graph.recall(query, user=user, k=count)
+        hits = graph.recall(query, user=user, k=count, where=where)
     if out.json:
         out.data([asdict(hit) for hit in hits])
         return
@@ -146,6 +150,8 @@ def _reasons(hits: Sequence[Hit], out: Out) -> None:
 @click.option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated.")
 @click.option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated.")
 @click.option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant.")
+@metadata_option
+@expires_option
 @_embedder
 @_on_a_store
 def add(
@@ -154,6 +160,8 @@ def add(
     tools: tuple[str, ...],
     scenarios: tuple[str, ...],
     shared: bool,
+    metadata: dict[str, Any] | None,
+    expires_at: float | None,
     embedder: str,
     store: str,
     tenant: str,
@@ -162,7 +170,13 @@ def add(
     """Add a skill. Adding the same text for the same owner again changes nothing."""
     with _opened(store, tenant, make=True, embedder=embedder) as graph:
         skill = graph.add_skill(
-            owner=owner, text=text, tools=tools, scenarios=scenarios, visibility="shared" if shared else "private"
+            owner=owner,
+            text=text,
+            tools=tools,
+            scenarios=scenarios,
+            visibility="shared" if shared else "private",
+            metadata=metadata,
+            expires_at=expires_at,
         )
     if out.json:
         out.data(asdict(skill))
@@ -216,21 +230,143 @@ def forget(user: str, yes: bool, store: str, tenant: str, out: Out) -> None:
     This cannot be undone.
     """
     with _opened(store, tenant) as graph:
-        if not yes:
-            if not sys.stdin.isatty():
-                raise UsageError(
-                    "forgetting can't be undone, and there is no terminal to confirm it on",
-                    fix=f"agentfw memory forget {user} --yes",
-                )
-            click.confirm(f"Forget {user} in {store}, tenant {tenant}? This cannot be undone.", abort=True, err=True)
+        confirmed(f"Forget {user} in {store}, tenant {tenant}?", yes, f"agentfw memory forget {user} --yes")
         receipt = asdict(graph.forget(user))
     if not any(count for name, count in receipt.items() if name not in ("user", "index_files")):
         out.note(f"no data of {user} was found; is the name right?")
     if out.json:
         out.data(receipt)
+    else:
+        rows = [[name, f"{count:,}"] for name, count in receipt.items() if name != "user"]
+        out.table(["forgotten", "rows"], rows, right=(1,))
+    _note_what_a_server_keeps(store, out)
+
+
+@memory.command("list")
+@click.option("--owner", required=True, help="User whose skills are listed.")
+@click.option("--scenario", help="Only skills for this scenario.")
+@where_option
+@_on_a_store
+def list_(owner: str, scenario: str | None, where: dict[str, Any] | None, store: str, tenant: str, out: Out) -> None:
+    """List a user's skills, oldest first."""
+    with _opened(store, tenant) as graph:
+        found = graph.skills(owner=owner, scenario=scenario, where=where)
+    if out.json:
+        out.data([asdict(skill) for skill in found])
         return
-    rows = [[name, f"{count:,}"] for name, count in receipt.items() if name != "user"]
-    out.table(["forgotten", "rows"], rows, right=(1,))
+    if not found:
+        out.note(f"no skill of {owner} fits")
+    for skill in found:
+        out.line(f"{out.style(skill.id, 'bold')}  {day(skill.valid_from)}  {one_line(skill.text)}")
+
+
+@memory.command()
+@click.argument("skill")
+@_on_a_store
+def history(skill: str, store: str, tenant: str, out: Out) -> None:
+    """Show every version of a skill, also of one that has ended."""
+    with _opened(store, tenant) as graph:
+        found = graph.history(skill)
+    if out.json:
+        out.data(asdict(found))
+        return
+    rows = [
+        [day(one.valid_from), "" if one.valid_to is None else day(one.valid_to), one.visibility, one_line(one.text)]
+        for one in found.versions
+    ]
+    out.table(["from", "to", "visible", "text"], rows)
+
+
+@memory.command()
+@click.argument("skill")
+@click.argument("text", required=False)
+@click.option("--tool", "tools", multiple=True, help="Tool that the skill needs now. Can be repeated.")
+@click.option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for now. Can be repeated.")
+@click.option("--visibility", type=click.Choice(["private", "shared"]), help="Who may see it now.")
+@metadata_option
+@expires_option
+@_on_a_store
+def update(
+    skill: str,
+    text: str | None,
+    tools: tuple[str, ...],
+    scenarios: tuple[str, ...],
+    visibility: Visibility | None,
+    metadata: dict[str, Any] | None,
+    expires_at: float | None,
+    store: str,
+    tenant: str,
+    out: Out,
+) -> None:
+    """Start a new version of a skill. What isn't given stays as it is."""
+    with _opened(store, tenant) as graph:
+        after = graph.update_skill(
+            skill,
+            text=text,
+            tools=tools or None,
+            scenarios=scenarios or None,
+            visibility=visibility,
+            metadata=metadata,
+            expires_at=expires_at,
+        )
+    if out.json:
+        out.data(asdict(after))
+    else:
+        out.line(f"{after.id}  {one_line(after.text)}")
+
+
+@memory.command()
+@click.argument("skill")
+@_on_a_store
+def retire(skill: str, store: str, tenant: str, out: Out) -> None:
+    """End a skill. It is no longer recalled, and its history stays."""
+    with _opened(store, tenant) as graph:
+        graph.retire_skill(skill)
+    if out.json:
+        out.data({"retired": skill})
+    else:
+        out.line(f"{skill} retired; `agentfw memory delete {skill}` deletes its text too")
+
+
+@memory.command()
+@click.argument("skills", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@_on_a_store
+def delete(skills: tuple[str, ...], yes: bool, store: str, tenant: str, out: Out) -> None:
+    """Delete skills for good, by their ids, with their history and all bytes on disk.
+
+    This cannot be undone.
+    """
+    with _opened(store, tenant) as graph:
+        named = " ".join(skills)
+        confirmed(f"Delete {named} in {store}, tenant {tenant}?", yes, f"agentfw memory delete {named} --yes")
+        receipt = asdict(graph.erase(*skills))
+    receipt.pop("user")
+    if not receipt["skills"]:
+        out.note("there is nothing with this id; it may be deleted already")
+    if out.json:
+        out.data(receipt)
+    else:
+        out.table(["deleted", "rows"], [[name, f"{count:,}"] for name, count in receipt.items()], right=(1,))
+    _note_what_a_server_keeps(store, out)
+
+
+@memory.command()
+@_on_a_store
+def prepare(store: str, tenant: str, out: Out) -> None:
+    """Compute what speeds up the first recall, and save it.
+
+    For a tenant on PostgreSQL with more than 200,000 skills, this creates the search indexes, finds the communities
+    and counts common words. Run it after large imports, and every night where much is added.
+    """
+    with _opened(store, tenant) as graph:
+        graph.prepare()
+        found = graph.stats()
+    skills, communities = found.nodes.get("skill", 0), found.communities
+    if out.json:
+        out.data({"skills": skills, "communities": communities})
+    else:
+        out.line(f"{skills:,} skills prepared, communities {' '.join(f'{one:,}' for one in communities) or 'none'}")
 
 
 @memory.command("export")
@@ -316,6 +452,7 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
 @_on_a_store
 def view(page: Path, query: str | None, user: str | None, count: int, store: str, tenant: str, out: Out) -> None:
     """Draw the whole graph, private skills included, as one HTML page that opens offline."""
+    from agentfw.runs import make_private
     from agentfw_memory.graph.exchange.html_page import Recalled, graph_page
 
     if (query is None) != (user is None):
@@ -326,6 +463,7 @@ def view(page: Path, query: str | None, user: str | None, count: int, store: str
         if query is not None and user is not None:
             recalled = Recalled(query, user, tuple(graph.recall(query, user=user, k=count)))
         picture = graph.to_networkx()
+        make_private(page)
         page.write_text(graph_page(picture, title=tenant, recalled=recalled, seed=graph.settings.seed), "utf-8")
     _wrote(page, picture.number_of_nodes(), "nodes", out)
 
@@ -365,6 +503,11 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
         _must_exist(store, tenant)
     with translated_errors(), SkillGraph.open(store, tenant=tenant, embedder=embedder) as graph:
         yield graph
+
+
+def _note_what_a_server_keeps(store: str, out: Out) -> None:
+    if store.startswith("postgresql://"):
+        out.note("the server's write-ahead log, replicas and backups still hold the data until they are recycled")
 
 
 def _must_exist(store: str, tenant: str) -> None:

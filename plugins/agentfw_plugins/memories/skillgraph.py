@@ -1,9 +1,10 @@
 """The memory `skillgraph`: recalls matching skills before acting, and turns good episodes into skills.
 
-What the user says becomes a wish, and calls that worked become a way. An observation is the user's own words if the
-environment marks it with `by="user"` (its `said` if there is one, else its text). What anybody else writes, in a mail
-or in an answer of a tool, never becomes part of a skill. `scenarios` in an observation's data says what the episode is
-about. Without it, the environment's name does.
+What a user says of themselves in a conversation is kept at once, in their own words (`hear`), and shown with its date.
+In an episode, what the user says becomes a wish, and calls that worked become a way. An observation is the user's own
+words if the environment marks it with `by="user"` (its `said` if there is one, else its text). What anybody else
+writes, in a mail or in an answer of a tool, never becomes part of a skill. `scenarios` in an observation's data says
+what the episode is about. Without it, the environment's name does.
 
 An episode counts once. It is recorded under the run, its own id and its user, so handing the same episode over again
 changes nothing, also when several runs share one store.
@@ -17,23 +18,42 @@ messages, as they were recalled, so a resumed run learns the same. Those that it
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
 from agentfw import Episode, Memory, Settings
-from agentfw.errors import UsageError
-from agentfw.memory import Query, Recollection
-from agentfw_memory import GraphSettings, Skill, SkillGraph, Step, Trajectory, UnknownSkillError, Why, followed
+from agentfw.errors import StorageError, UnknownNameError, UsageError
+from agentfw.memory import Query, Recollection, Remembered, Saying
+from agentfw_memory import (
+    GraphSettings,
+    Hit,
+    Skill,
+    SkillGraph,
+    Step,
+    Trajectory,
+    UnknownSkillError,
+    Why,
+    followed,
+    worth_keeping,
+)
 
 from .graph_errors import translated_errors
+from .model_listener import ModelListener
 
 __all__ = ["SkillGraphMemory", "SkillGraphSettings"]
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 _PLAIN = GraphSettings()
 _EVERYONE = "everyone"
@@ -56,6 +76,7 @@ class SkillGraphSettings(Settings):
         "", description="Ablation of the paper whose settings are used as defaults."
     )
     query_weight: float = Field(_PLAIN.query_weight, description="Weight of the similarity of query and skill.")
+    owner_weight: float = Field(_PLAIN.owner_weight, description="Bonus for a skill whose owner the query names.")
     user_weight: float = Field(_PLAIN.user_weight, description="Weight of the similarity of user and skill.")
     community_weight: float = Field(_PLAIN.community_weight, description="Weight of shared communities.")
     complement_boost: float = Field(_PLAIN.complement_boost, description="Bonus next to a complementary skill.")
@@ -70,8 +91,15 @@ class SkillGraphSettings(Settings):
         _PLAIN.neighbour_weight, description="Share of the similarity of the skills just before and after."
     )
     time_weight: float = Field(_PLAIN.time_weight, description="Bonus for a skill of a time that the query names.")
+    fact_weight: float = Field(
+        _PLAIN.fact_weight, description="Bonus for a skill that states the fact which the query asks for."
+    )
+    rating_weight: float = Field(
+        _PLAIN.rating_weight, description="Weight of what the user thought of answers for which a skill was shown."
+    )
+    at_least: float = Field(_PLAIN.at_least, ge=0, le=1, description="Minimum relevance of a skill to be recalled.")
     calibrate: bool = Field(
-        _PLAIN.calibrate, description="Weight the terms of the graph by what they can tell apart on it."
+        _PLAIN.calibrate, description="Let the terms of the graph count only as far as it shows that they help."
     )
     candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates by each way of comparing.")
     second_hop: Literal["connected", "owner"] = Field(
@@ -124,6 +152,30 @@ class SkillGraphSettings(Settings):
     )
     find_conflicts: bool = Field(_PLAIN.find_conflicts, description="Look for conflicts of new skills.")
     skills_per_owner: int = Field(_PLAIN.skills_per_owner, ge=1, description="Maximum number of skills per user.")
+    in_memory_up_to: int = Field(
+        _PLAIN.in_memory_up_to,
+        ge=0,
+        description="Number of skills up to which a process holds the graph in memory. Beyond it, PostgreSQL searches.",
+    )
+    patience: float = Field(
+        _PLAIN.patience,
+        gt=0,
+        description="Maximum number of seconds to wait for a PostgreSQL server that doesn't answer.",
+    )
+    listener_url: str = Field(
+        "",
+        description="OpenAI-compatible server, including /v1, whose model decides what to keep of what users say. "
+        "Default: rules decide.",
+    )
+    listener_model: str = Field("", description="Model of that server.")
+    listener_key_env: str = Field("OPENAI_API_KEY", description="Environment variable with the key of that server.")
+    listener_timeout: float = Field(30.0, gt=0, description="Timeout of a request to that server, in seconds.")
+    listener_tokens: int = Field(
+        0, ge=0, description="Maximum number of tokens to use there. Beyond it, rules decide. 0 for no limit."
+    )
+    go_on_without: bool = Field(
+        False, description="Recall nothing while the store can't be reached, with a warning, instead of failing."
+    )
     seed: int = Field(_PLAIN.seed, description="Random seed.")
 
     def for_graph(self) -> GraphSettings:
@@ -143,6 +195,9 @@ class SkillGraphMemory(Memory):
         self._where: str | Path = self.settings.path or ":memory:"
         self._run = ""
         self._opened: SkillGraph | None = None
+        self._opening = threading.Lock()
+        self._away = False
+        self.listener = _listener(self.settings)
         self._met: dict[str, bytes] = {}
         """A digest of the profile of each user that was met."""
 
@@ -151,7 +206,7 @@ class SkillGraphMemory(Memory):
         if not self.settings.path:
             self._where = folder / "skills.db"
 
-    def meet(self, user: str, profile: Mapping[str, str]) -> None:
+    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
         text = _kept("\n".join(f"{view}: {words}" for view, words in profile.items()), _LONGEST_OUTCOME)
         digest = blake2b(text.encode(errors="replace"), digest_size=16).digest()
         if self.settings.one_list:
@@ -168,9 +223,7 @@ class SkillGraphMemory(Memory):
             text = _kept(f"For {' and '.join(query.scenarios)}: {text}", _LONGEST_QUERY)
         if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
-        with translated_errors():
-            most = max(query.limit, self.settings.by_value)
-            hits = self.graph.recall(text, user=self._owner(query.user), k=most)
+        hits = await self._hits(text, self._owner(query.user), max(query.limit, self.settings.by_value))
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
         return [
@@ -178,8 +231,40 @@ class SkillGraphMemory(Memory):
         ]
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        with translated_errors():
-            self.graph.learn(self._trajectory(episode), reward)
+        await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
+
+    async def hear(self, saying: Saying) -> None:
+        user, talk = self._owner(saying.user), saying.conversation
+        conversation = talk if _is_name(talk) else _digest(talk)
+        heard = await self._called(
+            lambda: self.graph.hear(saying.text, user=user, conversation=conversation, at=saying.at, id=saying.id),
+            slow=self.listener is not None,
+        )
+        if heard.problem:
+            logger.warning("what %s said: %s", saying.user, heard.problem)
+
+    async def remembered(self, user: str) -> Sequence[Remembered]:
+        skills = await self._called(lambda: self.graph.skills(owner=self._own(user)))
+        kept = [
+            Remembered(one.id, one.text, one.valid_from, source=one.text if one.conversation else "") for one in skills
+        ]
+        for skill in skills:
+            versions = self.graph.history(skill.id).versions[:-1] if skill.corrections else ()
+            kept += [
+                Remembered(f"{skill.id}.{place}", one.text, one.valid_from, one.valid_to)
+                for place, one in enumerate(versions, start=1)
+            ]
+        return sorted(kept, key=lambda one: -(one.since or 0.0))
+
+    async def correct(self, user: str, item: str, text: str) -> Remembered:
+        await self._item(user, item)
+        skill = await self._called(lambda: self.graph.update_skill(item, text=text))
+        return Remembered(skill.id, skill.text, skill.valid_from, source=text)
+
+    async def forget_one(self, user: str, item: str) -> None:
+        """Earlier versions of an item go with it."""
+        await self._item(user, item)
+        await self._called(lambda: self.graph.erase(item))
 
     async def forget(self, user: str) -> Mapping[str, int]:
         if self.settings.one_list:
@@ -187,28 +272,67 @@ class SkillGraphMemory(Memory):
                 "a list of all users doesn't know who said what, so it can't forget a user", fix="delete the store"
             )
         self._met.pop(user, None)
-        with translated_errors():
-            receipt = self.graph.forget(user)
+        receipt = await self._called(lambda: self.graph.forget(user))
         return {name: count for name, count in asdict(receipt).items() if name != "user"}
 
     async def close(self) -> None:
+        if self.listener is not None and self.listener.tokens:
+            logger.info("listening took %d tokens", self.listener.tokens)
         if self._opened is not None:
             self._opened.close()
             self._opened = None
 
     @property
     def graph(self) -> SkillGraph:
-        if self._opened is None:
-            with translated_errors():
+        with self._opening, translated_errors():
+            if self._opened is None:
                 self._opened = SkillGraph.open(
                     self._where,
                     tenant=self.settings.tenant,
                     embedder=self.settings.embedder,
                     settings=self._graph_settings,
+                    listener=self.listener or worth_keeping,
                 )
-        return self._opened
+            return self._opened
 
     # Within
+
+    async def _hits(self, text: str, user: str, count: int) -> list[Hit]:
+        try:
+            hits = await self._called(lambda: self.graph.recall(text, user=user, k=count))
+        except StorageError as error:
+            if not self.settings.go_on_without:
+                raise
+            if not self._away:
+                logger.warning("going on without the skill graph: %s", error.message)
+            self._away = True
+            return []
+        if self._away:
+            logger.warning("the skill graph is back")
+        self._away = False
+        return hits
+
+    async def _called(self, call: Callable[[], Answer], *, slow: bool = False) -> Answer:
+        """Call in another thread if the call is slow or the store is on a server, which may keep a caller waiting.
+
+        A file answers at once, and episodes that take turns in a fixed order make a run repeatable.
+        """
+        with translated_errors():
+            slow = slow or str(self._where).startswith("postgresql://")
+            return await asyncio.to_thread(call) if slow else call()
+
+    def _own(self, user: str) -> str:
+        """The owner of what only this user may see and change."""
+        if self.settings.one_list:
+            raise UsageError("a list of all users doesn't know who said what", fix="turn one_list off")
+        return user
+
+    async def _item(self, user: str, item: str) -> Skill:
+        """An item of this user."""
+        own = {skill.id: skill for skill in await self._called(lambda: self.graph.skills(owner=self._own(user)))}
+        if item not in own:
+            raise UnknownNameError("item", item, list(own))
+        return own[item]
 
     def _owner(self, user: str) -> str:
         return _EVERYONE if self.settings.one_list else user
@@ -221,14 +345,19 @@ class SkillGraphMemory(Memory):
         said = [str(data.get("said") or data.get("text", "")) for data in theirs]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
         scenarios = tuple(filter(_is_name, about or (episode.environment,)))
+        rated = any(event.name == "feedback" for event in observed)
+        asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
+        recalled = self._recalled(episode)
         return Trajectory(
             f"{episode.id} {mark}",
             user,
-            _kept(str(observed[0].data.get("text", "")) if observed else "", _LONGEST_QUERY),
+            _kept(asked or (str(observed[0].data.get("text", "")) if observed else ""), _LONGEST_QUERY),
             scenarios,
             tuple(_steps(episode)),
             _kept("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
-            tuple(skill.id for skill in self._recalled(episode) if _follows(episode, skill)),
+            tuple(skill.id for skill in recalled if _follows(episode, skill)),
+            # What the user thinks of an answer is said of what was recalled for it.
+            tuple(skill.id for skill in recalled) if rated else (),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:
@@ -250,6 +379,18 @@ class SkillGraphMemory(Memory):
         return list(found.values())
 
 
+def _listener(settings: SkillGraphSettings) -> ModelListener | None:
+    if not settings.listener_url:
+        return None
+    return ModelListener(
+        settings.listener_url,
+        settings.listener_model,
+        settings.listener_key_env,
+        timeout=settings.listener_timeout,
+        most_tokens=settings.listener_tokens,
+    )
+
+
 def _reasons(why: Why) -> dict[str, object]:
     # Not asdict: it copies deeply, which takes as long as the search itself.
     return {field.name: getattr(why, field.name) for field in fields(Why)}
@@ -262,6 +403,7 @@ def _shown(skill: Skill) -> str:
     # How something is done is nobody's wish. A wish may have a tool's name in it, too: "prefer mails in the morning".
     wish = not any(f"use {tool}" in skill.text for tool in skill.tools)
     about += ["wish of several users"] if wish and skill.visibility == "shared" else []
+    about += [skill.dates] if skill.conversation or skill.fact else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
 
 
@@ -293,6 +435,10 @@ def _follows(episode: Episode, skill: Skill) -> bool:
 def _listed(value: object) -> Sequence[object]:
     """A key of an observation's data, which any world may fill as it likes, as a list."""
     return value if isinstance(value, (list, tuple)) else ()
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
 
 
 def _is_name(text: str) -> bool:

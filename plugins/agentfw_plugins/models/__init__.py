@@ -12,20 +12,27 @@ Policies and learners both use this package, so that they produce the same token
 
 from __future__ import annotations
 
-from .adapter import check_adapter
+from .adapter import Start, check_adapter
 from .arithmetic import fix_order_of_adding
-from .base import Device, Precision, choose_device, has_weights, load_base
+from .base import Device, Precision, choose_device, computed_in, has_weights, load_base, own_attention, require_loadable
 from .chat import Chat
 from .locate import locate
+from .windows import other_layers, window_of
 
 __all__ = [
     "Chat",
     "Device",
     "Precision",
+    "Start",
     "check_adapter",
     "choose_device",
+    "computed_in",
     "fix_order_of_adding",
     "has_weights",
     "load_base",
     "locate",
+    "other_layers",
+    "own_attention",
+    "require_loadable",
+    "window_of",
 ]

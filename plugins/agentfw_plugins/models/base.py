@@ -17,16 +17,31 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentfw.errors import MissingExtraError, SettingsError
 
+from .adapter import count_weights
 from .arithmetic import fix_order_of_adding, quiet_bitsandbytes, use_one_four_bit_kernel
+from .room import require_room
+from .shared_weights import twin_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Device", "Precision", "choose_device", "has_weights", "load_base"]
+__all__ = [
+    "Device",
+    "Precision",
+    "choose_device",
+    "computed_in",
+    "has_weights",
+    "load_base",
+    "own_attention",
+    "require_loadable",
+]
 
 Device = Literal["auto", "cpu", "cuda"]
 
 Precision = Literal["auto", "fp32", "bf16", "nf4"]
+
+_BYTES = {"nf4": 0.6, "bf16": 2.0, "fp32": 4.0}
+"""Bytes of a weight. Four bits have scales beside them, and embeddings have more bits."""
 
 
 def choose_device(device: Device) -> str:
@@ -43,10 +58,43 @@ def has_weights(folder: Path) -> bool:
     return any(folder.glob("*.safetensors"))
 
 
+def computed_in(precision: Precision, device: str) -> Literal["fp32", "bf16"]:
+    """The precision that a model computes in: of `auto` and `nf4` that of the device."""
+    if precision in ("fp32", "bf16"):
+        return precision
+    return "fp32" if device == "cpu" else "bf16"
+
+
+def require_loadable(folder: Path, precision: Precision, device: str) -> None:
+    """Raise if the folder has no weights, or more than the memory has room for. Nothing is loaded for that."""
+    if not has_weights(folder):
+        raise SettingsError(
+            f"the model folder {folder} has no weights (no .safetensors file)",
+            fix="train it first, or use a folder with weights",
+        )
+    weights = count_weights(folder)
+    lower = "" if precision == "nf4" else ", or precision=nf4 (4-bit weights)"
+    require_room(
+        folder,
+        int(weights * _BYTES["nf4" if precision == "nf4" else computed_in(precision, device)]),
+        f"for {weights / 1e9:.3g} billion weights",
+        f"use a smaller model{lower}",
+        device=device,
+    )
+
+
+def own_attention(model: PreTrainedModel) -> str:
+    """The attention of transformers that a model is computed with: sdpa, or eager where its scores are capped."""
+    return "sdpa" if model._supports_sdpa else "eager"
+
+
 def load_base(
-    folder: Path, precision: Precision, device: str, *, attention: str = "sdpa", seed: int | None = None
+    folder: Path, precision: Precision, device: str, *, attention: str | None = "sdpa", seed: int | None = None
 ) -> PreTrainedModel:
     """Load the model of a folder. `attention` is the name of an attention implementation in transformers.
+
+    Without a name it is sdpa, or eager for models that cap their scores. The numbers of the weights are shared with
+    whoever has loaded them in this process already; with a `seed` they are not, because they will be trained.
 
     A folder without weights is an error. With a `seed`, its weights are initialised randomly.
     """
@@ -59,20 +107,32 @@ def load_base(
         raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
 
     transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
-    # PEFT uses a deprecated name of transformers; users can't do anything about that warning.
+    # PEFT uses a deprecated name of transformers, and names patterns of experts that it made itself; users can't do
+    # anything about these warnings.
+    warnings.filterwarnings("ignore", message=".*_pattern keys did not match any targeted module")
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
-    computing = torch.float32 if precision == "fp32" or (precision != "bf16" and device == "cpu") else torch.bfloat16
-    if not has_weights(folder):
-        if seed is None:
-            raise SettingsError(
-                f"the model folder {folder} has no weights (no .safetensors file)",
-                fix="train it first, or use a folder with weights",
-            )
+    computing = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
+    if seed is not None and not has_weights(folder):
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
         return model.to(device=device, dtype=computing).eval()
+    require_loadable(folder, precision, device)
+    if seed is not None:
+        return _loaded(folder, precision, computing, device, attention)
+    files = tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir()))
+    model = twin_of(
+        (folder.resolve(), files, precision == "nf4", computing, device),
+        lambda: _loaded(folder, precision, computing, device, attention),
+    )
+    model.set_attn_implementation(attention or own_attention(model))
+    return model
+
+
+def _loaded(folder: Path, precision: Precision, computing: Any, device: str, attention: str | None) -> PreTrainedModel:
+    import transformers
+
     options: dict[str, Any] = {}
     if precision == "nf4":
         options["quantization_config"] = transformers.BitsAndBytesConfig(

@@ -7,7 +7,8 @@ prompt and answer, as long as the template leaves earlier turns unchanged. Only 
     prompt = chat.prompt(messages, actions)
     chat.text(sampled), chat.pieces(sampled)      # the text of the tokens, together and one by one
 
-Control tokens in a message's text (a user who writes `<|im_end|>`) are treated as plain text.
+Control tokens in a message's text (a user who writes `<|im_end|>`) are treated as plain text. So are tokens that begin
+a call, in what users and tools write.
 """
 
 from __future__ import annotations
@@ -21,21 +22,27 @@ from typing import Any
 from agentfw import Generation, Message
 from agentfw.episode import Call
 from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.parsing import CallsInText
 from agentfw.request import Action
 
+from .call_tokens import CallTokens
 from .conversation import conversation, function
 from .pieces import pieces
 from .short_memory import remembered, short_memory_of
+from .templates import template_text
 
 __all__ = ["Chat"]
 
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
+_SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
+_TAG = "<tool_call>"
+_TAGS, _JSON = CallsInText(frozenset(("tags",))), CallsInText(frozenset(("json",)))
 
 
 class Chat:
-    """The tokenizer and the chat template of one model folder."""
+    """The tokenizer and the chat template of one model folder, or another template in its place."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, template: str = "") -> None:
         try:
             from jinja2 import TemplateError
             from transformers import AutoTokenizer
@@ -46,10 +53,14 @@ class Chat:
         self._memory = short_memory_of(folder)
         self._template_errors = (TemplateError, TypeError)
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._template = template
+        if template:
+            self._tokenizer.chat_template = template_text(template, self._tokenizer)
         if not self._tokenizer.chat_template:
             raise SettingsError(
                 f"the model folder {folder} has no chat template",
-                fix="add chat_template.jinja (from a model of the same family), or use the instruct model",
+                fix="set template to plain, chatml or a Jinja file, such as policy.template=plain; or use the instruct "
+                "model",
             )
         self._control = sorted(
             {str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special}, key=len
@@ -57,6 +68,11 @@ class Chat:
         self._control_pattern = re.compile("|".join(map(re.escape, self._control)) or r"(?!)")
         self.takes_system = self._says(["agentfw_goal"], [Message("system", "agentfw_goal"), Message("user", "?")])
         self.takes_tools = self._takes_tools()
+        self._calls = self._call_tokens()
+        if template and "agentfw_said" not in self._rendered([Message("user", "agentfw_said")], ()):
+            raise SettingsError(
+                f"the chat template {template} leaves out what the user says", fix=f"let {template} write all messages"
+            )
         ends = {self._tokenizer.eos_token_id, *_configured_ends(folder)} - {None}
         self._end = self._template_end(min(ends, default=None))
         self.end_ids: frozenset[int] = frozenset({self._end, *ends})
@@ -96,6 +112,10 @@ class Chat:
         """The text of each token. A character that is split over several belongs to the one that completes it."""
         return pieces(ids, self._decoded, self.end_ids)
 
+    def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
+        """Where the calls of an answer can be."""
+        return self._calls.in_text(ids, pieces)
+
     def _decoded(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=True))
 
@@ -107,10 +127,11 @@ class Chat:
             told = _without_system(told)
         tools = [function(action) for action in actions] if self.takes_tools else []
         try:
-            return self._filled(self._marked(told), self._marked(tools), answering)
+            return self._filled(self._marked([self._quoted(each) for each in told]), self._marked(tools), answering)
         except self._template_errors as error:
             raise SettingsError(
-                f"the chat template of {self.folder} can't be rendered: {error}", fix="fix chat_template.jinja there"
+                f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}",
+                fix=f"fix {self._template or 'chat_template.jinja there'}",
             ) from error
 
     def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:
@@ -145,6 +166,26 @@ class Chat:
         action = Action("agentfw_tool", "", {"type": "object", "properties": {}})
         return self._says([action.name, call.name, "agentfw_key", "agentfw_answer"], messages, [action])
 
+    def _call_tokens(self) -> CallTokens:
+        """How calls begin: as the template has them, or where it has none, as the model is told."""
+        vocabulary = self._tokenizer.get_vocab()
+        if self._memory or not self.takes_tools:
+            return CallTokens(_TAG, vocabulary, CallsInText(follows_anything=True) if self._memory else _TAGS)
+        name, asked = "agentfw_call", [Message("user", "?")]
+        called = [*asked, Message("assistant", "", (Call(name, {"agentfw_key": 1}, "agentfw-1"),))]
+        action = Action(name, "", {"type": "object", "properties": {}})
+        before, text = (
+            self._filled(conversation(each, [action], native=True), [function(action)], each is asked)
+            for each in (asked, called)
+        )
+        same = next(end for end in range(len(before), -1, -1) if text.startswith(before[:end]))
+        opening = text[same : text.rindex(name)].partition("{")[0].strip().rstrip("[")
+        added = [str(token) for token in self._tokenizer.added_tokens_decoder.values()]
+        token = max((each for each in added if each in opening), key=opening.rfind, default="")
+        if token or opening == _TAG:
+            return CallTokens(token or _TAG, vocabulary, _TAGS)
+        return CallTokens("", vocabulary, CallsInText() if opening else _JSON)
+
     def _template_end(self, otherwise: int | None) -> int:
         """The control token that the template puts after an answer."""
         word = "agentfw_answer"
@@ -157,6 +198,12 @@ class Chat:
                 fix="let the chat template end answers with a special token, or set eos_token_id in config.json",
             )
         return end
+
+    def _quoted(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message that can begin no call, unless the model itself wrote it."""
+        if message["role"] not in ("user", "tool"):
+            return message
+        return {**message, "content": _SPELLED.join(self._calls.apart(message["content"]))}
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
@@ -171,7 +218,7 @@ class Chat:
         return value
 
     def _tokens(self, text: str) -> tuple[int, ...]:
-        if _MARK not in text:
+        if _MARK not in text and _SPELLED not in text:
             return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         ids: list[int] = []
         start = 0
@@ -188,7 +235,8 @@ class Chat:
         backend = self._tokenizer.backend_tokenizer
         backend.encode_special_tokens = True
         try:
-            return list(backend.encode(text, add_special_tokens=False).ids)
+            parts = text.split(_SPELLED)
+            return [token for part in parts for token in backend.encode(part, add_special_tokens=False).ids]
         finally:
             backend.encode_special_tokens = False
 

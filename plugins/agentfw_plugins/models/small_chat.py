@@ -13,7 +13,9 @@ from pathlib import Path
 
 from agentfw import Message
 from agentfw.errors import SettingsError
+from agentfw.parsing import CallsInText
 
+from .call_tokens import CallTokens
 from .pieces import pieces
 from .short_memory import remembered, short_memory_of
 
@@ -42,12 +44,16 @@ class SmallChat:
         self._tokenizer.encode_special_tokens = True
         self._control = {token: self._id(token, folder) for token in (END, *ROLES.values())}
         self.end_ids = frozenset({self._control[END]})
+        self._calls = CallTokens("<tool_call>", self._tokenizer.get_vocab(), CallsInText(follows_anything=True))
 
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt for an answer."""
         ids: list[int] = []
         for message in remembered(messages, self._memory):
-            ids += [self._control[ROLES[message.role]], *self._tokens(message.content), self._control[END]]
+            own = message.role == "assistant"
+            parts = [message.content] if own else self._calls.apart(message.content)
+            said = [token for part in parts for token in self._tokens(part)]
+            ids += [self._control[ROLES[message.role]], *said, self._control[END]]
         return (*ids, self._control[ROLES["assistant"]])
 
     def answer(self, text: str) -> tuple[int, ...]:
@@ -57,6 +63,10 @@ class SmallChat:
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The text of each token."""
         return pieces(ids, self._decoded, self.end_ids)
+
+    def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
+        """Where the calls of an answer can be."""
+        return self._calls.in_text(ids, pieces)
 
     def _tokens(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

@@ -19,12 +19,9 @@ from collections.abc import Sequence
 from agentfw import Episode, Score, Turn
 from agentfw.errors import PluginError
 from agentfw.optimizer import Advantage, Scored
-from agentfw.scores import Track
+from agentfw.scores import LARGEST, Track
 
-__all__ = ["LARGEST", "by_component", "by_round", "by_turn", "check", "of_track", "scores_of", "spoken", "throughout"]
-
-LARGEST = 1e100
-"""Largest absolute value of a reward. The squares of larger ones overflow."""
+__all__ = ["by_component", "by_round", "by_turn", "check", "of_track", "scores_of", "spoken", "throughout"]
 
 
 def check(groups: Sequence[Sequence[Scored]]) -> None:

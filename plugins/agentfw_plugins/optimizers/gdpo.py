@@ -1,7 +1,7 @@
 """GDPO: each reward component is normalised within its group, then the components are added up and whitened.
 
 A' = sum of w_k nrm(r_k) over the components, with nrm by mean and standard deviation of the group. A = A' / (standard
-deviation of A' over the batch + 1e-4). So a component with a small spread isn't drowned by one with a large spread.
+deviation of A' over the batch). So a component with a small spread isn't drowned by one with a large spread.
 
     agentfw train --optimizer gdpo --set optimizer.weights.calendar_hub=0.25
 
@@ -20,13 +20,14 @@ from pydantic import Field
 
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import normalised, spread
+from .arithmetic import normalised, spread, unit
 from .attribution import by_component, throughout
 from .relative import Aggregation, LossSettings, Relative
 
 __all__ = ["GDPO", "GDPOSettings"]
 
-WHITENING_EPSILON = 1e-4
+WHITENING_FLOOR = 0.1
+"""Of normalised values, whose deviation is about 1 where groups differ. A batch of noise alone must not grow again."""
 
 
 class GDPOSettings(LossSettings):
@@ -44,8 +45,8 @@ class GDPO(Relative[GDPOSettings]):
         samples = [scored for group in groups for scored in group]
         values = [value for group in groups for value in self._sums(group)]
         if self.settings.whiten:
-            unit = spread(values) + WHITENING_EPSILON
-            values = [value / unit for value in values]
+            one = unit(spread(values), WHITENING_FLOOR)
+            values = [value / one for value in values]
         found: list[Advantage] = []
         for scored, value in zip(samples, values, strict=True):
             found += throughout(scored, value)

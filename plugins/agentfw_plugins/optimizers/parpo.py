@@ -26,6 +26,10 @@ A group of one has no base advantage, as there is nothing to compare it with. Wi
 reward is measured from the running mean of its query, over all users. This is fair because base rewards don't depend on
 the user, and it lets a training that plays each task once learn from both tracks.
 
+Two figures tell how much of a training is PARPO: `anchored`, the share of groups judged by an anchor among those with
+anything personal to judge, and `warming`, the share of users whose anchor isn't used yet. With `anchored` at 0 a
+training is C4, whatever it is called: users have to come back.
+
 The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
 numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of
 the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
@@ -48,7 +52,7 @@ from pydantic import Field
 from agentfw.errors import SettingsError, StorageError
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import EPSILON, ROUNDING, centred, mean, normalised, spread
+from .arithmetic import ROUNDING, centred, mean, normalised, spread, unit
 from .attribution import of_track, throughout
 from .relative import Aggregation, Kl, LossSettings, Relative
 
@@ -126,10 +130,14 @@ class PARPO(Relative[PARPOSettings]):
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
         users: dict[str, list[list[float]]] = {}
+        judged: list[bool] = []
         for group in groups:
             base = self._base(group)
             rewards = [of_track(scored, "personal") for scored in group]
             names = [scored.episode.task.user for scored in group]
+            anchored = any(map(self._counts, names))
+            if anchored or len(set(rewards)) > 1:
+                judged.append(anchored)
             for scored, general, personal in zip(group, base, self._personal(names, rewards), strict=True):
                 value = self.settings.base_weight * general + self.settings.personal_weight * personal
                 found += throughout(scored, value)
@@ -139,7 +147,9 @@ class PARPO(Relative[PARPOSettings]):
         if self.settings.base_baseline == "running":
             self._count_queries(groups)
         self.figures["users"] = float(len(users))
-        self.figures["users_without_anchor"] = float(sum(not self._counts(name) for name in users))
+        if users:
+            self.figures["anchored"] = sum(judged) / max(len(judged), 1)
+            self.figures["warming"] = mean([float(not self._counts(name)) for name in users])
         for name, parts in users.items():
             self.anchors[name] = self._updated(self.anchors.get(name), parts)
         if users:
@@ -156,8 +166,8 @@ class PARPO(Relative[PARPOSettings]):
         if not running or anchor is None or anchor.updates < self.settings.warm_up:
             return normalised(rewards)
         difference = rewards[0] - anchor.mean
-        unit = max(math.sqrt(anchor.variance), abs(difference) / self.settings.bound)
-        return [difference / unit if abs(difference) > ROUNDING * abs(anchor.mean) else 0.0]
+        one = max(unit(math.sqrt(anchor.variance)), abs(difference) / self.settings.bound)
+        return [difference / one if abs(difference) > ROUNDING * abs(anchor.mean) else 0.0]
 
     def _count_queries(self, groups: Sequence[Sequence[Scored]]) -> None:
         rewards: dict[str, list[float]] = {}
@@ -175,10 +185,10 @@ class PARPO(Relative[PARPOSettings]):
             # Differences within the group are exact zeros where its rewards are equal.
             offset = middle - self._baseline(middle, anchor.mean, self.settings.margin * deviation)
             own = {place: differences[place] + offset for place, other in enumerate(names) if other == name}
-            unit = spread(rewards) + EPSILON if self.settings.scale == "group" else deviation
-            unit = max(unit, max(map(abs, own.values())) / self.settings.bound)
+            one = unit(spread(rewards) if self.settings.scale == "group" else deviation)
+            one = max(one, max(map(abs, own.values())) / self.settings.bound)
             for place, difference in own.items():
-                values[place] = difference / unit
+                values[place] = difference / one
         return values
 
     def _baseline(self, middle: float, centre: float, margin: float) -> float:

@@ -52,7 +52,18 @@ ImportanceCap = Annotated[
     Field(
         gt=0,
         description="Maximum importance weight that corrects for a sampler that differs from the trainer. "
-        "Default: no correction.",
+        "If set, a large difference is no error. Default: 2 if the policy gives logprobs.",
+    ),
+]
+ImportanceLevel = Annotated[
+    Literal["token", "sequence"], Field(description="Importance weight of each token, or of a turn's tokens together.")
+]
+ImportanceMask = Annotated[
+    float | None,
+    Field(
+        gt=1,
+        description="Leave out turns whose mean importance ratio (geometric) is above this, or below its inverse. "
+        "Default: 1.5 from the second update on, if the policy gives logprobs.",
     ),
 ]
 
@@ -68,6 +79,8 @@ class LossSettings(Settings):
     length: Length = None
     kl: Kl = 0.0
     importance_cap: ImportanceCap = None
+    importance_level: ImportanceLevel = "token"
+    importance_mask: ImportanceMask = None
 
     @model_validator(mode="after")
     def _sums_need_a_length(self) -> LossSettings:
@@ -85,6 +98,8 @@ class LossSettings(Settings):
             length=self.length,
             kl=self.kl,
             importance_cap=self.importance_cap,
+            importance_level=self.importance_level,
+            importance_mask=self.importance_mask,
         )
 
 

@@ -7,7 +7,8 @@ round can earn from round to round; with a baseline for each, neither early nor 
 
 Every turn of a round carries the round's advantage. Samples that ended before a round are not part of its baseline.
 The loss settings are the paper's: clipping ranges 0.2 and 0.28, no KL penalty, and a mean over turns (`sequence_mean`),
-because its trainer treats every step of an episode as a sequence of its own. The values of gamma and epsilon are lost.
+because its trainer treats every step of an episode as a sequence of its own. The value of gamma is lost, and so is that
+of the epsilon that is added to the variance: here it is the square of the floor that all optimizers have.
 A large gamma credits a round with what it makes possible later; a small one keeps out the noise of later rounds.
 """
 
@@ -20,7 +21,7 @@ from pydantic import Field
 
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import centred
+from .arithmetic import centred, unit
 from .attribution import by_round, spoken
 from .relative import ClipHigh, LossSettings, Relative
 from .returns import returns_to_go
@@ -35,7 +36,6 @@ class RoundwiseSettings(LossSettings):
         le=1,
         description="Discount of rewards from one round to the one before it. The paper's value is lost.",
     )
-    epsilon: float = Field(1e-6, gt=0, description="Added to the variance of each position. The paper's value is lost.")
     clip_high: ClipHigh = 0.28
 
 
@@ -59,7 +59,7 @@ class Roundwise(Relative[RoundwiseSettings]):
         ]
 
     def _normalised(self, returns: Sequence[float]) -> list[float]:
-        """Normalised by the biased variance plus epsilon, as in the paper."""
+        """Normalised by the biased variance, as in the paper."""
         differences = centred(returns)
-        variance = math.fsum(value * value for value in differences) / len(differences)
-        return [value / math.sqrt(variance + self.settings.epsilon) for value in differences]
+        one = unit(math.sqrt(math.fsum(value * value for value in differences) / len(differences)))
+        return [value / one for value in differences]

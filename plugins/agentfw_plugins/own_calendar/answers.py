@@ -7,6 +7,11 @@ An answer that can't be parsed is asked for again, or is an error that names it.
     keep a         keep A                 u      undo the previous answer
     a: she's new   keep A, and why        q      stop here
 
+    both           keep all of them, and don't ask again
+    b series       keep B on every date on which these series clash like this
+    b always       the same, also for new events with these titles
+    b move         keep B, and ask to move the other's series
+
 `--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
 title does in the place of a letter. `--yes` takes every proposal. What it takes is no answer of a person, so nothing is
 learned from it, and a later session asks about it.
@@ -23,6 +28,7 @@ from typing import Any, Protocol
 from agentfw.errors import UsageError
 
 from .occurrences import Occurrence
+from .precedents import ALWAYS, SERIES, Precedent
 
 __all__ = [
     "Answer",
@@ -37,7 +43,15 @@ __all__ = [
 ]
 
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])([.:,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
-_LEAVE = ("s", "skip", "leave", "both", "all")
+_LEAVE = ("s", "skip", "leave", "all")
+_BOTH = ("both", "keep both", "beide", "les deux", "ambos", "ambas")
+_SCOPES = {
+    SERIES: ("series", "this series", "serie", "diese serie", "série", "cette série", "esta serie"),
+    ALWAYS: ("always", "immer", "toujours", "siempre"),
+    "move": ("move", "move the series", "verschieben", "déplacer", "mover"),
+}
+"""Words directly behind a letter, or behind "both"."""
+_SCOPE = re.compile(rf"(?:{'|'.join(name for names in _SCOPES.values() for name in names)})(?:[:,]|$)", re.I)
 _STOP = ("q", "quit", "stop")
 _UNDO = ("u", "undo")
 
@@ -67,6 +81,8 @@ class Question:
     proposed: str
     """A letter, or empty if the policy has no proposal."""
     reason: str
+    before: Precedent | None = None
+    """What was decided before, if something has changed since."""
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)
@@ -82,6 +98,12 @@ class Answer:
     stop: bool = False
     undo: bool = False
     """Take back the previous answer, and ask about its conflict again."""
+    both: bool = False
+    """Keep all events, and don't ask about them again."""
+    scope: str = ""
+    """How far it holds: `series` or `always`; empty for these dates only."""
+    move: bool = False
+    """Ask to move the series of what is declined."""
 
 
 class NotUnderstood(ValueError):
@@ -96,7 +118,7 @@ class Person(Protocol):
 
     def answer(self, question: Question) -> Answer: ...
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         """Told what the answer changed."""
 
 
@@ -114,18 +136,46 @@ def understood(text: str, question: Question) -> Answer:
         return Answer("", undo=True)
     if words.lower() in _LEAVE:
         return Answer("")
+    for both in _BOTH:
+        if words.lower() == both or words.lower().startswith(f"{both} "):
+            return _with_scope(Answer("", both=True), words[len(both) :].strip(), question)
     titled = [each.letter for each in question.candidates if each.title.casefold() == words.casefold()]
     if len(titled) == 1:
         return Answer(titled[0])
     match = _LETTER.fullmatch(words)
     if match is not None:
         verb, written, mark, why = match.groups()
-        if written == "a" and why and not (verb or mark or why.startswith("because ")):
+        if written == "a" and why and not (verb or mark or why.startswith("because ") or _SCOPE.match(why)):
             raise NotUnderstood(f'"{words[:40]}" may begin with the word "a": write "A: {why[:40]}" to keep A')
         letter = written.upper() if written.isalpha() else "ABCDE"[int(written) - 1]
         if letter in letters:
-            return Answer(letter, " ".join(why.split()))
+            spoken = " ".join(why.split())
+            return Answer(letter, spoken) if mark in (".", ":", ")") else _with_scope(Answer(letter), spoken, question)
     raise NotUnderstood(f'"{words[:40]}" is no answer: answer one of {", ".join(letters)}, s or q')
+
+
+def _with_scope(answer: Answer, words: str, question: Question) -> Answer:
+    """The answer with how far it holds, and why."""
+    lower = words.lower()
+    for scope, names in _SCOPES.items():
+        for name in sorted(names, key=len, reverse=True):
+            rest = words[len(name) :]
+            if not lower.startswith(name) or rest[:1].isalnum():
+                continue
+            if rest.strip() and not rest.startswith((":", ",", " because ")):
+                said = f'"{name}: {rest.strip()[:40]}" or ": {words[:40]}"'
+                raise NotUnderstood(
+                    f'"{name}" may be how far it holds, or a part of why: write {said} behind the letter'
+                )
+            is_series = any(each.one.of_series is not None for each in question.candidates)
+            if scope != ALWAYS and not is_series:
+                raise NotUnderstood(
+                    'none of these is part of a series; "always" holds for new events with these titles'
+                )
+            why = rest.lstrip(":, ").removeprefix("because ")
+            is_move = scope == "move" and bool(answer.keep)
+            return replace(answer, why=why, scope=SERIES if scope == "move" else scope, move=is_move)
+    return replace(answer, why=words)
 
 
 class Nobody:
@@ -138,7 +188,7 @@ class Nobody:
             "there is no terminal to ask on", fix="pass --list to see the conflicts, or --answers FILE or --yes"
         )
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         pass
 
 
@@ -150,7 +200,7 @@ class TakesProposals:
     def answer(self, question: Question) -> Answer:
         return Answer(question.proposed)
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         pass
 
 
@@ -178,7 +228,7 @@ class AnswersGiven:
             ) from None
         return replace(answer, why=why or answer.why)
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         pass
 
 

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from agentfw.errors import EndpointError, MissingExtraError, UsageError
+from agentfw.out import counted
 
 from .ics_lines import FileLines
-from .sources import Part
+from .sources import Part, Saved
 
 __all__ = ["PASSWORD", "CalDavBusy", "CalDavSource"]
 
@@ -60,9 +61,10 @@ class CalDavSource:
         if not secure and parts.hostname not in _LOCAL:
             raise UsageError(f"{parts.hostname} would get the password unencrypted", fix="use caldavs://")
         host = parts.netloc.rpartition("@")[2]
-        self._base = f"http{'s' if secure else ''}://{host}{parts.path.rstrip('/')}/"
+        self.base = f"http{'s' if secure else ''}://{host}{parts.path.rstrip('/')}/"
         self._user = unquote(parts.username or "")
         self.name = f"{host}{parts.path}"
+        self.identity = address
         self._etags: dict[Part, str] = {}
 
     def read(self, since: date, days: int) -> Sequence[Part]:
@@ -72,34 +74,63 @@ class CalDavSource:
                 f"{self.name} is no CalDAV calendar: HTTP {reply.status}",
                 fix="pass the address of one calendar, not of the server; the settings of most services show it",
             )
+        self._etags.clear()
         for found in reply.tree.iter(f"{_DAV}response"):
             href, etag = found.findtext(f"{_DAV}href"), found.findtext(f".//{_DAV}getetag")
             text = found.findtext(f".//{_CALDAV}calendar-data")
             if href and text:
-                # XML makes every line end LF; iCalendar requires CRLF.
-                lines = FileLines(text.replace("\r\n", "\n").replace("\n", "\r\n").encode())
-                part = Part(self, urljoin(self._base, href), lines)
+                part = Part(self, urljoin(self.base, href), FileLines(_with_crlf(text)))
                 self._etags[part] = etag or ""
-        return list(self._etags) or [Part(self, self._base, FileLines(b""))]
+        return list(self._etags) or [Part(self, self.base, FileLines(b""))]
 
-    def write(self, changed: Sequence[tuple[Part, bytes]]) -> list[str]:
-        written, changed_meanwhile = 0, 0
-        for part, data in changed:
-            headers = {"Content-Type": "text/calendar; charset=utf-8", "If-Match": self._etags[part] or '""'}
-            status = self._asked("PUT", part.name, data.decode(), headers).status
-            if status in (404, 409, 412):
-                changed_meanwhile += 1
-            elif status not in (200, 201, 204):
-                raise EndpointError(
-                    f"{self.name} doesn't take the change of {part.name}: HTTP {status}; {written} events are written",
-                    fix="check that the calendar isn't read-only, and run the same command again to go on",
-                )
-            else:
-                written += 1
-        found = [f"{self.name}, {written} event{'s' if written != 1 else ''}"] if written else []
-        if changed_meanwhile:
-            found.append(f"{changed_meanwhile} not written to {self.name}, as somebody changed them meanwhile")
-        return found
+    def properties(self, address: str, query: str, *, depth: int) -> Any:
+        """What the server says of an address and what is in it, as XML; None if it says nothing."""
+        headers = {"Depth": str(depth), "Content-Type": "application/xml; charset=utf-8"}
+        reply = self._asked("PROPFIND", address, query, headers)
+        return reply.tree if reply.status == 207 else None
+
+    def address_of(self, url: str) -> str:
+        """The address of another calendar of the same server and user, as a person writes it."""
+        scheme, _, rest = url.partition("://")
+        user = f"{quote(self._user, safe='')}@" if self._user else ""
+        return f"caldav{scheme.removeprefix('http')}://{user}{rest.rpartition('@')[2] if '@' in rest else rest}"
+
+    def part(self, address: str) -> Part | None:
+        """One event as it is now; None if it was deleted."""
+        reply = self._asked("GET", address, "", {})
+        if reply.status in (404, 410):
+            return None
+        if reply.status != 200:
+            raise EndpointError(f"can't read {address}: HTTP {reply.status}", fix="run the same command again")
+        part = Part(self, address, FileLines(_with_crlf(reply.raw)))
+        self._etags[part] = reply.headers.get("ETag", "")
+        return part
+
+    def write(self, changed: Sequence[tuple[Part, bytes]]) -> Saved:
+        refused: list[Part] = []
+        for number, (part, data) in enumerate(changed):
+            try:
+                refused += [] if self.put(part, data) else [part]
+            except EndpointError as error:
+                written = number - len(refused)
+                raise EndpointError(f"{error.message}; {written} events are written", fix=error.fix) from None
+        told = [f"{self.name}, {counted(written, 'event')}"] if (written := len(changed) - len(refused)) else []
+        if refused:
+            told.append(f"{len(refused)} not written to {self.name}, as somebody changed them meanwhile")
+        return Saved(told, refused)
+
+    def put(self, part: Part, data: bytes) -> bool:
+        """Write one event. False if somebody changed it since it was read, and then it stays as it is."""
+        headers = {"Content-Type": "text/calendar; charset=utf-8", "If-Match": self._etags[part] or '""'}
+        status = self._asked("PUT", part.name, data.decode(), headers).status
+        if status in (404, 409, 412):
+            return False
+        if status not in (200, 201, 204):
+            raise EndpointError(
+                f"{self.name} doesn't take the change of {part.name}: HTTP {status}",
+                fix="check that the calendar isn't read-only, and run the same command again to go on",
+            )
+        return True
 
     def _reported(self, query: str, since: date, days: int) -> Any:
         try:
@@ -107,7 +138,7 @@ class CalDavSource:
         except OverflowError:
             raise UsageError(f"{days} days from {since} go beyond the year 9999", fix="choose another --from") from None
         headers = {"Depth": "1", "Content-Type": "application/xml; charset=utf-8"}
-        return self._asked("REPORT", self._base, body, headers)
+        return self._asked("REPORT", self.base, body, headers)
 
     def _asked(self, method: str, address: str, body: str, headers: dict[str, str]) -> Any:
         from caldav.lib.error import AuthorizationError
@@ -130,7 +161,7 @@ class CalDavSource:
         from caldav.davclient import DAVClient
 
         return DAVClient(
-            self._base,
+            self.base,
             username=self._user or None,
             password=os.environ.get(PASSWORD),
             auth_type="basic" if self._user else None,
@@ -138,6 +169,11 @@ class CalDavSource:
             enable_rfc6764=False,
             require_tls=False,  # an unencrypted address is only allowed on this machine
         )
+
+
+def _with_crlf(text: str) -> bytes:
+    """XML makes every line end LF; iCalendar requires CRLF."""
+    return text.replace("\r\n", "\n").replace("\n", "\r\n").encode()
 
 
 class CalDavBusy(CalDavSource):
@@ -150,4 +186,4 @@ class CalDavBusy(CalDavSource):
                 f"{self.name} doesn't tell when its owner is busy: HTTP {reply.status}",
                 fix="ask the owner to share free/busy times, or pass their calendar as a file",
             )
-        return [Part(self, self._base, FileLines(reply.raw.encode()))]
+        return [Part(self, self.base, FileLines(reply.raw.encode()))]

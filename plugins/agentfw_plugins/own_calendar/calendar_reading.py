@@ -7,7 +7,7 @@ found.dated, found.problems
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -17,6 +17,7 @@ from .free_times import Span
 from .ics_events import Entry, Reader
 from .ics_lines import Block, Problem
 from .occurrences import Occurrence, occurrences
+from .progress import Progress
 from .sources import Part
 from .zones import Zones
 
@@ -40,11 +41,13 @@ class Dates:
     problems: list[Problem]
 
     @classmethod
-    def read(cls, parts: Sequence[Part], span: Span, home: tzinfo) -> Dates:
-        """An event that can't be read is a problem; too many events are an error."""
+    def read(cls, parts: Sequence[Part], span: Span, home: tzinfo, only: Collection[str] | None = None) -> Dates:
+        """An event that can't be read is a problem; too many events are an error. `only` are the ids to read."""
         since, until = span
         near = (max(since, _EARLIEST) - _MARGIN, min(until, _LATEST) + _MARGIN)
         blocks = [part.lines.blocks("VEVENT") for part in parts]
+        if only is not None:
+            blocks = [[block for block in some if block.first_text("UID") in only] for some in blocks]
         read = [[block for block in some if _may_touch(block, near)] for some in blocks]
         if (count := sum(map(len, read))) > _MOST_EVENTS:
             raise UsageError(
@@ -52,14 +55,19 @@ class Dates:
                 fix="pass fewer --days, or a smaller calendar",
             )
         problems: list[Problem] = []
+        progress = Progress("reading events", count)
         dated: list[tuple[Part, list[Occurrence]]] = []
         for part, some in zip(parts, read, strict=True):
             own = list(part.lines.problems)
             reader = Reader(part.lines, Zones(part.lines, own), home, own)
-            entries = [entry for block in some if (entry := reader.entry(block)) is not None]
+            entries = []
+            for block in some:
+                entries += [] if (entry := reader.entry(block)) is None else [entry]
+                progress.step()
             latest = {(entry.uid, entry.instead_of): entry for entry in sorted(entries, key=_revision)}
             dated.append((part, occurrences(list(latest.values()), since, until, home, own)))
             problems += own if len(parts) == 1 else [replace(problem, file=part.name) for problem in own]
+        progress.end()
         return cls(dated, sum(map(len, blocks)), problems)
 
 

@@ -12,18 +12,22 @@ More than five at once are asked about five at a time; the one that is kept meet
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
 from datetime import timedelta, tzinfo
 
 from ..worlds.calendar.event_attributes import LETTERS
+from .days_off import is_away
 from .occurrences import Occurrence
 from .people import People
 
 __all__ = ["Agenda"]
 
 _DAY = timedelta(days=1)
+_NAME = 4
+"""Fewest letters of a place that a trip goes to."""
 _BACKGROUND = timedelta(hours=12)
 """An event this long says where somebody is; it is no appointment."""
 
@@ -37,11 +41,17 @@ class Agenda:
         self._busy: list[Occurrence] = []
         self.background: list[Occurrence] = []
         """All-day events and the like: shown beside a conflict but never part of one."""
+        self.away: list[Occurrence] = []
+        """Leave, travel and illness: part of a conflict with what lies within it, but never declined."""
         for one in occurrences:
             identity = (one.key, one.start)
-            if identity in seen or not self._takes_time(one):
+            away = identity not in seen and is_away(one)
+            if identity in seen or not (away or self._takes_time(one)):
                 continue
             seen.add(identity)
+            if away:
+                self.away.append(one)
+                continue
             (self.background if one.entry.all_day or one.end - one.start >= _BACKGROUND else self._busy).append(one)
         self._starts = [one.start for one in self._busy]
         self._by_end = sorted(self._busy, key=lambda one: (one.end, one.start, one.key))
@@ -60,10 +70,20 @@ class Agenda:
         return None
 
     def keep(self, group: Sequence[Occurrence], kept: Occurrence) -> list[Occurrence]:
-        """Keep one event of a group. Returns the others, which are declined."""
-        others = [one for one in group if one is not kept]
-        self._declined.update(id(one) for one in others)
+        """Keep one event of a group. Returns the others, which are declined.
+
+        Who keeps a meeting during their leave goes there, and has their leave all the same.
+        """
+        others = [one for one in group if one is not kept and not self.is_away(one)]
+        self.decline(others)
+        self.leave([kept, *(one for one in group if self.is_away(one) and one is not kept)])
         return others
+
+    def decline(self, ones: Sequence[Occurrence]) -> None:
+        self._declined.update(id(one) for one in ones)
+
+    def is_away(self, one: Occurrence) -> bool:
+        return one in self.away
 
     def leave(self, group: Sequence[Occurrence]) -> None:
         """Leave all events of a group as they are."""
@@ -82,11 +102,12 @@ class Agenda:
             and id(one) not in self._declined
             and (one.end <= first or one.start >= last)
         ]
-        return [*(one for one in self.background if one.start <= first < one.end), *found]
+        around = (one for one in (*self.away, *self.background) if one not in group)
+        return [*(one for one in around if one.start <= first < one.end), *found]
 
     def kept(self) -> list[Occurrence]:
         """All dates that take time and aren't declined."""
-        return [one for one in (*self._busy, *self.background) if id(one) not in self._declined]
+        return [one for one in (*self._busy, *self.away, *self.background) if id(one) not in self._declined]
 
     def remaining(self, most: int) -> int:
         """Number of groups to come, at most `most`, assuming that the first event of each is kept."""
@@ -103,8 +124,9 @@ class Agenda:
         if id(first) in self._declined:
             return []
         group = [first]
-        for one in self._busy[bisect_left(self._starts, first.start - _BACKGROUND) :]:
-            if one.start >= first.end or len(group) == len(LETTERS):
+        begin, end = (bisect_left(self._starts, moment) for moment in (first.start - _BACKGROUND, first.end))
+        for one in self._busy[begin:end]:
+            if len(group) == len(LETTERS):
                 break
             if (
                 one is not first
@@ -114,6 +136,10 @@ class Agenda:
                 and not any(frozenset((id(one), id(other))) in self._left for other in group)
             ):
                 group.append(one)
+        for one in self.away:
+            together = one.start < first.end and one.end > first.start and len(group) < len(LETTERS)
+            if together and not any(frozenset((id(one), id(other))) in self._left for other in group):
+                group += [] if _is_there(one, first) else [one]
         return sorted(group, key=lambda one: (one.start, one.end, one.key))
 
     def _takes_time(self, one: Occurrence) -> bool:
@@ -124,3 +150,13 @@ class Agenda:
         cancelled = texts.get("STATUS", "").strip().upper() == "CANCELLED"
         refused = any(party.status == "DECLINED" and self.people.is_owner(party) for party in one.entry.attendees)
         return one.end > one.start and not (free or cancelled or refused)
+
+
+def _is_there(away: Occurrence, meeting: Occurrence) -> bool:
+    """Whether a meeting is what somebody travels to: "Trip to Vienna" and "Visit, Vienna office"."""
+    named = {word for word in _words(away) if len(word) >= _NAME}
+    return not named.isdisjoint(_words(meeting)) or meeting.entry.uid == away.entry.uid
+
+
+def _words(one: Occurrence) -> set[str]:
+    return set(re.findall(r"\w+", f"{one.entry.title} {one.entry.texts.get('LOCATION', '')}".casefold()))

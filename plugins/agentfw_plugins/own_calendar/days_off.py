@@ -8,6 +8,7 @@ the person's file names a country.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta, tzinfo
 from importlib.util import find_spec
@@ -16,11 +17,36 @@ from agentfw.errors import MissingExtraError, SettingsError
 
 from .free_times import Span
 from .ics_events import Entry
+from .ics_marking import BUSY_STATUS, DECLINED
 from .occurrences import Occurrence
 from .sources import Part
 from .words import named
 
-__all__ = ["days_off"]
+__all__ = ["days_off", "is_away"]
+
+_LONG = timedelta(hours=12)
+_SHORT = 40
+_OUT_OF_OFFICE = ("OOF", "OUTOFOFFICE")
+
+
+def is_away(one: Occurrence) -> bool:
+    """Whether a whole day or more says that the person isn't there: leave, travel or illness.
+
+    Words at the beginning of the title say so, also where the day counts as free, or what Outlook and Google note about
+    the status. A birthday or a public holiday doesn't.
+    """
+    entry, texts = one.entry, one.entry.texts
+    if not (entry.all_day or one.end - one.start >= _LONG):
+        return False
+    if DECLINED in texts or texts.get("STATUS", "").strip().upper() == "CANCELLED":
+        return False
+    notes = [value for name, value in texts.items() if name not in ("SUMMARY", "DESCRIPTION", "LOCATION")]
+    notes = [re.sub(r"[\s_-]", "", note.upper()) for note in (*notes, *entry.categories) if len(note) < _SHORT]
+    if any(note in _OUT_OF_OFFICE for note in notes):
+        return True
+    words = named(entry.title, "titles")
+    private = not words.keys().isdisjoint(("topic=personal", "topic=social"))
+    return words.get("away") == 0 or (texts.get(BUSY_STATUS, "").strip().upper() == "BUSY" and not private)
 
 
 def days_off(dated: Sequence[tuple[Part, Sequence[Occurrence]]], country: str, span: Span, home: tzinfo) -> list[Span]:
@@ -45,7 +71,8 @@ def _is_day_off(entry: Entry, calendar: str) -> bool:
     kind = named(". ".join((*entry.categories, described)), "titles")
     if "day off=no" in kind:
         return False
-    if "day off" in kind or named(entry.title, "titles").get("day off") == 0:
+    title = named(entry.title, "titles")
+    if "day off" in kind or 0 in (title.get("day off"), title.get("away")):
         return True
     return not described and "day off" in named(calendar, "titles")
 

@@ -12,8 +12,8 @@ the last few as text. Nothing takes time here: the next conflict comes when the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -26,6 +26,7 @@ from .answers import Answer, Candidate, Person, Question
 from .conflicts import Agenda
 from .occurrences import Occurrence
 from .person_file import PersonFile
+from .precedents import Facts, Precedent, facts, precedent
 from .reasons import reasons
 from .tagging import tags
 
@@ -34,8 +35,7 @@ __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
 MOST_CONFLICTS = 200
 """Maximum number of questions per session; the next session continues."""
 _TURNS = 4
-_REMEMBERED = 300
-"""Number of past decisions shown as data."""
+_AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
 _TOLD = 5
 """Number of past decisions shown as text."""
 
@@ -50,7 +50,11 @@ class Outcome:
     declined: tuple[Occurrence, ...]
     why: str
     known: bool
-    """Whether it was decided in an earlier session and not asked again."""
+    """Whether it follows from an earlier decision and wasn't asked about."""
+    both: bool = False
+    """Whether all events are kept, and aren't asked about again."""
+    scope: str = ""
+    move: bool = False
 
 
 class RealConflicts(Environment):
@@ -86,17 +90,11 @@ class RealConflicts(Environment):
         self._number = self._turns = self._changed = 0
         self._decided = False
         self._question: Question | None = None
-        past = self.known.decisions[-_REMEMBERED:]
-        if past:
-            rounds = [
-                {
-                    "events": decision["events"],
-                    "accepted": decision["accepted"],
-                    "reasons": decision.get("reasons", []),
-                }
-                for decision in past
-            ]
-            world.observe("past", {"rounds": rounds}, text="\n".join(_told(decision) for decision in past[-_TOLD:]))
+        # What is assumed at first, and pinned, comes before the decisions.
+        rounds, told = self.known.rounds, self.known.choices[-_TOLD:]
+        lines = [f"pinned: {preference.text}" for preference in self.known.pinned]
+        lines += [_told(decision) for decision in told]
+        world.observe("past", {"rounds": rounds}, text="\n".join(lines or [_AT_FIRST]))
         self._open()
 
     @action
@@ -154,30 +152,45 @@ class RealConflicts(Environment):
             if settled is not None:
                 self._settle(settled)
                 continue
-            kept = None if self.anew else self.known.decided(one.key for one in group)
-            if kept is None:
+            before = precedent(self._precedents(), self._facts(group), self.home)
+            if before is None or before.changed:
                 break
-            keeping = next(one for one in group if one.key == kept)
-            others = tuple(one for one in group if one is not keeping)
-            self._settle(Outcome(self._asked(group), keeping, others, "", True))
+            keeping = next((one for one in group if one.key == before.kept), None)
+            others, is_both = self._others(group, keeping), before.kept is None
+            self._settle(Outcome(self._asked(group), keeping, others, "", True, is_both, before.scope, before.move))
         if group is None or self._number == MOST_CONFLICTS:
             self.stopped = group is not None
             self._end()
             return
         self._number, self._turns = self._number + 1, 0
-        self._question = self._asked(group)
-        self.world.round(self._number, of=self._question.of)
+        self._question = self._asked(group, before)
+        self.world.round(self._number, of=self._number - 1 + self._question.of - len(self.settled))
         data, text = self._conflict(self._question)
         self.world.observe("conflict", data, text=text)
 
-    def _asked(self, group: list[Occurrence]) -> Question:
+    def _precedents(self) -> Sequence[Mapping[str, Any]]:
+        """The decisions that count: all of them, or those of this session if everything is asked anew."""
+        if not self.anew:
+            return self.known.decisions
+        return [decision for decision in self.known.decisions if decision.get("session") == self.known.session]
+
+    def _others(self, group: Sequence[Occurrence], kept: Occurrence | None) -> tuple[Occurrence, ...]:
+        """What is declined if one event is kept."""
+        return tuple(one for one in group if kept and one is not kept and not self.agenda.is_away(one))
+
+    def _facts(self, group: Sequence[Occurrence]) -> dict[str, Facts]:
+        return {one.key: facts(one, self.agenda.people, self.home) for one in group}
+
+    def _asked(self, group: list[Occurrence], before: Precedent | None = None) -> Question:
         candidates = tuple(
             Candidate(letter, one, tags(one, self.agenda.people, self.home))
             for letter, one in zip(LETTERS, group, strict=False)
         )
         to_come = self.agenda.remaining(MOST_CONFLICTS - self._number)
         also = tuple(self.agenda.that_day(group))
-        return Question(self._number, max(self._number, self._number - 1 + to_come), candidates, also, "", "")
+        # After an undo the episode begins again, but the person goes on where they were.
+        number = len(self.settled) + 1
+        return Question(number, max(number, number - 1 + to_come), candidates, also, "", "", before)
 
     def _conflict(self, question: Question) -> tuple[dict[str, Any], str]:
         """A conflict as values and as text, as the benchmark has it."""
@@ -196,7 +209,7 @@ class RealConflicts(Environment):
         lines += [event_line(each.letter, each.title, each.tags) for each in question.candidates]
         events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
         data = {
-            "round": question.number,
+            "round": self._number,
             "week": first.isocalendar().week,
             "when": when,
             "user": "",
@@ -212,7 +225,7 @@ class RealConflicts(Environment):
         """Ask the person, save the answer, and report it."""
         assert self._question is not None
         asked = self._question
-        question = Question(asked.number, asked.of, asked.candidates, asked.also, proposed, " ".join(reason.split()))
+        question = replace(asked, proposed=proposed, reason=" ".join(reason.split()))
         self._question = None
         answer = self.person.answer(question)
         if answer.stop or answer.undo:
@@ -221,36 +234,40 @@ class RealConflicts(Environment):
             return
         self._changed += answer.keep != proposed
         self.world.measure("changed", float(answer.keep != proposed))
+        if answer.both:
+            self.known.note_both(self._decision(question, answer))
         if not answer.keep:
-            self._decide(Outcome(question, None, (), answer.why, False))
-            self.person.told(question, answer, "")
+            self._decide(Outcome(question, None, (), answer.why, False, answer.both, answer.scope))
+            self.person.told(question, answer, (), "")
             self.world.observe("left", {"round": self._number}, text="left: all of them stay as they are.")
             return
         kept = question.candidate(answer.keep)
-        others = tuple(each.one for each in question.candidates if each is not kept)
-        outcome = Outcome(question, kept.one, others, answer.why, False)
+        others = self._others([each.one for each in question.candidates], kept.one)
+        outcome = Outcome(question, kept.one, others, answer.why, False, scope=answer.scope, move=answer.move)
         if not self.person.is_person:
             # Nothing is learned from a proposal that nobody looked at.
             self._decide(outcome)
-            self.person.told(question, answer, "")
+            self.person.told(question, answer, others, "")
             self.world.observe("taken", {"round": self._number}, text="taken: nobody was asked about this one.")
             return
-        events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
-        said = reasons(answer.why, events, answer.keep)
-        learned = self.known.note(
-            {
-                "keys": sorted(each.one.key for each in question.candidates),
-                "kept": kept.one.key,
-                "events": events,
-                "accepted": answer.keep,
-                "proposed": proposed,
-                "why": answer.why,
-                "reasons": said,
-            }
-        )
+        decision = self._decision(question, answer)
+        said = reasons(answer.why, decision["events"], answer.keep)
+        learned = self.known.note({**decision, "kept": kept.one.key, "accepted": answer.keep, "reasons": said})
         self._decide(outcome)
-        self.person.told(question, answer, learned)
+        self.person.told(question, answer, others, learned)
         self._feedback(question, answer, said)
+
+    def _decision(self, question: Question, answer: Answer) -> dict[str, Any]:
+        """What is kept of an answer, besides what was chosen."""
+        return {
+            "keys": sorted(each.one.key for each in question.candidates),
+            "seen": self._facts([each.one for each in question.candidates]),
+            "events": [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates],
+            "proposed": question.proposed,
+            "why": answer.why,
+            "scope": answer.scope,
+            "move": answer.move,
+        }
 
     def _decide(self, outcome: Outcome) -> None:
         """Settle a conflict that was asked about."""
@@ -274,7 +291,7 @@ class RealConflicts(Environment):
             kept = f"{answer.keep} is kept."
             verdict = f"right, {kept}" if right else f"wrong, {question.proposed} was taken and {kept}"
         data = {
-            "round": question.number,
+            "round": self._number,
             "accepted": answer.keep,
             "chosen": question.proposed,
             "right": right,

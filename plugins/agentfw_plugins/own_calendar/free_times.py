@@ -1,8 +1,8 @@
 """The nearest time that is free and within a person's working hours, with the ways between places.
 
     hours = Hours.parse("09:00-17:00")
-    busy = closed(stay, stays, travel)
-    nearest_free(near, length, busy, hours, home, (since, until))
+    busy = Merged(closed(stay, stays, travel))
+    nearest_free(near, length, busy.is_free, hours, home, (since, until))
 
 Times are proposed at full quarters of an hour, Monday to Friday. Before and after the days that were read nothing is
 known, so nothing is proposed there.
@@ -11,7 +11,8 @@ known, so nothing is proposed there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
@@ -19,7 +20,7 @@ from agentfw.errors import UsageError
 
 from .occurrences import Occurrence
 
-__all__ = ["Hours", "Span", "Stay", "closed", "nearest_free"]
+__all__ = ["Hours", "Merged", "Span", "Stay", "closed", "nearest_free"]
 
 Span = tuple[datetime, datetime]
 _STEP = timedelta(minutes=15)
@@ -75,16 +76,39 @@ def closed(stay: Stay, others: Sequence[Stay], travel: timedelta) -> list[Span]:
     return found
 
 
+class Merged:
+    """Spans of time as disjoint ones in order, so that looking one up takes no longer in a full year."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._begins: list[datetime] = []
+        self._ends: list[datetime] = []
+        for begin, end in sorted(spans):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def is_free(self, begin: datetime, end: datetime) -> bool:
+        """Whether no span has a moment in common with this one."""
+        before = bisect_left(self._begins, end) - 1
+        return before < 0 or self._ends[before] <= begin
+
+    def __iter__(self) -> Iterator[Span]:
+        return zip(self._begins, self._ends, strict=True)
+
+
 def nearest_free(
-    near: datetime, length: timedelta, busy: Sequence[Span], hours: Hours, home: tzinfo, within: Span
+    near: datetime,
+    length: timedelta,
+    is_free: Callable[[datetime, datetime], bool],
+    hours: Hours,
+    home: tzinfo,
+    within: Span,
 ) -> datetime | None:
     """The free start that is nearest to `near`, the later one of two; None if there is none."""
-    fitting = (
-        start
-        for start in _starts(length, hours, home, within)
-        if all(start + length <= begin or start >= end for begin, end in busy)
-    )
-    return min(fitting, key=lambda start: (abs(start - near), start < near), default=None)
+    nearest = sorted(_starts(length, hours, home, within), key=lambda start: (abs(start - near), start < near))
+    return next((start for start in nearest if is_free(start, start + length)), None)
 
 
 def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span) -> Iterator[datetime]:

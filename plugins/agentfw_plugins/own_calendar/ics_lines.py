@@ -13,13 +13,15 @@ Nothing here knows what a property means. A block that doesn't end, or ends insi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["Block", "FileLines", "Line", "Problem", "decoded"]
 
 _NAME = re.compile(rb"[A-Za-z0-9-]+")
 _UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+Changes = Mapping[int, Sequence[bytes]]
+"""New lines, by the number of the physical line before which they come."""
 _DEEPEST = 16
 """Maximum nesting depth; RFC 5545 needs three."""
 
@@ -114,14 +116,29 @@ class FileLines:
         parts += [self.text(inner).removesuffix("\r\n") for inner in block.inner if inner.end is not None]
         return "\r\n".join([*parts, f"END:{block.kind}", ""])
 
-    def with_changes(self, replaced: Mapping[int, Sequence[bytes]], removed: frozenset[int]) -> bytes:
-        """The file with some physical lines inserted and some removed."""
+    def raw(self, first: int, after: int) -> bytes:
+        """Physical lines as they are, without the last line's end."""
+        return self._separator.join(self.physical[first:after])
+
+    def changed(self, first: int, after: int, replaced: Changes, removed: Collection[int]) -> list[bytes]:
+        """Physical lines with some inserted and some removed."""
         tail = self.ending.removesuffix(self._separator)
         out: list[bytes] = []
-        for place, line in enumerate(self.physical):
+        for place in range(first, after):
             out += [new + tail for new in replaced.get(place, ())]
             if place not in removed:
-                out.append(line)
+                out.append(self.physical[place])
+        return out
+
+    def with_changes(
+        self, replaced: Changes, removed: Collection[int], raw: Mapping[int, bytes] | None = None
+    ) -> bytes:
+        """The file with some physical lines inserted and some removed. Raw lines keep their ends."""
+        tail = self.ending.removesuffix(self._separator)
+        out: list[bytes] = []
+        for place in range(len(self.physical)):
+            out += [raw[place]] if raw and place in raw else []
+            out += self.changed(place, place + 1, replaced, removed)
         out += [new + tail for new in replaced.get(len(self.physical), ())]
         data = self._separator.join(out)
         return data.decode().encode(self._encoding) if self._encoding else data

@@ -14,7 +14,8 @@ boss, a client or a report. These come from a file instead of a guess:
     agentfw run calendar --ics my.ics --people people.toml
 
 Without it, whoever shares the person's mail domain is a peer, and everybody else a partner. At a provider of private
-mailboxes (gmail.com ...) a domain says nothing: there everybody is a peer.
+mailboxes (gmail.com ...) a domain says nothing: there everybody is a peer, for somebody with an address at work a
+friend, and with the person's surname family.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from typing import Any
 
 from agentfw.errors import SettingsError, UsageError
 
-from ..worlds.calendar.event_attributes import RELATIONS
+from ..worlds.calendar.event_attributes import PRIVATE, RELATIONS
 from .ics_events import Party, address_of
 from .ics_lines import FileLines, decoded
 
-__all__ = ["TRAVEL", "About", "People", "owner_of", "read_people"]
+__all__ = ["TRAVEL", "About", "People", "owner_of", "read_people", "surname_of"]
 
 _MAILTO = re.compile(rb"mailto:([^\s;:,\"]+@[^\s;:,\"]+)", re.I)
 _ADDRESS = re.compile(r"[\w.+-]+@[\w.-]+\.\w+")
@@ -42,6 +43,8 @@ _PRIVATE = re.compile(
     r"(?:gmail|googlemail|outlook|hotmail|live|icloud|me|yahoo|aol|mail|protonmail)\.com|proton\.me|gmx\.(?:de|net)|web\.de"
 )
 _COUNTRY = re.compile(r"[A-Z]{2}(?:-[A-Z0-9]{1,3})?")
+_NAME = re.compile(r';CN=(?:"([^"]*\w)[^"]*"|([^";:]*\w))', re.I)
+_SHORTEST_NAME = 3
 _LONGEST_WAY = 24 * 60
 TRAVEL = timedelta(minutes=30)
 """Default time between events at different places."""
@@ -68,6 +71,8 @@ class People:
     """The owner's address; empty if unknown."""
     said: Mapping[str, str]
     """Relations by address or domain, from the person's file."""
+    surname: str = ""
+    """The owner's, as their calendar writes it."""
 
     def is_owner(self, party: Party) -> bool:
         return bool(self.owner) and party.address == self.owner
@@ -79,7 +84,33 @@ class People:
         if told is not None:
             return told
         own = self.owner.rpartition("@")[2]
+        if _PRIVATE.fullmatch(domain) and _same_surname(party, self.surname or _surname(self.owner)):
+            return "family"
+        if own and not _PRIVATE.fullmatch(own) and _PRIVATE.fullmatch(domain):
+            return "friend"  # whoever writes to somebody's work from a private mailbox is no partner of it
         return "peer" if not own or _PRIVATE.fullmatch(own) or domain in ("", own) else "partner"
+
+
+def surname_of(lines: FileLines, owner: str) -> str:
+    """The owner's surname, from their own line in an event."""
+    for event in lines.blocks("VEVENT"):
+        for line in event.own:
+            if owner and line.name in ("ATTENDEE", "ORGANIZER") and line.text.lower().endswith(f"mailto:{owner}"):
+                name = _NAME.search(line.text)
+                if name:
+                    return (name[1] or name[2]).split()[-1].casefold()
+    return ""
+
+
+def _same_surname(party: Party, surname: str) -> bool:
+    words = re.findall(r"\w+", f"{party.name} {party.address.partition('@')[0]}".casefold())
+    return len(surname) >= _SHORTEST_NAME and surname in words
+
+
+def _surname(address: str) -> str:
+    """The last part of ana.costa@lab.example."""
+    parts = address.partition("@")[0].split(".")
+    return parts[-1] if len(parts) > 1 else ""
 
 
 def owner_of(lines: FileLines, given: str) -> str:
@@ -117,9 +148,10 @@ def read_people(path: Path | None) -> About:
         ) from None
     me = given.pop("me", {})
     for address, relation in given.items():
-        if relation not in RELATIONS:
+        if relation not in (*RELATIONS, *PRIVATE):
             raise SettingsError(
-                f'{path}: {address} = "{relation}" is no relation', fix=f"use one of {', '.join(RELATIONS)}"
+                f'{path}: {address} = "{relation}" is no relation',
+                fix=f"use one of {', '.join((*RELATIONS, *PRIVATE))}",
             )
     minutes, country = _about_me(me, path)
     relations = {address_of(address): relation for address, relation in given.items()}

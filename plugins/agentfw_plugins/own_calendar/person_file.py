@@ -1,22 +1,28 @@
 """What is kept of a person on disk: their decisions, and the strategies learned from them.
 
-An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice. Both
+An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice. The
 files are readable by their owner only.
 
     with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
         known.decisions, known.hub.list()
 
-There are two files: the one that is named holds the StrategyHub, and a journal beside it, `.decisions.jsonl`, each
-decision with its tags. From that a policy that learns from choices learns again what it knew.
+There are three files: the one that is named holds the StrategyHub, a journal beside it, `.decisions.jsonl`, each
+decision with its tags, and another, `.written.jsonl`, what was written to calendars. From the decisions a policy that
+learns from choices learns again what it knew.
+
+A decision to keep all events and a decision that was taken back later are records of `whose` instead of `person`,
+because versions before them would misread them.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import sqlite3
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,21 +31,24 @@ import click
 
 from agentfw import Task, Tool
 from agentfw.errors import StorageError, UsageError
-from agentfw.runs import Journal, read_journal
+from agentfw.runs import Journal, make_private, read_journal
 from agentfw_memory import HubRefusal, StrategyHub
 
 from ..memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from ..worlds.calendar.attribute_words import in_words
 from ..worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
+from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_round, statements
+from .precedents import Facts
+from .written import Written
 
-__all__ = ["PersonFile", "PersonHub", "data_file"]
+__all__ = ["PersonFile", "PersonHub", "data_file", "people_of"]
 
 _COUNTED = re.compile(r".+ [+-]\d+\.\d")
 _PLACES = 6
 """Number of strategies derived from decisions; the rest of the hub is for a model."""
 _LEAST = 0.2
 """Minimum weight of a strategy."""
-_MOST = 500
+_MOST = 300
 """Number of latest decisions to learn from; people change, and each costs time."""
 _NAMED = 2
 
@@ -51,6 +60,13 @@ def data_file() -> Path:
     given = os.environ.get("XDG_DATA_HOME", "")
     root = Path(given) if Path(given).is_absolute() else Path.home() / ".local" / "share"
     return root / "agentfw" / "calendar.db"
+
+
+def people_of(path: Path) -> list[str]:
+    """Everybody who decided something in this file."""
+    names = [path.with_name(f"{path.name}.{kind}.jsonl") for kind in ("decisions", "written")]
+    found = [record.get("person") or record.get("whose", "") for name in names for record in read_journal(name)]
+    return sorted({name for name in found if name})
 
 
 class PersonHub(StrategyHubMemory):
@@ -86,7 +102,7 @@ class PersonFile:
         try:
             if not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _touch(path)  # SQLite gives its other files the mode of the database
+                make_private(path)
             self.memory = PersonHub(Path(":memory:") if read_only and not path.exists() else path, person)
             self.memory.editable = not read_only
             self.hub = self.memory.hub(Task(0, 0))
@@ -97,32 +113,61 @@ class PersonFile:
             ) from None
         self.decisions: list[dict[str, Any]] = []
         """In order of time, without those that were undone."""
-        for record in read_journal(journal):
-            if record.get("person") == person:
-                if record.get("undone"):
-                    self.decisions.pop()
-                else:
-                    self.decisions.append(record)
+        self.pinned: list[Preference] = []
+        self._unlearned: set[str] = set()
+        """Ids of decisions that hold for their events, and aren't learned from."""
+        self.session = secrets.token_hex(4)
+        """Names what is decided from now on."""
+        for number, record in enumerate(read_journal(journal), start=1):
+            if person in (record.get("person"), record.get("whose")):
+                self._take({"id": str(number), **record})
         self._journal: Journal | None = None
         if not read_only:
-            _touch(journal)
+            make_private(journal)
             self._journal = Journal.open(journal)
+        self.written = Written(path.with_name(f"{path.name}.written.jsonl"), person, read_only=read_only)
         self._learn_again()
 
-    def decided(self, keys: Iterable[str]) -> str | None:
-        """Key of the event that was kept when these last conflicted; None if they never did."""
-        wanted = sorted(keys)
-        for decision in reversed(self.decisions):
-            if decision["keys"] == wanted:
-                return str(decision["kept"])
-        return None
+    @property
+    def rounds(self) -> list[dict[str, Any]]:
+        """What a policy learns from: what is assumed at first, what is pinned, and the decisions."""
+        pinned = [assumed_round(), *(pinned_round(preference) for preference in self.pinned * PINNED)]
+        decided = [
+            {name: decision.get(name, []) for name in ("events", "accepted", "reasons")}
+            for decision in self.choices[-_MOST:]
+            if decision["id"] not in self._unlearned
+        ]
+        return [*pinned, *decided]
+
+    def statements(self) -> list[Statement]:
+        """What is known of the person, in sentences."""
+        return statements([one for one in self.choices if one["id"] not in self._unlearned], self.pinned)
+
+    def pin(self, preference: Preference) -> None:
+        """Say that a preference holds, whatever was decided."""
+        self._append(whose=self.person, pin=[preference.first, preference.second])
+        self._learn_again()
+        self._count()
+
+    def forget(self, statement: Statement) -> None:
+        """Unpin a sentence, and learn no more from the decisions behind it. They still hold for their events."""
+        ids = sorted(str(decision["id"]) for decision in statement.decisions)
+        preference = statement.preference
+        self._append(whose=self.person, forget=[preference.first, preference.second], unlearned=ids)
+        self._learn_again()
+        self._count()
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """The decisions in which one event was kept."""
+        return [decision for decision in self.decisions if decision["accepted"]]
 
     def note(self, decision: Mapping[str, Any]) -> str:
         """Save a decision and learn from it. Returns what changed most, in words."""
-        assert self._journal is not None
-        self.decisions.append(self._journal.append({"person": self.person, **decision}))
+        about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
+        record = self._append(person=self.person, id=secrets.token_hex(4), **about, **decision)
         before = self._learner.weights.copy()
-        self._learner.observe_all(_choices(self.decisions[-1]))
+        self._learner.observe_all(_choices(record))
         self._count()
         moved = self._learner.weights - before
         most = sorted(range(len(moved)), key=lambda place: -abs(moved[place]))[:_NAMED]
@@ -130,20 +175,62 @@ class PersonFile:
             f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05
         )
 
+    def note_both(self, decision: Mapping[str, Any]) -> None:
+        """Save that all events stay. Nothing is learned from it."""
+        about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
+        self._append(whose=self.person, id=secrets.token_hex(4), **about, kept=None, accepted="", **decision)
+
     def undo(self) -> dict[str, Any] | None:
         """Take back the last decision and what was learned from it. Returns it, or None if there is none."""
-        assert self._journal is not None
         if not self.decisions:
             return None
-        self._journal.append({"person": self.person, "undone": True})
-        decision = self.decisions.pop()
+        decision = self.decisions[-1]
+        self.take_back([decision["id"]])
+        return decision
+
+    def take_back(self, ids: Collection[str]) -> None:
+        """Take back decisions, and what was learned from them."""
+        if self.choices and list(ids) == [self.choices[-1]["id"]]:
+            self._append(person=self.person, undone=True)  # as the versions before write it
+        else:
+            self._append(whose=self.person, taken_back=sorted(ids))
         self._learn_again()
         self._count()
-        return decision
+
+    def ask_again(self, keys: Collection[str], seen: Mapping[str, Facts]) -> None:
+        """Take back a decision for one date, where it was made for a series."""
+        self._append(whose=self.person, id=secrets.token_hex(4), keys=sorted(keys), seen=seen, accepted="", again=True)
+
+    def _append(self, **record: Any) -> dict[str, Any]:
+        assert self._journal is not None
+        written = self._journal.append(record)
+        self._take(written)
+        return written
+
+    def _take(self, record: dict[str, Any]) -> None:
+        """Add a record of the journal to what is known."""
+        if record.get("undone"):
+            last = self.choices[-1]["id"]
+            self.decisions = [decision for decision in self.decisions if decision["id"] != last]
+        elif "pin" in record:
+            first, second = record["pin"]
+            self._unpin(first, second)
+            self.pinned.append(Preference(first, second))
+        elif "forget" in record:
+            self._unpin(*record["forget"])
+            self._unlearned.update(record["unlearned"])
+        elif "taken_back" in record:
+            self.decisions = [decision for decision in self.decisions if decision["id"] not in record["taken_back"]]
+        else:
+            self.decisions.append(record)
+
+    def _unpin(self, first: str, second: str) -> None:
+        self.pinned = [one for one in self.pinned if {one.first, one.second} != {first, second}]
 
     def close(self) -> None:
         if self._journal is not None:
             self._journal.close()
+        self.written.close()
         self.memory.shut()
 
     def __enter__(self) -> PersonFile:
@@ -156,7 +243,9 @@ class PersonFile:
 
     def _learn_again(self) -> None:
         self._learner = ChoiceLearner(Prior.flat())
-        self._learner.observe_all([found for decision in self.decisions[-_MOST:] for found in _choices(decision)])
+        # What is assumed at first is for proposals. Here counts what the person said.
+        said = self.rounds[1:]
+        self._learner.observe_all([found for one in said for found in _choices(one)])
 
     def _count(self) -> None:
         """Write the strategies from the decisions into the hub, unless a model maintains it."""
@@ -181,11 +270,6 @@ class PersonFile:
             raise StorageError(
                 f"can't write to {self.path}: {error}", fix="free some space; your answers are kept"
             ) from None
-
-
-def _touch(path: Path) -> None:
-    """Make a file that only its owner can read, unless it exists."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
 
 
 def _choices(decision: Mapping[str, Any]) -> list[tuple[Floats, int]]:

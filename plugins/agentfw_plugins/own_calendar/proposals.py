@@ -2,22 +2,25 @@
 
     other_times(declined, kept, people, home, (since, until), Limits())
 
-The first of the declined events is placed first, and takes its time from the next.
+The first of the declined events is placed first, and takes its time from the next. A series gets one draft, however
+many of its dates are declined. Nothing is proposed for what is past.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
-from .free_times import Hours, Span, Stay, closed, nearest_free
+from .drafts import Language, draft
+from .free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from .occurrences import Occurrence
 from .people import TRAVEL, People
+from .progress import Progress
 from .tagging import party_addresses, whereabouts
 
-__all__ = ["Limits", "other_times"]
+__all__ = ["Declined", "Limits", "other_times"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,17 @@ class Limits:
     """When other people are busy, by address."""
 
 
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A date that was declined."""
+
+    one: Occurrence
+    move: bool = False
+    """Whether its whole series is to be moved."""
+
+
 def other_times(
-    declined: Sequence[Occurrence],
+    declined: Sequence[Declined],
     kept: Sequence[Occurrence],
     people: People,
     home: tzinfo,
@@ -41,45 +53,78 @@ def other_times(
     limits: Limits,
 ) -> list[dict[str, Any]]:
     """The proposals as plain values."""
-    stays = [_stay(one) for one in kept]
+    by_series: dict[str, list[Declined]] = {}
+    for each in sorted(declined, key=lambda each: each.one.start):
+        if each.one.end > within[0]:
+            by_series.setdefault(each.one.entry.uid, []).append(each)
+    language = Language(one.entry.title for one in kept)
+    diary = _Diary([_stay(one) for one in kept], limits)
     found = []
-    for one in sorted(declined, key=lambda one: one.start):
-        stay, organizer = _stay(one), one.entry.organizer
-        asked = sorted(limits.others.keys() & party_addresses(one.entry))
-        busy = [*closed(stay, stays, limits.travel), *limits.days_off]
-        busy += [span for address in asked for span in limits.others[address]]
-        to = nearest_free(one.start, one.end - one.start, busy, limits.hours, home, within)
+    progress = Progress("looking for other times", len(by_series))
+    for some in by_series.values():
+        progress.step()
+        ones, move = [each.one for each in some], any(each.move for each in some)
+        first, organizer, own_dates = ones[0], ones[0].entry.organizer, set[datetime]()
+        asked = sorted(limits.others.keys() & party_addresses(first.entry))
+        dates = [first.start]
+        if move:
+            # A series that is moved isn't in its own way.
+            own_dates = {one.start for one in kept if one.entry.uid == first.entry.uid and one.start >= first.start}
+            dates = sorted({*own_dates, *(one.start for one in ones)})
+        stay = _stay(first)
+        to = nearest_free(
+            first.start,
+            first.end - first.start,
+            diary.free_for(stay, [date - first.start for date in dates], own_dates, asked),
+            limits.hours,
+            home,
+            within,
+        )
         own = organizer is None or people.is_owner(organizer)
         if to is not None:
-            stays.append(stay.at(to))
+            diary.add([stay.at(to + (date - first.start)) for date in dates])
         found.append(
             {
-                "title": one.entry.title,
-                "start": one.start.astimezone(home).isoformat(),
+                "title": first.entry.title,
+                "start": first.start.astimezone(home).isoformat(),
+                "dates": [one.start.astimezone(home).isoformat() for one in ones],
+                "move": move,
                 "to": None if to is None else to.astimezone(home).isoformat(),
                 "organizer": "" if own or organizer is None else organizer.address,
                 "also_free": asked,
-                "message": "" if own or to is None else _draft(one, to, home),
+                "message": "" if own or to is None else draft(ones, to, home, language.of(first), move=move),
             }
         )
+    progress.end()
     return found
+
+
+class _Diary:
+    """When somebody can be where. It is worked out once for each place."""
+
+    def __init__(self, stays: list[Stay], limits: Limits) -> None:
+        self._stays, self._limits = stays, limits
+        self._off, self._others = Merged(limits.days_off), {who: Merged(some) for who, some in limits.others.items()}
+        self._by_place: dict[tuple[str, timedelta], Merged] = {}
+
+    def add(self, stays: Sequence[Stay]) -> None:
+        self._stays += stays
+        for (place, way), busy in self._by_place.items():
+            at = replace(stays[0], place=place, way=way)
+            self._by_place[place, way] = Merged([*busy, *closed(at, stays, self._limits.travel)])
+
+    def free_for(
+        self, stay: Stay, offsets: Sequence[timedelta], without: Collection[datetime], asked: Sequence[str]
+    ) -> Callable[[datetime, datetime], bool]:
+        """Whether all dates of an event can be so, each with its distance from the first."""
+        if without:
+            own = Merged(closed(stay, [one for one in self._stays if one.begin not in without], self._limits.travel))
+        else:
+            own = self._by_place.get((stay.place, stay.way)) or Merged(closed(stay, self._stays, self._limits.travel))
+            self._by_place[stay.place, stay.way] = own
+        busy = [own, self._off, *(self._others[address] for address in asked)]
+        return lambda begin, end: all(one.is_free(begin + away, end + away) for away in offsets for one in busy)
 
 
 def _stay(one: Occurrence) -> Stay:
     return Stay.read(one, whereabouts(one.entry))
-
-
-def _draft(one: Occurrence, to: datetime, home: tzinfo) -> str:
-    """A message to whoever called the meeting."""
-    organizer = one.entry.organizer
-    name = organizer.name if organizer is not None and organizer.name else ""
-    return (
-        f"Hello{f' {name}' if name else ''},\n"
-        f'I can\'t come to "{one.entry.title}" on {_said(one.start, home)}. '
-        f"Could we meet on {_said(to, home)} instead?"
-    )
-
-
-def _said(moment: datetime, home: tzinfo) -> str:
-    local = moment.astimezone(home)
-    return f"{local:%A}, {local.day} {local:%B}, {local:%H:%M}"

@@ -11,7 +11,7 @@ can conflict with an event in another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from importlib.util import find_spec
 from typing import Any
@@ -28,10 +28,11 @@ from .days_off import days_off
 from .environment import Outcome, RealConflicts
 from .free_times import Hours
 from .ics_lines import FileLines
-from .ics_marking import marked
-from .people import About, People, owner_of
+from .marking import Marking
+from .people import About, People, owner_of, surname_of
 from .person_file import PersonFile
-from .proposals import Limits, other_times
+from .precedents import facts
+from .proposals import Declined, Limits, other_times
 from .sources import Part, Source
 from .zones import home_of
 
@@ -66,8 +67,9 @@ class Session:
         span: tuple[datetime, datetime],
         dates: Dates,
         limits: Limits,
+        wishes: Wishes,
     ) -> None:
-        self.sources, self.people, self.limits = sources, people, limits
+        self.sources, self.people, self.limits, self.wishes = sources, people, limits, wishes
         self.home, self.zone = home
         self.since, self.until = span
         self.parts, self.events, self.problems = dates.dated, dates.events, dates.problems
@@ -78,13 +80,19 @@ class Session:
         self.stopped = False
         self.undone: list[str] = []
         """Titles that were kept until their answers were taken back."""
+        self._drafted: list[dict[str, Any]] | None = None
+        self.changed_meanwhile: list[str] = []
+        """Titles of conflicts that aren't written, because somebody changed their events during the session."""
 
     @classmethod
     def open(cls, sources: Sequence[Source], wishes: Wishes) -> Session:
         """Read the calendars. One that can't be read is an error; an event that can't be read is a problem."""
         if find_spec("icalendar") is None:
             raise MissingExtraError("reading calendars", "calendar", module="icalendar")
-        parts = [part for source in sources for part in source.read(wishes.since or date.today(), wishes.days)]
+        return cls._of(_read(sources, wishes), sources, wishes)
+
+    @classmethod
+    def _of(cls, parts: Sequence[Part], sources: Sequence[Source], wishes: Wishes) -> Session:
         whole = parts[0].lines if len(parts) == 1 else FileLines(b"\n".join(_texts(parts)))
         home, zone = home_of(whole, wishes.zone)
         first = wishes.since or datetime.now(home).date()
@@ -97,11 +105,12 @@ class Session:
             ) from None
         span = (since, until)
         dates = Dates.read(parts, span, home)
-        people = People(owner_of(whole, wishes.owner), wishes.about.relations)
+        owner = owner_of(whole, wishes.owner)
+        people = People(owner, wishes.about.relations, surname_of(whole, owner))
         off = days_off(dates.dated, wishes.about.country, span, home)
         others = busy_times(wishes.busy, first, wishes.days, span, home, dates.problems)
         limits = Limits(wishes.hours, wishes.about.travel, off, others)
-        return cls(sources, people, (home, zone), span, dates, limits)
+        return cls(sources, people, (home, zone), span, dates, limits, wishes)
 
     @property
     def person(self) -> str:
@@ -134,36 +143,73 @@ class Session:
                 if not environment.undo:
                     return episode
                 last = settled.popitem()[1] if settled else None
-                if last is None or last.kept is not None:
+                if last is None or last.kept is not None or last.both:
                     decision = known.undo()
                     self.undone += [] if decision is None else [_title_kept(decision)]
                 self.agenda = Agenda(self.found, self.people, self.home)
         finally:
             await policy.close()
 
-    def changed(self) -> Iterator[tuple[Part, bytes]]:
-        """The parts in which something was declined, and their new content."""
-        declined = {(one.key, one.start) for outcome in self.outcomes for one in outcome.declined}
-        now = datetime.now(UTC)
-        for part, found in self.parts:
-            # An event that is in two calendars is declined in both.
-            marking = [one for one in found if (one.key, one.start) in declined]
-            if marking:
-                yield part, marked(part.lines, marking, self.people.owner, now)
-
     def other_times(self) -> list[dict[str, Any]]:
-        """Another time for each date that was declined."""
+        """Another time for what was declined, and a draft for each series. After writing: for what was written."""
+        return self._drafted if self._drafted is not None else self._other_times(self.outcomes)
+
+    def _other_times(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
         within = (max(self.since, datetime.now(UTC)), self.until)
-        declined = [one for outcome in self.outcomes for one in outcome.declined]
+        declined = [Declined(one, outcome.move) for outcome in outcomes for one in outcome.declined]
         return other_times(declined, self.agenda.kept(), self.people, self.home, within, self.limits)
 
-    def write(self) -> list[str]:
-        """Write what was decided. Returns where it is now."""
-        changed = list(self.changed())
-        written: list[str] = []
-        for source in self.sources:
-            written += source.write([(part, data) for part, data in changed if part.source is source])
+    def write(self, known: PersonFile) -> list[str]:
+        """Write what was decided to what is there now. Returns where it is."""
+        now = self._read_again()
+        marking = Marking(now.parts, self.sources, known, now.people, now.home, datetime.now(UTC))
+        for outcome in now.outcomes:
+            marking.decline(outcome)
+        new = [outcome for outcome in now.outcomes if not self._is_drafted(outcome, known)]
+        asked = {each.one.key for outcome in self.outcomes for each in outcome.question.candidates}
+        written = marking.write(asked)
+        self._drafted = now._other_times([outcome for outcome in new if not marking.refused(outcome)])
+        if self.changed_meanwhile:
+            count = len(self.changed_meanwhile)
+            written.append(f"{count} not written, as somebody changed them meanwhile")
         return written
+
+    @staticmethod
+    def _is_drafted(outcome: Outcome, known: PersonFile) -> bool:
+        """Whether an earlier session drafted a message about this: for these dates, or once for the series."""
+        earlier = known.written.marks
+        uids = {one.entry.uid for one in outcome.declined} if outcome.known and outcome.scope else set()
+        keys = {one.key for one in outcome.declined}
+        return outcome.known and any(noted.mark.key in keys or noted.uid in uids for noted in earlier)
+
+    def _read_again(self) -> Session:
+        """The session with the calendars as they are now, and the decisions about what is still the same."""
+        wishes = replace(self.wishes, since=self.since.astimezone(self.home).date())
+        parts = _read(self.sources, wishes)
+        if [part.lines.physical for part in parts] == [part.lines.physical for part, _ in self.parts]:
+            # A large calendar takes a while to read, and the events of the same text are the same.
+            dated = [(part, found) for part, (_, found) in zip(parts, self.parts, strict=True)]
+            dates, home, span = Dates(dated, self.events, []), (self.home, self.zone), (self.since, self.until)
+            now = Session(self.sources, self.people, home, span, dates, self.limits, wishes)
+        else:
+            now = Session._of(parts, self.sources, wishes)
+        there = {(one.key, one.start): one for one in now.agenda.kept()}
+        for outcome in self.outcomes:
+            group = [each.one for each in outcome.question.candidates]
+            found = [there.get((one.key, one.start)) for one in group]
+            is_same = all(
+                new is not None and facts(new, now.people, now.home) == facts(old, self.people, self.home)
+                for old, new in zip(group, found, strict=True)
+            )
+            if is_same:
+                current = dict(zip(map(id, group), found, strict=True))
+                kept = None if outcome.kept is None else current[id(outcome.kept)]
+                declined = tuple(one for old in outcome.declined if (one := current[id(old)]) is not None)
+                now.outcomes.append(replace(outcome, kept=kept, declined=declined))
+                now.agenda.decline(declined)
+            elif outcome.declined:
+                self.changed_meanwhile.append(", ".join(one.entry.title for one in outcome.declined))
+        return now
 
     def record(self) -> dict[str, Any]:
         """Everything found and decided, as plain values."""
@@ -185,12 +231,17 @@ class Session:
         }
 
 
+def _read(sources: Sequence[Source], wishes: Wishes) -> list[Part]:
+    return [part for source in sources for part in source.read(wishes.since or date.today(), wishes.days)]
+
+
 def _texts(parts: Sequence[Part]) -> Iterator[bytes]:
     return (line for part in parts for line in part.lines.physical)
 
 
 def _title_kept(decision: Mapping[str, Any]) -> str:
-    return next(str(event["title"]) for event in decision["events"] if event["letter"] == decision["accepted"])
+    titles = [str(event["title"]) for event in decision["events"] if decision["accepted"] in ("", event["letter"])]
+    return ", ".join(titles)
 
 
 def _recorded(outcome: Outcome, home: tzinfo) -> dict[str, Any]:
@@ -211,5 +262,8 @@ def _recorded(outcome: Outcome, home: tzinfo) -> dict[str, Any]:
         "reason": question.reason,
         "kept": next((each.letter for each in question.candidates if each.one is outcome.kept), ""),
         "why": outcome.why,
+        "both": outcome.both,
+        "scope": outcome.scope,
         "decided_before": outcome.known,
+        "changed": list(question.before.changed) if question.before is not None else [],
     }

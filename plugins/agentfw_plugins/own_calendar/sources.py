@@ -14,8 +14,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import httpx
@@ -25,7 +26,7 @@ from agentfw.runs import write_whole
 
 from .ics_lines import FileLines
 
-__all__ = ["AddressSource", "FileSource", "Part", "Source"]
+__all__ = ["AddressSource", "FileSource", "NewFile", "Part", "Saved", "Source", "digest"]
 
 _LARGEST = 100_000_000
 """Maximum size in bytes; people's largest calendars have a tenth of it."""
@@ -40,11 +41,22 @@ class Part:
     lines: FileLines
 
 
+class Saved(NamedTuple):
+    """What became of writing."""
+
+    told: list[str]
+    """Where the calendar is now, or what came in between."""
+    refused: Sequence[Part] = ()
+    """Parts that somebody changed at this moment, and that stay as they are."""
+
+
 class Source(Protocol):
     """A calendar."""
 
     in_place: bool
     """Whether `write` changes the calendar itself."""
+    identity: str
+    """What identifies it in later sessions."""
 
     @property
     def name(self) -> str:
@@ -53,18 +65,39 @@ class Source(Protocol):
     def read(self, since: date, days: int) -> Sequence[Part]:
         """The parts that may have events in these days."""
 
-    def write(self, changed: Sequence[tuple[Part, bytes]]) -> list[str]:
-        """Write parts. Returns where they are now, or what came in between."""
+    def write(self, changed: Sequence[tuple[Part, bytes]]) -> Saved:
+        """Write parts."""
 
 
-class FileSource:
-    """An .ics file. The new file is written beside it, as readable to others as the old one."""
+class NewFile:
+    """A calendar that isn't changed itself: what was decided goes into one new file, session after session."""
 
     in_place = False
+    file: Path
+    output: Path | None
+    mode = 0o600
+
+    def go_on(self, last: tuple[Path, str] | None) -> None:
+        """Choose the file to write: as given, else the last one, unless another program has changed it."""
+        if self.output is None and last is not None:
+            path, wrote = last
+            self.output = path if not path.exists() or digest(path.read_bytes()) == wrote else None
+        self.output = self.output or _free(self.file)
+
+    def write(self, changed: Sequence[tuple[Part, bytes]]) -> Saved:
+        assert self.output is not None
+        for _, data in changed:
+            write_whole(self.output, data, mode=self.mode)
+        return Saved([str(self.output)] if changed else [])
+
+
+class FileSource(NewFile):
+    """An .ics file. The new file is written beside it, as readable to others as the old one."""
 
     def __init__(self, file: Path, output: Path | None = None) -> None:
         self.file = file
         self.output = _checked(file, output)
+        self.identity = str(file.absolute())
 
     @property
     def name(self) -> str:
@@ -79,30 +112,23 @@ class FileSource:
                     fix="export a smaller part of it",
                 )
             data = self.file.read_bytes()
+            self.mode = self.file.stat().st_mode & 0o666
         except OSError as error:
             raise UsageError(f"can't read {self.file}: {error.strerror}", fix="pass the path of an .ics file") from None
         return [Part(self, self.name, _calendar(data, self.name))]
 
-    def write(self, changed: Sequence[tuple[Part, bytes]]) -> list[str]:
-        written = []
-        for _, data in changed:
-            path = self.output or _free(self.file)
-            write_whole(path, data, mode=self.file.stat().st_mode & 0o666)
-            written.append(str(path))
-        return written
 
-
-class AddressSource:
+class AddressSource(NewFile):
     """A calendar that is published at an address. It can't be written there, so the new file is a local one."""
-
-    in_place = False
 
     def __init__(self, address: str, output: Path | None = None) -> None:
         self._address = re.sub(r"^webcal://", "https://", address)
         parts = urlsplit(self._address)
         self._shown = f"{parts.hostname}/{Path(parts.path).name}"  # the rest of such an address is often a secret
-        self._file = Path(re.sub(r"[^\w.-]", "_", Path(parts.path).name).lstrip(".") or "calendar.ics")
+        self.file = Path(re.sub(r"[^\w.-]", "_", Path(parts.path).name).lstrip(".") or "calendar.ics")
         self.output = output
+        # The address is a secret, and isn't kept.
+        self.identity = f"{self._shown} {sha256(self._address.encode()).hexdigest()[:16]}"
 
     @property
     def name(self) -> str:
@@ -127,14 +153,6 @@ class AddressSource:
                 f"can't read {self.name}: {type(error).__name__}", fix="check the address and the network"
             ) from None
         return [Part(self, self.name, _calendar(bytes(data), self.name))]
-
-    def write(self, changed: Sequence[tuple[Part, bytes]]) -> list[str]:
-        written = []
-        for _, data in changed:
-            path = self.output or _free(self._file)
-            write_whole(path, data, mode=0o600)
-            written.append(str(path))
-        return written
 
 
 def _calendar(data: bytes, name: str) -> FileLines:
@@ -161,3 +179,7 @@ def _free(file: Path) -> Path:
     """A free name beside a file."""
     numbered = (f"{file.stem}.decided{f'-{number}' if number > 1 else ''}.ics" for number in range(1, 10_000))
     return next(path for name in numbered if not (path := file.with_name(name)).exists())
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta, tzinfo
 
-from ..worlds.calendar.event_attributes import RELATIONS, TAGS
+from ..worlds.calendar.event_attributes import PRIVATE, RELATIONS, TAGS
+from .days_off import is_away
 from .ics_events import Entry, Party
 from .occurrences import Occurrence
 from .people import People
@@ -38,14 +39,14 @@ def tags(one: Occurrence, people: People, home: tzinfo) -> dict[str, str]:
     """All twelve tags of an event on one of its dates."""
     entry = one.entry
     others = [party for party in _parties(entry) if not people.is_owner(party)]
-    relations = {people.relation(party) for party in others}
     by = entry.organizer
     words = named(". ".join((entry.title, *entry.categories)), "titles")
+    relations = {people.relation(party) for party in others} | {name for name in PRIVATE if f"who={name}" in words}
     found = {
         "start": f"{one.start.astimezone(home):%H:%M}",
         "min": str(min(_MOST, max(_LEAST, round((one.end - one.start).total_seconds() / 60)))),
         "by": "self" if by is None or people.is_owner(by) else people.relation(by),
-        "who": ",".join(name for name in RELATIONS if name in relations) or "nobody",
+        "who": ",".join(name for name in (*RELATIONS, *PRIVATE) if name in relations) or "nobody",
         "size": str(len({party.address for party in others}) + 1),
         "topic": _topic(entry, words),
         "urgency": _urgency(entry, words),
@@ -53,7 +54,7 @@ def tags(one: Occurrence, people: People, home: tzinfo) -> dict[str, str]:
         "place": _place(entry),
         "series": _series(one.of_series),
         "notice": _notice(one, home),
-        "hold": _hold(entry, people, words),
+        "hold": "fixed" if is_away(one) else _hold(entry, people, words),
     }
     return {tag: found[tag] for tag in TAGS}
 

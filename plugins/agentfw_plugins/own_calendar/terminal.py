@@ -7,6 +7,7 @@ of the session is data and goes to stdout.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from rich.console import Console
@@ -17,15 +18,21 @@ from ..worlds.calendar.attribute_words import in_words
 from ..worlds.calendar.event_attributes import NEUTRAL
 from .answers import Answer, NotUnderstood, Question, understood
 from .occurrences import Occurrence
+from .precedents import ALWAYS, SERIES
 
-__all__ = ["Lister", "Terminal", "span"]
+__all__ = ["Lister", "Terminal", "choose", "described", "span"]
 
 _HELP = """  Enter    take the proposal
   a, b ..  keep that one; words behind it say why, and are learned from: b she's my boss
-  s        leave all of them as they are
+  both     keep all of them, and don't ask again
+  s        skip: leave all of them as they are, for now
+  series   behind a letter or "both": on every date on which these series clash like this
+  always   the same, also for new events with these titles:  b always: it pays the bills
+  move     behind a letter: keep it, and ask to move the other's series
   u        undo your previous answer
   q        stop here; what you answered is written"""
 _ALSO = 4
+_FAR = {SERIES: ", and on every date like this", ALWAYS: ", and so for every event like this"}
 
 
 class Terminal:
@@ -41,8 +48,12 @@ class Terminal:
         self.show(question)
         letters = f"{question.candidates[0].letter}-{question.candidates[-1].letter}".lower()
         default = f"Enter = {question.proposed}, " if question.proposed else ""
+        if sum(each.one.of_series is not None for each in question.candidates) > 1:
+            self.console.print(
+                '  they clash again: "b series" or "both series" decides all of these dates', style="dim"
+            )
         while True:
-            text = self._read(f"  keep?  [dim]({default}{letters}, s leave all, u undo, q stop, ? help)[/dim] ")
+            text = self._read(f"  keep?  [dim]({default}{letters}, both, s skip, u undo, q stop, ? help)[/dim] ")
             if text is None:
                 self.console.print()
                 return Answer("", stop=True)
@@ -54,13 +65,15 @@ class Terminal:
             except NotUnderstood as error:
                 self.console.print(Text(f"  {error}", style="yellow"))
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         if not answer.keep:
-            self.console.print("  all of them stay\n", style="dim")
+            stay = "all of them stay, and you aren't asked again" if answer.both else "all of them stay for now"
+            self.console.print(f"  {stay}{_FAR.get(answer.scope, '')}\n", style="dim")
             return
-        others = ", ".join(each.title for each in question.candidates if each.letter != answer.keep)
         line = Text("  ").append("kept ", style="green").append(question.candidate(answer.keep).title)
-        self.console.print(line.append(f"; declined {others}", style="dim"), soft_wrap=True)
+        if declined:
+            line.append(f"; declined {', '.join(one.entry.title for one in declined)}", style="dim")
+        self.console.print(line.append(_FAR.get(answer.scope, ""), style="dim"), soft_wrap=True)
         if learned:
             self.console.print(Text(f"  learned: {learned}", style="cyan"), soft_wrap=True)
         self.console.print()
@@ -70,8 +83,8 @@ class Terminal:
         first = min(each.one.start for each in question.candidates).astimezone(self.home)
         self.console.print(Text(f"{question.number} of {question.of}   {_day(first)}", style="bold"))
         table = Table.grid(padding=(0, 2))
-        for _ in range(4):
-            table.add_column(overflow="fold")
+        for column in range(4):
+            table.add_column(no_wrap=column < 2)  # a letter and a time stay whole; other lines break between words
         for each in question.candidates:
             is_proposed = each.letter == question.proposed
             style = "bold green" if is_proposed else ""
@@ -79,13 +92,18 @@ class Terminal:
                 Text(f"  {'>' if is_proposed else ' '} {each.letter}", style=style),
                 Text(span(each.one, self.home), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
-                Text(_known(each.tags), style="dim"),
+                Text(described(each.tags), style="dim"),
             )
         self.console.print(table)
         if question.also:
             shown = [_beside(one, self.home) for one in question.also[:_ALSO]]
             more = f" and {len(question.also) - _ALSO} more" if len(question.also) > _ALSO else ""
             self.console.print(Text(f"    that day also: {', '.join(shown)}{more}", style="dim"))
+        if question.before is not None:
+            kept = f"kept {question.before.title}" if question.before.kept else "left all of them"
+            self.console.print(Text(f"  you {kept} before; asked again, because", style="yellow"))
+            for words in question.before.changed:
+                self.console.print(Text(f"    {words}", style="yellow"), soft_wrap=True)
         if question.proposed:
             reason = f": {question.reason}" if question.reason else ""
             self.console.print(Text("  proposed: keep ").append(question.proposed, style="bold green").append(reason))
@@ -117,13 +135,29 @@ class Lister:
         self._terminal.console.print()
         return Answer(question.proposed)
 
-    def told(self, question: Question, answer: Answer, learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         pass
+
+
+def choose(names: Sequence[str]) -> list[int]:
+    """Let a person choose from a list. Returns the places that were chosen."""
+    console = Console(stderr=True, highlight=False)
+    for number, name in enumerate(names, start=1):
+        console.print(Text(f"  {number}  {name}"))
+    while True:
+        answer = console.input("  which calendars?  [dim](Enter = all, or numbers such as 1 3)[/dim] ")
+        numbers = answer.replace(",", " ").split()
+        if all(number.isdecimal() and 1 <= int(number) <= len(names) for number in numbers):
+            return sorted({int(number) - 1 for number in numbers}) or list(range(len(names)))
+        console.print(f"  pass numbers from 1 to {len(names)}", style="yellow")
 
 
 def span(one: Occurrence, home: tzinfo) -> str:
     """Start and end in the person's zone."""
     start, end = one.start.astimezone(home), one.end.astimezone(home)
+    if one.entry.all_day:
+        last = end - timedelta(days=1)
+        return "all day" if last <= start else f"to {last:%a} {last.day} {last:%B}"
     days = f" +{(end.date() - start.date()).days}" if end.date() != start.date() else ""
     return f"{start:%H:%M} - {end:%H:%M}{days}"
 
@@ -138,7 +172,7 @@ def _day(moment: datetime) -> str:
     return f"{moment:%a} {moment.day} {moment:%B %Y}"
 
 
-def _known(tags: dict[str, str]) -> str:
+def described(tags: dict[str, str]) -> str:
     """The notable attributes of an event in a few words."""
     words = []
     if tags["by"] != "self":

@@ -26,7 +26,7 @@ import yaml
 
 from agentfw.errors import MissingExtraError
 
-__all__ = ["LANGUAGES", "Kind", "named"]
+__all__ = ["LANGUAGES", "Kind", "named", "phrases", "spoken"]
 
 LANGUAGES = ("en", "de", "fr", "es")
 Kind = Literal["titles", "locations", "reasons"]
@@ -76,12 +76,24 @@ def _named(text: str, kind: Kind) -> Mapping[str, int]:
     return found
 
 
+def spoken(text: str) -> dict[str, int]:
+    """How many words of a text each language knows."""
+    tokens = [match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text[:1000].lower()))]
+    return {name: _language(name).read(tokens, "titles")[0] for name in LANGUAGES}
+
+
+def phrases(language: str) -> Mapping[str, Any]:
+    """How a language says what is written in drafts."""
+    return _language(language).phrases
+
+
 class _Language:
     """The words of one language."""
 
     def __init__(self, name: str) -> None:
         # All values are texts: for YAML, "no" is a truth value and "1:1" a number.
         given: dict[str, Any] = yaml.load((_FOLDER / f"{name}.yaml").read_text("utf-8"), Loader=yaml.BaseLoader)
+        self.phrases: Mapping[str, Any] = given["draft"]
         self._stem = _stemmer(given["stemmer"])
         self._common = {_plain(word) for word in (*given["common"], *given["negations"])}
         self._negations = {_plain(word) for word in given["negations"]}

@@ -30,7 +30,7 @@ from .streamed import Malformed, StreamedReply
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Endpoint", "Refused", "key_in"]
+__all__ = ["LARGEST", "Endpoint", "Refused", "key_in"]
 
 Answer = TypeVar("Answer")
 
@@ -38,7 +38,7 @@ _TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx
 _QUOTA_ENDED = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
-_LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
+LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
 
 
 class Refused(Exception):
@@ -150,17 +150,15 @@ class Endpoint:
         import httpx
 
         loop = asyncio.get_running_loop()
-        url, headers, key = self.url + path, {"content-type": "application/json"}, self.key()
-        if key:
-            headers["authorization"] = f"Bearer {key}"
+        url, headers, key = self.url + path, self._headers(), self.key()
         method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
         tries, last, check = 0, "", ""
         while True:
             tries += 1
             asked: float | None = None  # how long the server asks to wait
             try:
-                async with asyncio.timeout_at(until):
-                    answer = await self._send(method, url, content, headers, streamed)
+                async with asyncio.timeout_at(until) as limit:
+                    answer = await self._send(method, url, content, headers, streamed, limit)
             except TimeoutError:
                 last = f"{last}, then no answer in time" if last else "no answer in time"
                 check = "the server may be overloaded: lower concurrency, or raise deadline"
@@ -210,6 +208,18 @@ class Endpoint:
             f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
         )
 
+    @asynccontextmanager
+    async def once(self, path: str, content: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
+        """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
+        url = self.url + path
+        client = self._connection().client
+        async with client.stream("POST", url, content=content, headers={**headers, **self._headers()}) as response:
+            yield response
+
+    def _headers(self) -> dict[str, str]:
+        key = self.key()
+        return {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
+
     async def _send(
         self,
         method: str,
@@ -217,8 +227,9 @@ class Endpoint:
         content: str | None,
         headers: Mapping[str, str],
         streamed: StreamedReply | None,
+        limit: asyncio.Timeout,
     ) -> _Answer:
-        client = self._connection().client
+        client, loop = self._connection().client, asyncio.get_running_loop()
         async with client.stream(method, url, content=content, headers=headers) as response:
             kind = response.headers.get("content-type", "")
             streams = streamed is not None and response.status_code == 200 and kind.startswith("text/event-stream")
@@ -229,12 +240,13 @@ class Endpoint:
                 received += part
                 size += len(part)
                 if streams and streamed is not None:
+                    limit.reschedule(loop.time() + self.deadline)  # it may be long, as long as something comes
                     *lines, received = received.split(b"\n")
                     for line in lines:
                         streamed.take(bytes(line))
-                if size > _LARGEST:
+                if size > LARGEST:
                     raise EndpointError(
-                        f"{url} sent more than {_LARGEST // 1_000_000} MB in one answer, and the rest was not read",
+                        f"{url} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read",
                         fix=f"{self._advice}, or lower max_tokens",
                     )
             return _Answer(response.status_code, response.headers, bytes(received), streams)

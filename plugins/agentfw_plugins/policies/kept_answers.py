@@ -21,7 +21,7 @@ __all__ = ["KeptAnswer", "KeptAnswers"]
 
 
 class KeptAnswer(NamedTuple):
-    reply: object
+    reply: dict[str, Any]
     repeated: bool
     """Whether this process has had it before, from the server or from the file."""
 
@@ -44,7 +44,7 @@ class KeptAnswers:
         self._given.add(digest)
         return KeptAnswer(self._replies[digest], repeated)
 
-    async def keep(self, asked: Mapping[str, Any], reply: object) -> None:
+    async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
         """Save a reply. It is on disk when this returns."""
         if self._journal is None:
             self._journal = Journal.open(self._path)

@@ -5,8 +5,10 @@ address, the number of tries and the last answer. Mistakes of the *model* are da
 
     agentfw run calendar --policy openai --set policy.base_url=http://localhost:8000/v1
 
-Training needs token ids and logprobs. They are requested as in vLLM (`return_token_ids`). If a server rejects an
-unknown field, the request is repeated without it, and later requests omit it.
+Training needs token ids and logprobs. They are requested as in vLLM (`return_token_ids`). If a server rejects a field
+that agentfw added, the request is repeated without it, and later requests omit it. Tools are omitted, and described in
+the prompt instead, only if the server rejects those of a request of our own too. Behind the gateway, requests are
+passed on (`forwarding.py`).
 
 Answers of a server that hides token ids may have been paid for. They are kept in the run's folder (`answers.jsonl`),
 and a resumed run asks none of these requests again.
@@ -18,7 +20,8 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -26,11 +29,13 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from agentfw import Generation, Policy, Request, Settings
-from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, nearest
+from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UpstreamError, nearest
+from agentfw.forwarding import Forwarded, Passed
 from agentfw.price import Price
 from agentfw.settings import OPERATIONAL
 
 from .endpoint import Endpoint, Refused, key_in
+from .forwarding import Forwarder
 from .kept_answers import KeptAnswers
 from .openai_wire import chat_body, read_answer
 from .streamed import Malformed, StreamedReply
@@ -71,7 +76,9 @@ class OpenAISettings(Settings):
     )
     concurrency: Annotated[int, OPERATIONAL] = Field(32, ge=1, description="Maximum number of concurrent requests.")
     deadline: Annotated[float, OPERATIONAL] = Field(
-        300.0, gt=0, description="Timeout of one request including all retries, in seconds."
+        300.0,
+        gt=0,
+        description="Timeout of one request including all retries, in seconds. In a stream, the longest silence.",
     )
     retries: Annotated[int, OPERATIONAL] = Field(
         5, ge=0, description="Maximum number of retries if the server is busy or unreachable."
@@ -109,8 +116,16 @@ class OpenAISettings(Settings):
         return value
 
 
+def _read(names: Collection[str], native: bool, reply: object) -> tuple[Generation, dict[str, Any]]:
+    generation = read_answer(reply, names, native=native)
+    assert isinstance(reply, dict)
+    return generation, reply
+
+
 class OpenAIPolicy(Policy):
     """A model behind an OpenAI-compatible API."""
+
+    forwards = True
 
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings, self.price = settings, settings.price
@@ -124,6 +139,7 @@ class OpenAIPolicy(Policy):
             retries=settings.retries,
             key=lambda: key_in(settings.api_key_env),
         )
+        self._forwarder = Forwarder(self._endpoint, settings)
 
     def open(self, folder: Path) -> None:
         self._kept = KeptAnswers(folder / "answers.jsonl")
@@ -147,10 +163,22 @@ class OpenAIPolicy(Policy):
             tell(generation.text[len(said) :])
         return generation
 
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        async with self._endpoint.slot() as until:
+            asked = forwarded.body.get("model")
+            if not self.settings.model and isinstance(asked, str) and asked:
+                return await self._forwarder.forward(request, forwarded, asked)
+            try:
+                model = await self._named(until)
+            except (EndpointError, Refused):
+                logger.warning("%s doesn't list its models", self.settings.base_url, exc_info=True)
+                raise UpstreamError("the model's server doesn't list its models", 502) from None
+            return await self._forwarder.forward(request, forwarded, model)
+
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
         names = {action.name for action in request.actions}
         if self._kept is not None and (kept := self._kept.find(self._asked(request))) is not None:
-            generation = self._marked(read_answer(kept.reply, names))
+            generation = self._marked(read_answer(kept.reply, names, native="in_text" not in kept.reply))
             generation.repeated = kept.repeated
             return generation
         async with self._endpoint.slot() as until:
@@ -203,17 +231,18 @@ class OpenAIPolicy(Policy):
         without: dict[str, str] = {}  # rejected fields, and the server's messages
         while True:
             body = self._body(request, model, self._refused | without.keys(), streamed is not None)
+            native = "tools" in body
             try:
                 generation, reply = await self._endpoint.ask(
                     "/chat/completions",
                     body,
-                    lambda reply: (read_answer(reply, names), reply),
+                    partial(_read, names, native),
                     until,
                     streamed=streamed,
                 )
             except Refused as refusal:
                 name = self._unknown(refusal, body)
-                if name is None:
+                if name is None or (name == "tools" and not await self._refuses_any_tools(model, until)):
                     raise
                 without[name] = refusal.words
             else:
@@ -222,8 +251,19 @@ class OpenAIPolicy(Policy):
                     logger.warning("%s rejects %s, so it is omitted: %s", self.settings.base_url, name, without[name])
                 self._refused |= without.keys()
                 if self._kept is not None and not generation.token_ids:
-                    await self._kept.keep(self._asked(request), reply)
+                    await self._kept.keep(self._asked(request), reply if native else {**reply, "in_text": True})
                 return self._marked(generation)
+
+    async def _refuses_any_tools(self, model: str, until: float) -> bool:
+        """Whether the server refuses tools in a request of our own too, and not about certain tools."""
+        function = {"name": "ping", "description": "", "parameters": {"type": "object", "properties": {}}}
+        asked = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        tools = {"tools": [{"type": "function", "function": function}]}
+        try:
+            await self._endpoint.ask("/chat/completions", {**asked, **tools}, lambda reply: reply, until)
+        except Refused as refusal:
+            return self._unknown(refusal, tools) == "tools"
+        return False
 
     def _marked(self, generation: Generation) -> Generation:
         """The generation with the sampling of the server, where it rejected the request's."""

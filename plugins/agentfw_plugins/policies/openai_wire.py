@@ -1,7 +1,9 @@
 """Builds requests to a chat completions server, and parses its answers.
 
 Answers are not trusted to be well-formed. An answer that is not a chat completion raises `Malformed` with the reason. A
-broken call stays in the text, as data.
+broken call is a failure, and stays in the text as data. A server that is offered the tools (`native`) tells calls apart
+by itself: the text is then text, whatever it contains. Otherwise, calls are what stands in the format that the model
+was told, at the place of a call.
 
     body = {"model": name, **chat_body(request, native=True)}
     generation = read_answer(reply, {action.name for action in request.actions})
@@ -20,12 +22,14 @@ from typing import Any
 
 from agentfw import Generation, Request
 from agentfw.episode import Call, Usage
-from agentfw.parsing import parse_calls
+from agentfw.parsing import NO_CALLS, CallsInText, parse_calls
 
 from ..models.conversation import conversation, function, tagged
 from .streamed import Malformed
 
 __all__ = ["chat_body", "read_answer", "read_usage"]
+
+_AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
 
 
 def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
     return body
 
 
-def read_answer(reply: object, names: Collection[str]) -> Generation:
+def read_answer(reply: object, names: Collection[str], *, native: bool = True) -> Generation:
     """Parse an answer. `names` are the offered actions. Raises `Malformed` if it is not a chat completion."""
     if not isinstance(reply, dict):
         raise Malformed("the answer is not a JSON object")
@@ -54,7 +58,8 @@ def read_answer(reply: object, names: Collection[str]) -> Generation:
         raise Malformed("the answer's choice has no message")
     if choice.get("finish_reason") == "abort":
         raise Malformed("the server aborted the answer")
-    text, calls = _calls(_text(message.get("content")), message.get("tool_calls"), names)
+    said = _text(message.get("content"))
+    text, calls, failures = _calls(said, message.get("tool_calls"), names)
     token_ids = _integers(choice.get("token_ids"))
     logprobs, pieces = _logprobs(choice.get("logprobs"))
     if token_ids and len(logprobs) != len(token_ids):
@@ -77,6 +82,9 @@ def read_answer(reply: object, names: Collection[str]) -> Generation:
         version=str(reply.get("model") or ""),
         finish="length" if choice.get("finish_reason") == "length" else "stop",
         usage=usage,
+        failures=failures,
+        said=said if failures else None,
+        in_text=NO_CALLS if native else _AS_TOLD,
     )
 
 
@@ -106,15 +114,15 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
-    """The calls that the server parsed. If one of them is broken, all of them as text.
+def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple[Call, ...], tuple[str, ...]]:
+    """The calls that the server parsed, and what is wrong with the others. If one is broken, all are in the text too.
 
-    The text is then parsed like that of any other model: valid calls are carried out, and the others become failures,
-    which are recorded and which a format reward penalises.
+    Broken ones become failures, which are recorded and which a format reward penalises.
     """
     if not isinstance(found, list) or not found:
-        return text, ()
+        return text, (), ()
     calls: list[Call] = []
+    failures: list[str] = []
     written: list[str] = []
     for index, one in enumerate(found):
         function = one.get("function") if isinstance(one, dict) else None
@@ -125,9 +133,10 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
         if len(parsed.calls) == 1 and not parsed.failures:
             call = parsed.calls[0]
             calls.append(Call(call.name, call.arguments, str(one.get("id") or f"call_{index}")))
-    if len(calls) == len(found):
-        return text, tuple(calls)
-    return "\n".join([text, *written] if text else written), ()
+        failures += parsed.failures
+    if len(calls) < len(found):
+        text = "\n".join([text, *written] if text else written)
+    return text, tuple(calls), tuple(failures)
 
 
 def _integers(values: object) -> tuple[int, ...]:

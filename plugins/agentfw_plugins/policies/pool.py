@@ -12,21 +12,26 @@ The run's engine decides where the replicas live.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
+from agentfw.out import counted
 from agentfw.runs import Choice
+from agentfw.settings import OPERATIONAL
 
 from .pool_balancing import Balance, Balancer
 from .pool_replica import Replica, request_to
 
 __all__ = ["PoolPolicy", "PoolSettings"]
+
+logger = logging.getLogger(__name__)
 
 _ANOTHER = 0.05
 """Mean difference of logprobs, in nats, from which two replicas serve different weights. Far more than rounding."""
@@ -34,29 +39,39 @@ _ANOTHER = 0.05
 
 class PoolSettings(Settings):
     policy: Choice = Field(Choice(name="tiny"), description="Model policy to run copies of, with its settings.")
-    replicas: int = Field(2, ge=1, description="Number of copies.")
-    least_replicas: int = Field(1, ge=1, description="Minimum number of copies to start and to go on with.")
-    cpus: int = Field(1, ge=1, description="Threads of numerical libraries in each copy.")
-    gpus: float = Field(0.0, ge=0, description="Share of a GPU for each copy, or a whole number of GPUs.")
+    replicas: Annotated[int, OPERATIONAL] = Field(2, ge=1, description="Number of copies.")
+    least_replicas: Annotated[int, OPERATIONAL] = Field(
+        1, ge=1, description="Minimum number of copies to start and to go on with."
+    )
+    cpus: Annotated[int, OPERATIONAL] = Field(1, ge=1, description="Threads of numerical libraries in each copy.")
+    gpus: Annotated[float, OPERATIONAL] = Field(
+        0.0, ge=0, description="Share of a GPU for each copy, or a whole number of GPUs."
+    )
     balance: Balance = Field(
         "least",
         description="Copy that gets a request: the one with the fewest in progress (least), each in turn "
         "(round_robin), a random one, or the one with the shortest response time (fastest).",
     )
     affinity: bool = Field(True, description="Prefer one copy for all samples of a task, so that prompts are cached.")
-    in_flight: int = Field(64, ge=1, description="Maximum number of requests in progress at a copy. Others wait.")
+    in_flight: Annotated[int, OPERATIONAL] = Field(
+        64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."
+    )
     while_learning: Literal["sleep", "one", "none", "stay"] = Field(
         "sleep",
         description="While the learner works: let the copies release memory (sleep), stop all but one (one), "
         "stop all (none), or do nothing (stay).",
     )
-    restarts: int = Field(3, ge=0, description="Maximum number of restarts of each copy.")
-    check_every: float = Field(10.0, gt=0, description="Seconds between health checks.")
-    patience: float = Field(
+    restarts: Annotated[int, OPERATIONAL] = Field(3, ge=0, description="Maximum number of restarts of each copy.")
+    check_every: Annotated[float, OPERATIONAL] = Field(10.0, gt=0, description="Seconds between health checks.")
+    patience: Annotated[float, OPERATIONAL] = Field(
         300.0, gt=0, description="Seconds without an answer after which a copy counts as hung and is restarted."
     )
-    start_deadline: float = Field(900.0, gt=0, description="Timeout for starting a copy, in seconds.")
-    loading: int | None = Field(None, ge=1, description="Maximum number of copies that load at once. Default: all.")
+    start_deadline: Annotated[float, OPERATIONAL] = Field(
+        900.0, gt=0, description="Timeout for starting a copy, in seconds."
+    )
+    loading: Annotated[int | None, OPERATIONAL] = Field(
+        None, ge=1, description="Maximum number of copies that load at once. Default: all."
+    )
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -81,6 +96,7 @@ class PoolPolicy(Policy):
         self._engine = engine or self._ours
         inner = settings.policy
         host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
+        self._resources = Resources(settings.cpus, settings.gpus)
         self._arguments = [inner.name, inner.settings, host.options.plain()]
         self._replicas = [Replica(number, settings.patience) for number in range(settings.replicas)]
         self._balancer = Balancer(settings.balance, affinity=settings.affinity, in_flight=settings.in_flight)
@@ -176,6 +192,7 @@ class PoolPolicy(Policy):
             return
         async with self._starting:
             if self._watching is None:
+                await self._require_room(self.settings.replicas)
                 await self._start(self._replicas)
                 self._watching = asyncio.create_task(self._watch())
 
@@ -189,22 +206,29 @@ class PoolPolicy(Policy):
                 raise error
         if len(self._balancer.rotation) < self.settings.least_replicas:
             raise self._too_few(errors)
+        for error in errors:
+            logger.warning("the pool goes on without a replica: %s", error)
 
     async def _begin(self, replica: Replica) -> None:
         """Start one replica, and let it join with the newest version."""
-        resources = Resources(self.settings.cpus, self.settings.gpus)
         assert self._engine is not None
         async with self._loading:
-            await replica.start(self._engine, self._arguments, resources, self.settings.start_deadline)
+            await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
         async with self._lifecycle:
             if self._served is not None:
                 await replica.publish(*self._served)
-                await self._compare(replica)
+            await self._compare(replica)
             self._balancer.join(replica.number)
+
+    async def _require_room(self, replicas: int) -> None:
+        """Wait until the engine has room for some more replicas, as long as it is meant to."""
+        assert self._engine is not None
+        await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
 
     async def _compare(self, replica: Replica) -> None:
         """Reject a replica whose weights differ from what the others served at the last probe."""
-        known = next((other.probe for other in self._replicas if other.probe is not None), None)
+        others = [self._replicas[number] for number in self._balancer.rotation]
+        known = next((other.probe for other in others if other.probe is not None), None)
         if known is None:
             return
         prompt, tokens, expected = known
@@ -233,6 +257,7 @@ class PoolPolicy(Policy):
             replica.restarts += 1
             self._restarts += 1
             try:
+                await self._require_room(1)
                 return await self._begin(replica)
             except AgentfwError as error:
                 replica.reason = error

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +23,14 @@ from agentfw.errors import AgentfwError, EndpointError, UsageError
 from agentfw.host import HostOptions
 from agentfw.request import Brief
 
+from ..models.carried_files import marks_of, read_files, write_files
+
 __all__ = ["Replica", "ReplicaServer", "request_to"]
 
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)
+_FIRST = [0]
+"""Tokens that every model has: what it says of them tells models apart."""
 
 
 def request_to(request: Request) -> Any:
@@ -44,7 +50,7 @@ class Replica(Policy):
         self.reason: AgentfwError | None = None
         """Why it was lost the last time."""
         self.probe: tuple[Sequence[int], Sequence[int], Sequence[float]] | None = None
-        """Prompt, tokens and logprobs of the last probe of the version that it serves."""
+        """Prompt, tokens and logprobs of the last probe of the version that it serves, or of its model."""
 
     async def start(self, engine: Engine, arguments: Sequence[Any], resources: Resources, deadline: float) -> None:
         """Start the process. Returns when its policy has computed something."""
@@ -53,7 +59,7 @@ class Replica(Policy):
         try:
             async with asyncio.timeout(deadline):
                 await asyncio.wrap_future(self.process.ready)
-                await self.process.call("load")
+                self.probe = _FIRST, _FIRST, await self.process.call("load")
         except BaseException as error:
             await self.kill()
             if not isinstance(error, TimeoutError):
@@ -83,8 +89,11 @@ class Replica(Policy):
         return await self.answer(request_to(request))
 
     async def publish(self, adapter: Path, version: str) -> None:
+        """Publish by the path if the replica finds the same files there, and else send them."""
         self.probe = None
-        await self.ask("publish", str(adapter.absolute()), version)
+        marks = await asyncio.to_thread(marks_of, adapter)
+        if not await self.ask("publish", str(adapter.absolute()), marks, version):
+            await self.ask("publish_files", await asyncio.to_thread(read_files, adapter), version)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
@@ -124,17 +133,31 @@ class ReplicaServer:
                 fix=f"use it without a pool: --policy {name}",
             )
         self._policy = made
+        self._sent: list[Path] = []
+        """Folders of adapters that were sent, the newest last."""
 
-    async def load(self) -> None:
+    async def load(self) -> list[float]:
         """Let the policy load its model, which it may put off until it is first asked."""
-        await self._policy.logprobs([0], [0])
+        return list(await self._policy.logprobs(_FIRST, _FIRST))
 
     async def generate(self, request: Any) -> Any:
         answer = await self._policy.generate(_REQUESTS.validate_python(request))
         return _GENERATIONS.dump_python(answer, mode="json")
 
-    async def publish(self, adapter: str, version: str) -> None:
+    async def publish(self, adapter: str, marks: Any, version: str) -> bool:
+        """Publish an adapter on a disk that is shared. False if it isn't there."""
+        if await asyncio.to_thread(marks_of, Path(adapter)) != marks:
+            return False
         await self._policy.publish(Path(adapter), version)
+        return True
+
+    async def publish_files(self, files: dict[str, bytes], version: str) -> None:
+        """Publish an adapter whose files were sent. The one before it is kept, because requests may still use it."""
+        folder = Path(tempfile.mkdtemp(prefix="agentfw-adapter-"))
+        self._sent.append(folder)
+        await asyncio.to_thread(write_files, files, folder)
+        await self._policy.publish(folder, version)
+        self._forget_sent(keep=2)
 
     async def logprobs(self, prompt_ids: list[int], token_ids: list[int]) -> list[float]:
         return list(await self._policy.logprobs(prompt_ids, token_ids))
@@ -151,3 +174,8 @@ class ReplicaServer:
 
     async def close(self) -> None:
         await self._policy.close()
+        self._forget_sent(keep=0)
+
+    def _forget_sent(self, keep: int) -> None:
+        while len(self._sent) > keep:
+            shutil.rmtree(self._sent.pop(0), ignore_errors=True)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Sampled", "draw", "request_seed"]
 
+_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
+"""Maximum number of logits to draw from at once. On a CPU few, so that their copies in 64 bits stay in its caches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
@@ -51,6 +54,20 @@ def draw(
 
     `numbers` are uniform random numbers from 0 to 1, one per row. A temperature of 0 takes the likeliest token.
     """
+    size = max(1, _ELEMENTS[logits.device.type] // logits.shape[-1])
+    token_ids: list[int] = []
+    logprobs: list[float] = []
+    for start in range(0, len(logits), size):
+        some = slice(start, start + size)
+        drawn = _draw(logits[some], temperatures[some], top_ps[some], numbers[some])
+        token_ids += drawn[0]
+        logprobs += drawn[1]
+    return token_ids, logprobs
+
+
+def _draw(
+    logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], numbers: Sequence[float]
+) -> tuple[list[int], list[float]]:
     import torch
 
     wide = {"dtype": torch.float64, "device": logits.device}

@@ -59,7 +59,8 @@ class ScriptedPolicy(Policy):
         text = "\n".join([*texts, *(_spoken(call) for call in calls)])
         pieces = tuple(re.findall(r"\s*\S+|\s+\Z", text))
         count = len(pieces) if self.settings.tokens is None else self.settings.tokens
-        return Generation(text, tuple(calls), count, pieces=pieces, version="script")
+        said = "\n".join(texts) if calls else None
+        return Generation(text, tuple(calls), said=said, count=count, pieces=pieces, version="script")
 
     def _answers(self, request: Request) -> Iterable[Intervention | str]:
         if self.settings.replies:

@@ -38,9 +38,7 @@ class StreamedReply:
     def begin(self) -> None:
         """Begin anew, with nothing received."""
         self._top: dict[str, Any] = {}
-        self._choice: dict[str, Any] = {}
-        self._calls: dict[int, dict[str, Any]] = {}
-        self._text = ""
+        self._choices: dict[int, _Parts] = {}
         self._ended = False
 
     def take(self, line: bytes) -> None:
@@ -62,38 +60,64 @@ class StreamedReply:
             raise Malformed(f"the server broke off: {str(words)[:300]}")
         self._top |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
         choices = chunk.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            self._add(choices[0])
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict):
+                self._add(choice)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer has come to its end."""
+        return self._ended or any("finish_reason" in parts.choice for parts in self._choices.values())
 
     def whole(self) -> dict[str, Any]:
         """The reply. Raises `Malformed` if the stream ended before the answer did."""
-        if not self._ended:
+        if not self.ended:
             raise Malformed("the stream ended before the answer")
-        message: dict[str, Any] = {"role": "assistant", "content": self._text}
-        if self._calls:
-            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
-        return {**self._top, "choices": [{**self._choice, "message": message}]}
+        return self.so_far()
+
+    def so_far(self) -> dict[str, Any]:
+        """The reply as far as it came."""
+        return {**self._top, "choices": [self._choices[index].whole() for index in sorted(self._choices)]}
 
     def _add(self, choice: Choice) -> None:
+        index = choice.get("index")
+        self._choices.setdefault(index if isinstance(index, int) else 0, _Parts()).add(choice)
+        self.heard |= bool(choice.get("token_ids") or choice.get("delta"))
+        self._hear(choice)
+
+
+class _Parts:
+    """What came of one choice."""
+
+    def __init__(self) -> None:
+        self.choice: dict[str, Any] = {}
+        self._message: dict[str, Any] = {"role": "assistant"}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def whole(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"content": "", **self._message}
+        if self._calls:
+            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        return {**self.choice, "message": message}
+
+    def add(self, choice: Choice) -> None:
         for name, value in choice.items():
             if name == "delta" and isinstance(value, dict):
                 self._add_delta(value)
             elif name == "logprobs" and isinstance(value, dict):
-                logprobs = self._choice.setdefault("logprobs", {})
+                logprobs = self.choice.setdefault("logprobs", {})
                 for part, values in value.items():
                     if isinstance(values, list):
                         logprobs.setdefault(part, []).extend(values)
             elif name == "token_ids" and isinstance(value, list):
-                self._choice.setdefault("token_ids", []).extend(value)
-            elif name in ("finish_reason", "prompt_token_ids") and value is not None:
-                self._choice[name] = value
-                self._ended |= name == "finish_reason"
-        self.heard |= bool(choice.get("token_ids") or choice.get("delta"))
-        self._hear(choice)
+                self.choice.setdefault("token_ids", []).extend(value)
+            elif name in ("finish_reason", "prompt_token_ids", "index") and value is not None:
+                self.choice[name] = value
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
-        content = delta.get("content")
-        self._text += content if isinstance(content, str) else ""
+        for name in ("content", "refusal", "reasoning_content", "reasoning"):
+            if isinstance(text := delta.get(name), str):
+                self._message[name] = self._message.get(name, "") + text
         calls = delta.get("tool_calls")
         for part in calls if isinstance(calls, list) else ():
             if not isinstance(part, dict):
@@ -101,7 +125,7 @@ class StreamedReply:
             # A server that gives no index gives each call whole.
             index = part.get("index")
             call = self._calls.setdefault(
-                index if isinstance(index, int) else len(self._calls), {"id": "", "function": {}}
+                index if isinstance(index, int) else len(self._calls), {"id": "", "type": "function", "function": {}}
             )
             call["id"] = call["id"] or part.get("id") or ""
             function = part.get("function")

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +23,9 @@ from pydantic import Field
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
+from agentfw.settings import SHARED, VERSION
 
+from ..models.adapter import Start
 from ..models.locate import locate
 from ..models.numpy_llama import NumpyLlama, Row, log_softmax
 from ..models.small_chat import SmallChat
@@ -32,9 +35,12 @@ __all__ = ["TinyPolicy", "TinySettings"]
 
 
 class TinySettings(Settings):
-    model: str = Field(
+    model: Annotated[str, SHARED] = Field(
         "tiny",
         description="Folder of a small Llama, or the name of an installed model, such as tiny or tiny-sums.",
+    )
+    adapter: Annotated[str, SHARED, VERSION] = Field(
+        "", description="Folder of an adapter, or of a version of a training. Default: the model alone."
     )
     batch: int = Field(64, ge=1, description="Maximum number of answers generated at once.")
     max_tokens: int = Field(400, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
@@ -88,8 +94,9 @@ class TinyPolicy(Policy):
         self.settings = settings or TinySettings()
         self._folder = locate(self.settings.model)
         self._chat = SmallChat(self._folder)
-        self._model = NumpyLlama.load(self._folder)
-        self._version = self.settings.model
+        start = Start.at(self.settings.adapter, self._folder) if self.settings.adapter else None
+        self._model = self._loaded(None if start is None else start.folder)
+        self._version = self.settings.model if start is None else start.version
         self._waiting: deque[_Answer] = deque()
         self._work: asyncio.Task[None] | None = None
 
@@ -121,6 +128,7 @@ class TinyPolicy(Policy):
             token_ids=tuple(answer.token_ids),
             logprobs=tuple(answer.logprobs),
             pieces=pieces,
+            in_text=self._chat.in_text(answer.token_ids, pieces),
             version=answer.version,
             finish="stop" if ended else "length",
             temperature=answer.temperature,
@@ -160,9 +168,12 @@ class TinyPolicy(Policy):
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Answers in progress finish with the weights that they started with."""
-        whole = not (adapter / "adapter_config.json").is_file()
-        places = (adapter,) if whole else (self._folder, adapter)
-        self._model, self._version = await asyncio.to_thread(NumpyLlama.load, *places), version
+        self._model, self._version = await asyncio.to_thread(self._loaded, adapter), version
+
+    def _loaded(self, adapter: Path | None) -> NumpyLlama:
+        """The model, the model with an adapter, or the whole model that a version is."""
+        whole = adapter is None or not (adapter / "adapter_config.json").is_file()
+        return NumpyLlama.load(adapter or self._folder) if whole else NumpyLlama.load(self._folder, adapter)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         ids = [*prompt_ids, *token_ids]

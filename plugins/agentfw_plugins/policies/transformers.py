@@ -16,15 +16,29 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
+from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ..models import Chat, Device, Precision, choose_device, fix_order_of_adding, locate
+from ..models import (
+    Chat,
+    Device,
+    Precision,
+    Start,
+    choose_device,
+    fix_order_of_adding,
+    has_weights,
+    locate,
+    require_loadable,
+)
+from ..models.templates import TEMPLATE_SETTING
 from .sampling import request_seed
 from .telling import Telling
 from .transformers_engine import Engine, Job
@@ -35,14 +49,18 @@ __all__ = ["TransformersPolicy", "TransformersSettings"]
 
 
 class TransformersSettings(Settings):
-    model: str = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    model: Annotated[str, SHARED] = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    adapter: Annotated[str, SHARED, VERSION] = Field(
+        "", description="Folder of an adapter, or of a version of a training. Default: the model alone."
+    )
+    template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
     precision: Precision = Field(
         "auto",
         description="fp32, bf16, or nf4 (4-bit weights). `auto` is fp32 on a CPU and bf16 on a GPU. "
         "Use the same as the learner.",
     )
     device: Device = Field("auto", description="cpu, cuda, or auto: a GPU if there is one.")
-    batch: int = Field(
+    batch: Annotated[int, OPERATIONAL] = Field(
         64,
         ge=1,
         description="Maximum number of answers generated at once. The policy caches this many prompts, so it should be "
@@ -61,12 +79,20 @@ class TransformersPolicy(Policy):
         self.settings = settings or TransformersSettings()
         fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may use MKL before that
         folder = locate(self.settings.model)
-        self._chat = Chat(folder)
+        self._chat = Chat(folder, self.settings.template)
         self._context = _context(folder, self.settings.context)
         register_attention()
         device = choose_device(self.settings.device)
         self._weights = Weights(folder, self.settings.precision, device, ATTENTION)
-        self._engine = Engine(self._weights.of_base, self._chat.end_ids, self.settings.batch, self.settings.model)
+        start = Start.at(self.settings.adapter, folder) if self.settings.adapter else None
+        if has_weights(folder):  # else they may be published before the first answer
+            require_loadable(folder, self.settings.precision, device)
+        self._engine = Engine(
+            self._weights.of_base if start is None else partial(self._weights.of, start.folder),
+            self._chat.end_ids,
+            self.settings.batch,
+            self.settings.model if start is None else start.version,
+        )
 
     async def generate(self, request: Request) -> Generation:
         return await self._answer(request, None)
@@ -105,6 +131,7 @@ class TransformersPolicy(Policy):
             token_ids=sampled.token_ids,
             logprobs=sampled.logprobs,
             pieces=pieces,
+            in_text=self._chat.in_text(sampled.token_ids, pieces),
             version=sampled.version,
             finish=sampled.finish,
             temperature=job.temperature,
@@ -159,7 +186,12 @@ class TransformersPolicy(Policy):
 def _context(folder: Path, wished: int | None) -> int:
     """The model's maximum number of tokens, or a smaller requested one."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    able = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
+    config |= config.get("text_config", {})
+    able = config.get("max_position_embeddings")
+    positions = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if "longrope" in (positions.get("rope_type"), positions.get("type")):
+        # Beyond these, transformers gives all tokens of a pass other positions: an answer would depend on the others.
+        able = positions.get("original_max_position_embeddings") or config.get("original_max_position_embeddings", able)
     if wished is not None and able is not None and wished > able:
         raise SettingsError(f"policy.context is {wished}, but the model reads at most {able} tokens", fix="lower it")
     if wished is None and able is None:

@@ -10,6 +10,9 @@ joins as soon as a row is free, and leaves when it is done.
 The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
 is computed only from where they differ: samples of one task, and later turns of an episode. Only the states of prompts
 are reused, never those of generated tokens, because the two differ in their last bits.
+
+Layers of other kinds than full or sliding attention have states that can't be cut at a token (other_layers). A model
+with such layers is computed row by row, with transformers' own cache and attention, and its rows share nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy
 from agentfw.errors import AgentfwError
 
 from .sampling import Sampled, draw
-from .transformers_rows import BLOCK, Plan, Rows, Segment, blocks
+from .transformers_rows import ATTENTION, BLOCK, Plan, Rows, Segment, blocks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -68,6 +71,8 @@ class _Row:
     computed: int = 0
     used: int = 0
     job: Job | None = None
+    cache: Any = None
+    """Transformers' own, if rows are computed one by one."""
 
     @property
     def length(self) -> int:
@@ -96,6 +101,7 @@ class Engine:
     ) -> None:
         self._load, self._end_ids, self._version = load, end_ids, version
         self._model: PreTrainedModel | None = None
+        self._one_by_one = False
         self._rows = Rows(batch)
         self._places = [_Row(numpy.empty(0, numpy.int64)) for _ in range(batch)]
         self._clock = 0
@@ -117,19 +123,24 @@ class Engine:
     def model(self) -> PreTrainedModel:
         """The served model. Only for functions that run on the engine's thread."""
         if self._model is None:
-            self._model = self._load()
+            self._take(self._load())
+        assert self._model is not None
         return self._model
 
     def serve(self, model: PreTrainedModel, version: str) -> None:
         """Serve this model from now on. Only for functions that run on the engine's thread."""
-        self._model, self._version = model, version
+        self._version = version
+        self._take(model)
         self.forget()
+
+    def _take(self, model: PreTrainedModel) -> None:
+        self._model, self._one_by_one = model, model.config._attn_implementation != ATTENTION
 
     def forget(self) -> None:
         """Release the memory of the rows. Only for functions that run on the engine's thread."""
         self._rows.clear()
         for row in self._places:
-            row.tokens, row.computed = row.tokens[:0], 0
+            row.tokens, row.computed, row.cache = row.tokens[:0], 0, None
 
     def close(self) -> None:
         """End the thread. Open requests are cancelled."""
@@ -229,7 +240,7 @@ class Engine:
 
     def _place(self, job: Job) -> bool:
         """Put a job into a row. False if it should wait until another row has computed its prefix."""
-        shared = [row.shares(job.tokens) for row in self._places]
+        shared = [0 if self._one_by_one else row.shares(job.tokens) for row in self._places]
         ready = [min(length, row.computed // BLOCK * BLOCK) for length, row in zip(shared, self._places, strict=True)]
         best = max(range(len(ready)), key=ready.__getitem__)
         in_the_making = [length for length, row in zip(shared, self._places, strict=True) if row.job is not None]
@@ -249,7 +260,7 @@ class Engine:
 
     def _leave(self, row: _Row) -> None:
         self._clock += 1
-        row.job, row.used = None, self._clock
+        row.job, row.used, row.cache = None, self._clock, None
 
     def _close_ranks(self) -> None:
         """Move the last busy rows to the front, because a pass covers all rows up to the last busy one."""
@@ -271,12 +282,15 @@ class Engine:
         for row in self._busy():
             if row.job is not None and row.job.future.cancelled():
                 self._leave(row)
+        model = self.model()
+        if self._one_by_one:
+            self._step_one_by_one(model)
+            return
         self._close_ranks()
         asking, tokens, positions, plan = self._planned()
         if not tokens:
             return
         self._rows.reserve(max(positions) + 1)
-        model = self.model()
         asked = list(asking.values())
         kept = asked + [0] * (blocks(len(asked)) - len(asked))
         logits = model(
@@ -288,6 +302,21 @@ class Engine:
         ).logits[0, : len(asked)]
         if asking:
             self._draw(list(asking), logits)
+
+    def _step_one_by_one(self, model: PreTrainedModel) -> None:
+        """One token for each row: after its whole prompt, or after its last token."""
+        import torch
+
+        busy, logits = self._busy(), []
+        for row in busy:
+            new = row.tokens.tolist() if row.cache is None else row.job.token_ids[-1:] if row.job is not None else []
+            found = model(
+                torch.tensor([new], device=model.device), past_key_values=row.cache, use_cache=True, logits_to_keep=1
+            )
+            row.cache = found.past_key_values
+            logits.append(found.logits[0])
+        if busy:
+            self._draw(busy, torch.cat(logits))
 
     def _planned(self) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
         """The rows that get a token from the next pass, its tokens, and their positions."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentfw.errors import UsageError
+from ..models import window_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,11 +29,6 @@ ATTENTION = "agentfw_rows"
 BLOCK = 16
 _KEYS = 512
 _AT_ONCE = 256  # queries of one prompt that are computed with the same keys, so that few keys are masked
-_NEEDS = {
-    "sliding_window": "layers that look back only so far",
-    "softcap": "capped attention",
-    "s_aux": "attention sinks",
-}
 
 
 def blocks(length: int) -> int:
@@ -45,8 +40,7 @@ def _whole(length: int, unit: int) -> int:
     return -(-length // unit) * unit
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A part of one prompt, in whole blocks."""
 
     row: int
@@ -55,12 +49,29 @@ class Segment:
 
 
 class _Continued(NamedTuple):
-    """The rows that get one more token, in the form that every layer needs."""
+    """The rows that get one more token, in the form that layers with the same window need."""
 
     rows: Tensor
     positions: Tensor
     hidden: Tensor
-    """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, keys]."""
+    """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]."""
+
+
+class _Layer(NamedTuple):
+    """How a layer weighs what it sees."""
+
+    scale: float
+    window: int | None
+    """Number of tokens that it sees. None if it sees all."""
+    cap: float | None
+    """If set, a score x is cap tanh(x / cap)."""
+    sinks: Tensor | None
+    """[heads]: one more score of each head, which belongs to no token."""
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether no kernel computes it."""
+        return self.cap is not None or self.sinks is not None
 
 
 @dataclass(slots=True)
@@ -71,31 +82,39 @@ class Plan:
     segments: Sequence[Segment] = ()
     ends: Sequence[int] = ()
     """For each row, in whole blocks: the position of its next token, or -1 if it isn't continued."""
-    _continued: _Continued | None = None
-    _seen: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+    _continued: dict[int | None, _Continued] = field(default_factory=dict)
+    _seen: dict[tuple[int, int, int | None], tuple[int, Tensor]] = field(default_factory=dict)
 
-    def continued(self, device: Any) -> _Continued:
-        if self._continued is None:
+    def continued(self, window: int | None, device: Any) -> _Continued:
+        if window not in self._continued:
             import torch
 
             ends = torch.tensor(self.ends, device=device)
             rows = (ends >= 0).nonzero()[:, 0]
             keys = torch.arange(max(_KEYS, blocks(max(self.ends) + 1)), device=device)
             # A row that isn't continued attends to its first token, because softmax needs at least one key.
-            unseen = keys[None, :] > ends.clamp(min=0)[:, None]
-            hidden = torch.zeros(unseen.shape, device=device).masked_fill_(unseen, float("-inf"))
-            self._continued = _Continued(rows, ends[rows], hidden[:, None, None, :])
-        return self._continued
+            seen = _in_sight(ends.clamp(min=0), keys, window)
+            hidden = torch.zeros(seen.shape, device=device).masked_fill_(~seen, float("-inf"))
+            self._continued[window] = _Continued(rows, ends[rows], hidden[:, None, None, None, :])
+        return self._continued[window]
 
-    def seen(self, start: int, end: int, device: Any) -> Tensor:
-        """The key mask of a prompt's tokens from `start` to `end`: [blocks, 1, tokens in a block, keys]."""
-        if (start, end) not in self._seen:
+    def seen(self, start: int, end: int, window: int | None, device: Any) -> tuple[int, Tensor]:
+        """The first key of a stretch for a prompt's tokens from `start` to `end`, and the mask [tokens, keys]."""
+        if (start, end, window) not in self._seen:
             import torch
 
-            keys = torch.arange(_whole(end, _KEYS), device=device)
+            # Keys begin at a whole stretch, too, so that a kernel adds them in the same order for every token.
+            first = 0 if window is None else max(0, start - window + 1) // _KEYS * _KEYS
+            keys = torch.arange(first, _whole(end, _KEYS), device=device)
             tokens = torch.arange(start, end, device=device)
-            self._seen[start, end] = (keys[None, :] <= tokens[:, None]).unflatten(0, (-1, 1, BLOCK))
-        return self._seen[start, end]
+            self._seen[start, end, window] = first, _in_sight(tokens, keys, window)
+        return self._seen[start, end, window]
+
+
+def _in_sight(tokens: Tensor, keys: Tensor, window: int | None) -> Tensor:
+    """Which of the keys each token sees, both by their positions: [tokens, keys]."""
+    seen = keys[None, :] <= tokens[:, None]
+    return seen if window is None else seen & (keys[None, :] > tokens[:, None] - window)
 
 
 class Rows:
@@ -155,57 +174,84 @@ def _attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
     agentfw_plan: Plan | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """The attention function of each layer. Queries [1, heads, tokens, width]; returns [1, tokens, heads, width]."""
     import torch
-    import torch.nn.functional as functional
 
-    for name, what in _NEEDS.items():
-        if others.get(name) is not None:
-            raise UsageError(
-                f"this model has {what} ({name}), which the policy transformers doesn't compute",
-                fix="serve it with the policy vllm",
-            )
-    if agentfw_plan is None:
-        answer = functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=scaling, enable_gqa=True
-        )
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    layer = _Layer(scale, window_of(module.config, module.layer_idx), softcap, s_aux)
+    answer = torch.empty_like(query)
+    if agentfw_plan is None:  # one sequence, and nothing is kept
+        _read(query, key, value, 0, layer, Plan(Rows(1)), answer)
         return answer.transpose(1, 2).contiguous(), None
-    plan, answer = agentfw_plan, torch.empty_like(query)
+    plan = agentfw_plan
     keys, values = plan.rows.layer(module.layer_idx, key)
     offset = 0
-    for segment in plan.segments:
-        end = segment.start + segment.length
-        new = slice(offset, offset + segment.length)
-        keys[segment.row, :, segment.start : end] = key[0, :, new]
-        values[segment.row, :, segment.start : end] = value[0, :, new]
-        for start in range(segment.start, end, _AT_ONCE):
-            here = slice(offset, offset + min(_AT_ONCE, end - start))
-            seen = plan.seen(start, start + here.stop - here.start, query.device)
+    for row, start, length in plan.segments:
+        here = slice(offset, offset + length)
+        keys[row, :, start : start + length] = key[0, :, here]
+        values[row, :, start : start + length] = value[0, :, here]
+        _read(query[:, :, here], keys[row : row + 1], values[row : row + 1], start, layer, plan, answer[:, :, here])
+        offset = here.stop
+    if plan.ends:
+        made = plan.continued(layer.window, query.device)
+        keys[made.rows, :, made.positions] = key[0, :, offset:].transpose(0, 1)[made.rows]
+        values[made.rows, :, made.positions] = value[0, :, offset:].transpose(0, 1)[made.rows]
+        # Group the queries that share a key: [rows, heads of keys, queries that share one, 1, width].
+        asked = query[0, :, offset:].transpose(0, 1).unflatten(1, (keys.shape[1], -1))[:, :, :, None]
+        count, width = len(asked), made.hidden.shape[-1]
+        # Computed by hand: for one query per row, torch's kernel does twice the work.
+        found = _by_hand(asked, keys[:count, :, :width], values[:count, :, :width], made.hidden, layer)
+        answer[0, :, offset:] = found.flatten(1, 3).transpose(0, 1)
+    return answer.transpose(1, 2).contiguous(), None
+
+
+def _read(query: Tensor, keys: Tensor, values: Tensor, start: int, layer: _Layer, plan: Plan, answer: Tensor) -> None:
+    """Compute the tokens of a prompt from `start` on, in whole blocks, all [1, heads, tokens, width]."""
+    import torch.nn.functional as functional
+
+    length = query.shape[2]
+    # By hand, blocks are computed one by one where the order of adding matters.
+    size = BLOCK if layer.by_hand and query.device.type == "cpu" else _AT_ONCE
+    for offset in range(0, length, size):
+        here = slice(offset, min(offset + size, length))
+        first, seen = plan.seen(start + offset, start + here.stop, layer.window, query.device)
+        some = slice(first, first + seen.shape[1])
+        near, seen = keys[:, :, some], seen[:, : keys.shape[2] - first]
+        if layer.by_hand:
+            asked = query[:, :, here].unflatten(1, (keys.shape[1], -1))
+            hidden = seen.new_zeros(seen.shape, dtype=query.dtype).masked_fill_(~seen, float("-inf"))
+            answer[:, :, here] = _by_hand(asked, near, values[:, :, some], hidden, layer).flatten(1, 2)
+        else:
             asked = query[0, :, here].unflatten(1, (-1, BLOCK)).transpose(0, 1)
             same = (len(asked), -1, -1, -1)  # every block uses the same keys
             found = functional.scaled_dot_product_attention(
                 asked,
-                keys[segment.row : segment.row + 1, :, : seen.shape[-1]].expand(same),
-                values[segment.row : segment.row + 1, :, : seen.shape[-1]].expand(same),
-                attn_mask=seen,
-                scale=scaling,
+                near.expand(same),
+                values[:, :, some].expand(same),
+                attn_mask=seen.unflatten(0, (-1, 1, BLOCK)),
+                scale=layer.scale,
                 enable_gqa=True,
             )
             answer[0, :, here] = found.transpose(0, 1).flatten(1, 2)
-            offset = here.stop
-    if plan.ends:
-        made = plan.continued(query.device)
-        keys[made.rows, :, made.positions] = key[0, :, offset:].transpose(0, 1)[made.rows]
-        values[made.rows, :, made.positions] = value[0, :, offset:].transpose(0, 1)[made.rows]
-        # Group the queries that share a key: [rows, heads of keys, queries that share one, width].
-        asked = query[0, :, offset:].transpose(0, 1).unflatten(1, (keys.shape[1], -1))
-        count, width = len(asked), made.hidden.shape[-1]
-        scale = asked.shape[-1] ** -0.5 if scaling is None else scaling
-        # Computed by hand: for one query per row, the kernel above does twice the work.
-        weights = (asked @ keys[:count, :, :width].transpose(2, 3)).float().mul_(scale).add_(made.hidden).softmax(-1)
-        found = weights.to(values.dtype) @ values[:count, :, :width]
-        answer[0, :, offset:] = found.flatten(1, 2).transpose(0, 1)
-    return answer.transpose(1, 2).contiguous(), None
+
+
+def _by_hand(asked: Tensor, keys: Tensor, values: Tensor, hidden: Tensor, layer: _Layer) -> Tensor:
+    """Queries [rows, heads of keys, queries that share one, tokens, width]. `hidden` is added to the scores."""
+    import torch
+
+    shape = asked.shape[2:4]
+    scores = (asked.flatten(2, 3) @ keys.transpose(2, 3)).float().mul_(layer.scale).unflatten(2, shape)
+    if layer.cap is not None:
+        scores = scores.div_(layer.cap).tanh_().mul_(layer.cap)
+    scores += hidden
+    if layer.sinks is None:
+        weights = scores.softmax(-1)
+    else:
+        sinks = layer.sinks.float().unflatten(0, asked.shape[1:3])[:, :, None, None]
+        weights = torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
+    return (weights.to(values.dtype).flatten(2, 3) @ values).unflatten(2, shape)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentfw.errors import MissingExtraError, SettingsError
 
-from ..models import Precision, has_weights, load_base
+from ..models import Precision, has_weights, load_base, other_layers, own_attention
+from ..models.shared_weights import let_go, own_copies
+from .transformers_experts import use_blocks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,7 +33,7 @@ class Weights:
         self._count = 0
 
     def of_base(self) -> PreTrainedModel:
-        return load_base(self.base, self.precision, self.device, attention=self.attention)
+        return self._loaded(self.base)
 
     def of(self, adapter: Path) -> PreTrainedModel:
         """The model with an adapter, or the full model in a folder."""
@@ -39,11 +41,19 @@ class Weights:
             return self._adapted(adapter)
         if (adapter / "config.json").is_file() and has_weights(adapter):
             self._tuned = None
-            return load_base(adapter, self.precision, self.device, attention=self.attention)
+            return self._loaded(adapter)
         raise SettingsError(
             f"{adapter} is neither an adapter nor a model",
             fix="it must contain adapter_config.json and adapter_model.safetensors, or config.json and weights",
         )
+
+    def _loaded(self, folder: Path) -> PreTrainedModel:
+        model = load_base(folder, self.precision, self.device, attention=self.attention)
+        if other_layers(model.config) or not model._supports_attention_backend:
+            model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
+        if self.device == "cpu":
+            use_blocks(model)
+        return model
 
     def _adapted(self, adapter: Path) -> PreTrainedModel:
         try:
@@ -70,7 +80,8 @@ class Weights:
                 fix="publish an adapter that was trained on this model",
             ) from error
         if merged:
-            return tuned.merge_and_unload().eval()
+            own_copies(tuned)  # of what is merged into, because the base is shared
+            return let_go(tuned.merge_and_unload().eval())
         tuned.set_adapter(name)
         for old in [other for other in tuned.peft_config if other != name]:
             tuned.delete_adapter(old)

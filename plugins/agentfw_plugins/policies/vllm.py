@@ -12,6 +12,7 @@ started here ends with this process, however the process ends.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import Counter
@@ -23,7 +24,8 @@ from agentfw import Generation, Policy, Request
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
-from ..models import Chat, check_adapter, locate
+from ..models import Chat, Start, check_adapter, choose_device, locate
+from ..models.four_bits import four_bit_folder
 from .sampling import request_seed
 from .telling import Telling
 from .vllm_backend import Backend, Heard, Question, VLLMSettings
@@ -39,10 +41,20 @@ class VLLMPolicy(Policy):
     def __init__(self, settings: VLLMSettings | None = None) -> None:
         self.settings = settings or VLLMSettings()
         self._folder = locate(self.settings.model)
-        self._chat = Chat(self._folder)
-        self._backend = _backend(self.settings, self._folder)
+        self._chat = Chat(self._folder, self.settings.template)
+        self._start = Start.at(self.settings.adapter, self._folder) if self.settings.adapter else None
+        if self._start is not None:
+            self._check(self._start.folder)
+        self._backend = _backend(self.settings, self._served())
         self._name, self._version = "", self.settings.model
+        self._starting = asyncio.Lock()
         self._flying: Counter[str] = Counter()
+
+    def _served(self) -> Path:
+        """The folder that vLLM loads: what the four bits of the learner's base stand for, if it has four bits."""
+        if self.settings.precision != "nf4" or self.settings.base_url:
+            return self._folder
+        return four_bit_folder(self._folder, choose_device("auto"))
 
     async def generate(self, request: Request) -> Generation:
         return await self._answer(request, None)
@@ -55,7 +67,7 @@ class VLLMPolicy(Policy):
 
     async def _answer(self, request: Request, heard: Heard | None) -> Generation:
         prompt = self._chat.prompt(request.messages, request.actions, request.before)
-        context = await self._backend.open()
+        context = await self._opened()
         room = context - len(prompt)
         if room < 1:
             raise AgentfwError(
@@ -86,6 +98,7 @@ class VLLMPolicy(Policy):
             token_ids=sampled.token_ids,
             logprobs=sampled.logprobs,
             pieces=pieces,
+            in_text=self._chat.in_text(sampled.token_ids, pieces),
             version=version,
             finish=sampled.finish,
             temperature=question.temperature,
@@ -93,17 +106,29 @@ class VLLMPolicy(Policy):
             usage=Usage(prompt=len(prompt), cached=sampled.cached, sampled=len(sampled.token_ids)),
         )
 
+    async def _opened(self) -> int:
+        """Start vLLM, with the adapter that it begins with. Returns the model's maximum number of tokens."""
+        context = await self._backend.open()
+        async with self._starting:
+            if self._start is not None:
+                await self._load(self._start.folder, self._start.version)
+        return context
+
     async def publish(self, adapter: Path, version: str) -> None:
         self._check(adapter)
         await self._backend.open()
+        async with self._starting:
+            await self._load(adapter, version)
+
+    async def _load(self, adapter: Path, version: str) -> None:
         # Unique also on a server that is shared, or that an earlier training of this name used.
         name = f"{version}.{uuid4().hex[:8]}"
         await self._backend.load(name, adapter.resolve())
-        before, self._name, self._version = self._name, name, version
+        before, self._name, self._version, self._start = self._name, name, version, None
         await self._unload_if_unused(before)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        await self._backend.open()
+        await self._opened()
         return await self._backend.score(prompt_ids, token_ids, self._name)
 
     async def rest(self) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from agentfw import Settings
+from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ..models import Precision
+from ..models import Precision, choose_device
+from ..models.templates import TEMPLATE_SETTING
 from .sampling import Sampled
 
 __all__ = ["Backend", "Heard", "Question", "VLLMSettings", "engine_options"]
@@ -26,28 +28,46 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri")
 
 
 class VLLMSettings(Settings):
-    model: str = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    model: Annotated[str, SHARED] = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    adapter: Annotated[str, SHARED, VERSION] = Field("", description="Folder of an adapter. Default: the model alone.")
+    template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
     mode: Literal["server", "process"] = Field(
         "server", description="Whether vLLM runs as a server or in this process, where it must then be installed."
     )
-    base_url: str = Field("", description="Address of a running server. Default: start one.")
-    api_key_env: str = Field("VLLM_API_KEY", description="Environment variable with that server's key, if any.")
-    python: str = Field("", description="Python that has vLLM, for a server started here. Default: this one.")
+    base_url: Annotated[str, OPERATIONAL] = Field("", description="Address of a running server. Default: start one.")
+    api_key_env: Annotated[str, OPERATIONAL] = Field(
+        "VLLM_API_KEY", description="Environment variable with that server's key, if any."
+    )
+    python: Annotated[str, OPERATIONAL] = Field(
+        "", description="Python that has vLLM, for a server started here. Default: this one."
+    )
     arguments: tuple[str, ...] = Field((), description="More arguments of `vllm serve`, for a server started here.")
     precision: Precision = Field(
-        "auto", description="fp32, bf16, or nf4 (4-bit weights). `auto` is the precision of the model's files."
+        "auto",
+        description="fp32, bf16, or nf4 (what a learner's 4-bit weights stand for, in the precision that it computes "
+        "in). `auto` is the precision of the model's files. Use the same as the learner.",
     )
     context: int | None = Field(
         None, ge=2, description="Maximum tokens of prompt and answer together. Default: the model's maximum."
     )
     max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
-    concurrency: int = Field(64, ge=1, description="Maximum number of concurrent requests.")
-    memory: float = Field(0.9, gt=0, le=1, description="Share of the GPU's memory for vLLM, if started here.")
-    sleep: bool = Field(False, description="Release GPU memory while the learner works, if both share a GPU.")
+    concurrency: Annotated[int, OPERATIONAL] = Field(64, ge=1, description="Maximum number of concurrent requests.")
+    memory: Annotated[float, OPERATIONAL] = Field(
+        0.9, gt=0, le=1, description="Share of the GPU's memory for vLLM, if started here."
+    )
+    sleep: Annotated[bool, OPERATIONAL] = Field(
+        False, description="Release GPU memory while the learner works, if both share a GPU."
+    )
     rank: Literal[8, 16, 32, 64, 128, 256] = Field(16, description="Maximum rank of adapters.")
-    start_deadline: float = Field(900.0, gt=0, description="Timeout for starting vLLM, in seconds.")
-    deadline: float = Field(300.0, gt=0, description="Timeout of one request including all retries, in seconds.")
-    retries: int = Field(5, ge=0, description="Maximum number of retries if the server is busy or unreachable.")
+    start_deadline: Annotated[float, OPERATIONAL] = Field(
+        900.0, gt=0, description="Timeout for starting vLLM, in seconds."
+    )
+    deadline: Annotated[float, OPERATIONAL] = Field(
+        300.0, gt=0, description="Timeout of one request including all retries, in seconds."
+    )
+    retries: Annotated[int, OPERATIONAL] = Field(
+        5, ge=0, description="Maximum number of retries if the server is busy or unreachable."
+    )
 
     @field_validator("base_url")
     @classmethod
@@ -95,10 +115,17 @@ class Backend(Protocol):
     async def close(self) -> None: ...
 
 
+def _dtype(precision: Precision) -> str:
+    """vLLM's name of a precision. Four bits are served in the precision that a learner computes in with them."""
+    if precision == "nf4":
+        return "bfloat16" if choose_device("auto") == "cuda" else "float32"
+    return {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
+
+
 def engine_options(settings: VLLMSettings) -> dict[str, Any]:
     """The options for vLLM, by the names of its engine arguments."""
     options: dict[str, Any] = {
-        "dtype": {"auto": "auto", "fp32": "float32"}.get(settings.precision, "bfloat16"),
+        "dtype": _dtype(settings.precision),
         "enable_lora": True,
         "max_lora_rank": settings.rank,
         "max_loras": 2,  # the newest, and the previous one for requests that are still using it
@@ -110,8 +137,6 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
         # Logprobs of the distribution that is sampled from, with temperature and top_p.
         "logprobs_mode": "processed_logprobs",
     }
-    if settings.precision == "nf4":
-        options["quantization"] = "bitsandbytes"
     if settings.context is not None:
         options["max_model_len"] = settings.context
     if settings.sleep:

@@ -16,6 +16,8 @@ __all__ = ["Feedback", "feedback_of"]
 class Feedback(RewardModel):
     """One score for each answer that was rated, and one for the session."""
 
+    components = ("feedback",)
+
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [score for episode in group for score in self._scored(episode)]
 

@@ -85,7 +85,7 @@ class Preference(RewardModel):
         if heard:
             self._heard[f"{user} {episode.id}"] = heard
 
-    async def settle(self, folder: Path) -> bool:
+    async def write_learned(self, folder: Path) -> bool:
         rows = [row for key in sorted(self._heard) for row in self._heard[key]]
         if not rows:
             return False

@@ -12,5 +12,7 @@ __all__ = ["Utility"]
 class Utility(RewardModel):
     """One score per episode: the sum of its utilities."""
 
+    components = ("utility",)
+
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [Score(episode.id, "utility", episode.utility) for episode in group]

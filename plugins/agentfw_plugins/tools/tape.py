@@ -29,7 +29,7 @@ from pydantic import Field, field_validator
 from agentfw import Host, Settings, Tool, Toolbox
 from agentfw.errors import InterventionRefused, PluginError, StorageError, UsageError
 from agentfw.request import Action
-from agentfw.runs import Choice
+from agentfw.runs import Choice, make_private
 
 __all__ = ["Tape", "TapeFile", "TapeSettings", "same_call"]
 
@@ -64,7 +64,8 @@ class TapeFile:
         """Open a tape, or make one. `where` names the setting in an error."""
         self.path = Path(path).expanduser()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path)
             self._rows = sqlite3.connect(self.path, isolation_level=None, timeout=60)
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{where}: can't open {path}: {error}", fix="choose another file") from None

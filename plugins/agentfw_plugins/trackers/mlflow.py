@@ -6,7 +6,11 @@ run is resumed.
     agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
     mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
 
-The local store is SQLite, because MLflow 3 no longer uses plain files. MLflow's own telemetry is switched off.
+The local store is SQLite, because MLflow 3 no longer uses plain files. MLflow creates its tables in more than a hundred
+steps, without a transaction: two processes that do so at once, or one that is killed meanwhile, leave a store that
+nobody can open. So one process at a time opens a store, and a new store gets its name when it is complete.
+
+MLflow's own telemetry is switched off.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ import json
 import logging
 import os
 import re
+import secrets
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +31,14 @@ from pydantic import Field
 
 from agentfw import Settings, Tracker
 from agentfw.errors import MissingExtraError
-from agentfw.runs import write_whole
+from agentfw.runs import make_folder, make_private, write_whole
 
 __all__ = ["MLflowSettings", "MLflowTracker"]
 
 _LONGEST_VALUE = 6000  # characters; MLflow rejects longer parameters
 _MOST_AT_ONCE = 100  # parameters in one batch
+_OPENING = 600.0  # seconds to wait until others have opened the store; each takes a few
+_SQLITE = "sqlite:///"
 _FORBIDDEN = re.compile(r"[^/\w.\- ]")  # in names
 
 
@@ -53,10 +62,12 @@ class MLflowTracker(Tracker):
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         store, artifacts = self._store(folder)
         try:
-            self._client = _client(store)
+            with _alone(store):
+                self._client = _client(store)
+                experiment = self._experiment(artifacts)
             known = self._earlier(folder / "mlflow-run.json", store)
             if known is None:
-                created = self._client.create_run(self._experiment(artifacts), run_name=run)
+                created = self._client.create_run(experiment, run_name=run)
                 self._run, params = created.info.run_id, set()
                 write_whole(folder / "mlflow-run.json", json.dumps({"store": store, "run": self._run}) + "\n")
             else:
@@ -91,8 +102,7 @@ class MLflowTracker(Tracker):
         if "://" in self.settings.store:
             return self.settings.store, None
         place = (Path(self.settings.store) if self.settings.store else folder / "mlflow").absolute()
-        place.mkdir(parents=True, exist_ok=True)
-        return f"sqlite:///{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
+        return f"{_SQLITE}{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
 
     def _earlier(self, note: Path, store: str) -> Any:
         """The MLflow run of this run in this store, if there is one."""
@@ -106,10 +116,19 @@ class MLflowTracker(Tracker):
         return run if run is not None and run.info.lifecycle_stage == "active" else None
 
     def _experiment(self, artifacts: str | None) -> str:
-        found = self._client.get_experiment_by_name(self.settings.experiment)
-        if found is not None:
+        from mlflow.exceptions import MlflowException
+
+        name = self.settings.experiment
+        found = self._client.get_experiment_by_name(name)
+        try:
+            return str(
+                found.experiment_id if found else self._client.create_experiment(name, artifact_location=artifacts)
+            )
+        except MlflowException:  # another run of the same server may have created it meanwhile
+            found = self._client.get_experiment_by_name(name)
+            if found is None:
+                raise
             return str(found.experiment_id)
-        return str(self._client.create_experiment(self.settings.experiment, artifact_location=artifacts))
 
     def _note_settings(self, settings: Mapping[str, Any], known: set[str]) -> None:
         """Log settings as parameters, which MLflow doesn't allow to be changed."""
@@ -119,6 +138,27 @@ class MLflowTracker(Tracker):
         params = [Param(key, value) for key, value in named.items() if key not in known]
         for start in range(0, len(params), _MOST_AT_ONCE):
             self._client.log_batch(self._run, params=params[start : start + _MOST_AT_ONCE])
+
+
+@contextmanager
+def _alone(store: str) -> Iterator[None]:
+    """Keep other processes from opening this store, and create it where it is new. A server needs neither."""
+    if not store.startswith(_SQLITE):
+        yield
+        return
+    file = Path(store.removeprefix(_SQLITE))
+    make_folder(file.parent)
+    # SQLite's own lock, because it waits, works everywhere, and ends with its process.
+    with closing(sqlite3.connect(f"{file}.lock", timeout=_OPENING, isolation_level=None)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
+        if not file.exists():
+            for unfinished in file.parent.glob(f"{file.name}.*.new"):
+                unfinished.unlink()
+            new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
+            make_private(new)
+            _client(f"{_SQLITE}{new.as_posix()}").search_experiments()
+            new.replace(file)
+        yield
 
 
 def _client(store: str) -> Any:

@@ -4,7 +4,7 @@ Nothing leaves the machine unless `mode` is online. Offline, the records are in 
 them. The parts of one run share one id, so they are joined there.
 
     agentfw run inbox --tracker wandb
-    wandb sync runs/2026-11-21-inbox-7f3a/wandb/offline-run-*
+    wandb sync runs/2026-11-21-inbox-7f3a19c4/wandb/offline-run-*
 
 Neither code nor git information is recorded.
 """

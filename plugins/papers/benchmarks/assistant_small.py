@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         __doc__,
         episodes=(480, "requests of each run that isn't a training"),
         seeds=[1, 2, 3],
-        updates=(12, "updates of a training"),
+        updates=(24, "updates of a training"),
         tasks=(96, "requests before and after a training"),
     )
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))

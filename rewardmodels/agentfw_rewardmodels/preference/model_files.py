@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import FileRefusedError, MissingExtraError, StorageError
+from agentfw_rewardmodels.private_file import make_private
 
 __all__ = ["read_arrays", "read_model", "write_arrays", "write_model"]
 
@@ -88,6 +89,7 @@ def _replacing(path: Path) -> Iterator[Path]:
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(new)
         yield new
         with new.open("rb+") as written:
             os.fsync(written.fileno())

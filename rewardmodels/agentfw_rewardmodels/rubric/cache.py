@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from agentfw_rewardmodels.errors import FileRefusedError, StorageError
+from agentfw_rewardmodels.private_file import make_private
 from agentfw_rewardmodels.rubric.marks import Mark
 
 __all__ = ["JudgementCache"]
@@ -33,6 +34,7 @@ class JudgementCache:
 
     def __init__(self, path: str | Path) -> None:
         self._lock = threading.Lock()
+        make_private(path)
         try:
             self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
         except sqlite3.Error as error:

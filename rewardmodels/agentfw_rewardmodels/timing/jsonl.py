@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentfw_rewardmodels.errors import BadInputError, StorageError
+from agentfw_rewardmodels.private_file import make_private
 from agentfw_rewardmodels.timing.actions import Input, Opportunity, TurnOpportunities
 from agentfw_rewardmodels.timing.annotations import Annotation
 from agentfw_rewardmodels.timing.dialogues import Dialogue
@@ -79,6 +80,7 @@ def write_rows(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) 
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(new)
         with new.open("wb") as file:
             file.write(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
             file.flush()

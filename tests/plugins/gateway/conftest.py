@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from agentfw import Intervention, Moment
 from agentfw.runs import LiveRun
-from agentfw_plugins.gateway.live import Limits, opened, serve_until
+from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -36,8 +37,8 @@ def rule(moment: Moment) -> Iterator[Intervention | str]:
 class Served:
     """A gateway that runs."""
 
-    def __init__(self, url: str, live: LiveRun) -> None:
-        self.url, self.live = url, live
+    def __init__(self, url: str, live: LiveRun, stop: Callable[..., object]) -> None:
+        self.url, self.live, self.stop = url, live, stop
 
     def session(self, name: str) -> str:
         """The base URL of a session, for a client of OpenAI's."""
@@ -50,16 +51,20 @@ def served(runs: Path, limits: Limits | None = None, **options: Any) -> Iterator
     found: list[Served] = []
     failed: list[BaseException] = []
     ready = threading.Event()
-    stopping: list[Callable[[], object]] = []
+    stopping: list[Callable[..., object]] = []
 
     def run() -> None:
         async def main() -> None:
-            stop, loop = asyncio.Event(), asyncio.get_running_loop()
-            stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
+            stop, loop = Stop(), asyncio.get_running_loop()
+
+            def stopped(*, keeps_sessions: bool = False) -> None:
+                loop.call_soon_threadsafe(partial(stop.set, keeps_sessions=keeps_sessions))
+
+            stopping.append(stopped)
             live = opened(runs, **options)
 
             def tell(url: str) -> None:
-                found.append(Served(url, live))
+                found.append(Served(url, live, stopped))
                 ready.set()
 
             await serve_until(stop, live, "127.0.0.1", 0, limits or Limits(), tell)
@@ -78,7 +83,7 @@ def served(runs: Path, limits: Limits | None = None, **options: Any) -> Iterator
             raise failed[0]
         yield found[0]
     finally:
-        if stopping and not failed:
+        if stopping and not failed and thread.is_alive():
             stopping[0]()
         thread.join(60)
     if failed:

@@ -16,13 +16,22 @@ import httpx
 
 from agentfw.runs import read_sessions
 
-__all__ = ["kill_under_load", "lost", "start"]
+__all__ = ["begun", "kill_under_load", "lost", "start", "told"]
 
 
 def start(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str, Path]:
     """`agentfw serve` in a process of its own, its address and the folder of its run."""
+    process = begun(folder, *more)
+    return process, *told(process)
+
+
+def begun(folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", *more]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def told(process: subprocess.Popen[str]) -> tuple[str, Path]:
+    """What a gateway says of itself when it is ready."""
     assert process.stdout is not None
     text = ""
     while not text.rstrip().endswith("}"):
@@ -30,7 +39,7 @@ def start(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str, Path]:
         assert line, process.stderr.read() if process.stderr else ""
         text += line
     about = json.loads(text)
-    return process, about["url"], Path(about["folder"])
+    return about["url"], Path(about["folder"])
 
 
 def load(url: str, worker: int, answered: list[tuple[str, str]], enough: Callable[[], object]) -> None:

@@ -13,9 +13,9 @@ from agentfw import Generation, Message, Request, Session, Task
 from agentfw.request import Sampling
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.app import Gateway
-from agentfw_plugins.gateway.desk import LiveDesk
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.gateway.server import serving
+from agentfw_plugins.gateway.session_finder import LiveSessionFinder
 from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
 
 from .conftest import served
@@ -37,7 +37,7 @@ def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_mo
         async with (
             live,
             httpx.AsyncClient(timeout=60) as client,
-            serving(Gateway(LiveDesk(live)).app, "127.0.0.1", 0) as url,
+            serving(Gateway(LiveSessionFinder(live)).app, "127.0.0.1", 0) as url,
         ):
             await asyncio.gather(*(lead(client, f"{url}/s/s{i}/v1", i) for i in range(SESSIONS)))
 

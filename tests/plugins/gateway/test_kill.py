@@ -5,14 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from agentfw.runs import RunFolder, read_sessions
 
-from .killing import kill_under_load, lost, start
+from .conftest import served
+from .endless_upstream import endless, until
+from .killing import begun, kill_under_load, lost, start, told
 
 pytest.importorskip("uvicorn")
 
@@ -33,7 +38,7 @@ def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path) ->
         text=True,
         check=True,
     )
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     assert answer.status_code == 200
     assert "reward 1.0" in rated.stdout
@@ -42,3 +47,106 @@ def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path) ->
     assert sorted({episode.task.query for episode in folder.episodes()}) == sorted(
         {name for name, _ in answered} | {one.task.query for one in read_sessions(run)}
     )
+
+
+def test_a_kill_in_the_middle_of_a_stream_loses_neither_the_question_nor_what_was_said(tmp_path: Path) -> None:
+    with endless() as upstream:
+        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}
+        options = [f"--set=policy.{name}={value}" for name, value in settings.items()]
+        process, url, run = start(tmp_path, "--policy", "openai", *options)
+        asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}]}
+        with (
+            httpx.Client(timeout=30) as client,
+            client.stream("POST", f"{url}/s/tale/v1/chat/completions", json={**asked, "stream": True}) as answer,
+        ):
+            said = answer.iter_text()
+            until(lambda: next(said) and any((run / "streams").glob("*")))
+            whole = threading.Thread(target=_ignoring, args=(f"{url}/s/whole/v1/chat/completions", asked))
+            whole.start()
+            until(lambda: upstream.begun == 2)
+            process.kill()
+            process.communicate()
+            whole.join()
+
+        before = {episode.task.query: episode for episode in read_sessions(run)}
+        with served(tmp_path, resume=run.name) as again:
+            [cut] = [event.data for event in again.live.sessions["tale"].episode.events if event.name == "cut_off"]
+        [kept] = read_sessions(run, "tale")
+
+    assert [message.content for message in before["tale"].messages] == ["Tell me a story."]
+    assert [message.content for message in before["whole"].messages] == ["Tell me a story."]
+    assert cut["text"].startswith("word ")
+    assert cut["why"] == "killed"
+    assert cut in [event.data for event in kept.events]
+    assert not (run / "streams").exists()
+
+
+def _ignoring(url: str, asked: dict[str, Any]) -> None:
+    with suppress(httpx.HTTPError):
+        httpx.post(url, json=asked, timeout=30)
+
+
+@pytest.mark.slow
+def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
+    with endless() as upstream:
+        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}
+        options = ["--policy", "openai", *(f"--set=policy.{name}={value}" for name, value in settings.items())]
+        process, url, run = start(tmp_path, *options, "--continue")
+        asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}]}
+        short = {"model": "served", "messages": [{"role": "user", "content": "now"}]}
+        httpx.post(f"{url}/s/tea/v1/chat/completions", json=short).raise_for_status()
+        with httpx.Client(timeout=30) as client:
+            with client.stream("POST", f"{url}/s/tale/v1/chat/completions", json={**asked, "stream": True}) as answer:
+                said = answer.iter_text()
+                until(lambda: "word" in next(said))
+                process.send_signal(signal.SIGTERM)
+                until(lambda: _refused(url))
+                following = begun(tmp_path, *options, "--continue")
+                upstream.stopping.set()
+                rest = "".join(said)
+            assert process.wait(30) == 0
+        again, same = told(following)
+        rated = httpx.post(f"{again}/s/tea/feedback", json={"value": 1})
+        goes_on = httpx.post(f"{again}/s/tale/v1/chat/completions", json=short)
+        following.send_signal(signal.SIGTERM)
+        assert following.wait(30) == 0
+
+    assert rest.rstrip().endswith("data: [DONE]")
+    assert same == run
+    assert rated.status_code == 200
+    assert goes_on.headers["x-agentfw-session"] == "tale"
+    kept = {episode.task.query: episode for episode in read_sessions(run)}
+    assert kept["tale"].turns[0].text.startswith("word ")
+    assert len(kept["tale"].turns) == 2
+    assert not any(episode.finish for episode in kept.values())
+    assert RunFolder.open(run).state == "interrupted"
+
+
+@pytest.mark.slow
+def test_what_takes_longer_than_the_drain_is_cut_off_and_says_so(tmp_path: Path) -> None:
+    with endless() as upstream:
+        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}
+        options = [f"--set=policy.{name}={value}" for name, value in settings.items()]
+        process, url, run = start(tmp_path, "--policy", "openai", "--drain", "1", *options)
+        asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}], "stream": True}
+        with (
+            httpx.Client(timeout=30) as client,
+            client.stream("POST", f"{url}/s/tale/v1/chat/completions", json=asked) as answer,
+        ):
+            said = answer.iter_text()
+            until(lambda: "word" in next(said))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+
+    [episode] = read_sessions(run)
+    [cut] = [event.data for event in episode.events if event.name == "cut_off"]
+    assert cut["text"].startswith("word ")
+    assert not episode.finish
+
+
+def _refused(url: str) -> bool:
+    try:
+        httpx.get(f"{url}/v1/models")
+    except httpx.TransportError:
+        return True
+    return False

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ import pytest
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
+from .conftest import Served, served
+from .endless_upstream import until
 
 WEATHER = {
     "type": "function",
@@ -101,7 +105,10 @@ WRONG: list[tuple[str, str, Any, int]] = [
     ("two tools with one name", "/s/x/v1/chat/completions", body("hi", tools=[WEATHER, WEATHER]), 400),
     ("no messages", "/s/x/v1/chat/completions", {"model": "scripted"}, 400),
     ("an empty conversation", "/s/x/v1/chat/completions", body(), 409),
-    ("several answers at once", "/s/x/v1/chat/completions", body("hi", n=3), 400),
+    ("very many answers at once", "/s/x/v1/chat/completions", body("hi", n=17), 400),
+    ("several answers in one stream", "/s/x/v1/chat/completions", body("hi", n=2, stream=True), 400),
+    ("a penalty", "/s/x/v1/chat/completions", body("hi", presence_penalty=0.5), 400),
+    ("a field that nobody knows", "/s/x/v1/chat/completions", body("hi", chat_template_kwargs={}), 400),
     ("a picture", "/s/x/v1/chat/completions", body({"role": "user", "content": [{"type": "image_url"}]}), 400),
     ("a schema for the answer", "/s/x/v1/chat/completions", body("hi", response_format={"type": "json_object"}), 400),
     ("a temperature of NaN", "/s/x/v1/chat/completions", b'{"model": "scripted", "temperature": NaN}', 400),
@@ -212,6 +219,44 @@ def test_sessions_end_when_nobody_uses_them(serve: Callable[..., Served]) -> Non
     assert episode.finish == "idle"
 
 
+@pytest.mark.slow
+def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    gateway = serve(Limits(idle=8))
+    ask(gateway.session("tea"), body("the first time", user="ada"))
+    for name, following in (("tea", "tea~2"), ("tea~2", "tea~3")):
+        left_alone(gateway, name)
+        other = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", user="bob"))
+        again = ask(gateway.session("tea"), body("once more", user="ada"))
+        rated = httpx.post(f"{gateway.url}/s/tea/feedback", json={"value": 1, "user": "ada"})
+        assert other.status_code == 403
+        assert again["session"] == following
+        assert rated.status_code == 200
+    left_alone(gateway, "tea~3")
+
+    def listed() -> list[Body]:
+        rows: list[Body] = httpx.get(f"{gateway.url}/sessions").json()["sessions"]
+        return rows
+
+    until(lambda: listed()[0]["reward"] is not None)
+    with served(tmp_path, resume=str(copied(gateway.live.folder.path, tmp_path))) as resumed:
+        later = ask(resumed.session("tea"), body("and later", user="ada"))
+
+    assert [(one["session"], one["reward"]) for one in listed()] == [("tea~3", 1.0), ("tea~2", 1.0), ("tea", 0.0)]
+    assert later["session"] == "tea~4"
+
+
+def left_alone(gateway: Served, name: str) -> None:
+    """Let a session end as if nobody had used it for a while."""
+    gateway.live.sessions[name].used -= 1000
+    until(lambda: name in gateway.live.ended)
+
+
+def copied(run: Path, into: Path) -> Path:
+    return Path(shutil.copytree(run, into / "copied" / run.name, ignore=shutil.ignore_patterns("lock")))
+
+
 def test_a_port_in_use_is_an_error_that_says_so(tmp_path: Path) -> None:
     import asyncio
 
@@ -246,3 +291,23 @@ def test_feedback_is_the_reward_and_the_memory_learns_from_it_for_that_user_only
     assert wish in shown["again"]
     assert wish not in shown["other"]
     assert wish not in shown["nobody"]
+
+
+@pytest.mark.slow
+def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Callable[..., Served]) -> None:
+    gateway = serve(memories=["strategyhub"])
+    ask(gateway.session("tea"), body("Which tea?", user="ada"))
+    store = gateway.live.folder.path / "strategies.db"
+    with closing(sqlite3.connect(store, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = pool.submit(lambda: ask(gateway.session("later"), body("Which tea?", user="ada")))
+        until(lambda: "later" in gateway.live.sessions)
+
+        # Beginning a session empties its hub, which waits for the lock.
+        models = [httpx.get(f"{gateway.url}/v1/models", timeout=20).status_code for _ in range(3)]
+        waited = not waiting.done()
+        other.execute("ROLLBACK")
+
+        assert models == [200] * 3
+        assert waited
+        assert waiting.result()["session"] == "later"

@@ -31,7 +31,8 @@ def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
     assert engine_options(policy)["enable_sleep_mode"] is True
     assert engine_options(policy)["gpu_memory_utilization"] == 0.6
     assert policy.rank >= learner.rank
-    assert policy.model == learner.model
+    assert policy.model == "path/to/model"
+    assert "model" not in given["learner"], "named once, it holds for both"
 
 
 def test_the_page_names_every_row() -> None:

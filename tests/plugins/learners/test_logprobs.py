@@ -13,8 +13,15 @@ from agentfw_plugins.learners import logprobs as module  # noqa: E402
 
 @pytest.mark.parametrize("trained_head", [False, True], ids=["frozen head", "trained head"])
 @pytest.mark.parametrize("elements", [1, 1 << 22], ids=["many chunks", "one chunk"])
+@pytest.mark.parametrize("with_bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize(("cap", "temperature"), [(None, 1.0), (2.0, 0.7)], ids=["plain", "capped"])
 def test_logprobs_entropies_and_slopes_are_those_of_all_logits(
-    monkeypatch: pytest.MonkeyPatch, trained_head: bool, elements: int
+    monkeypatch: pytest.MonkeyPatch,
+    trained_head: bool,
+    elements: int,
+    with_bias: bool,
+    cap: float | None,
+    temperature: float,
 ) -> None:
     monkeypatch.setitem(module._ELEMENTS, "cpu", elements)
     generator = torch.Generator().manual_seed(0)
@@ -22,10 +29,12 @@ def test_logprobs_entropies_and_slopes_are_those_of_all_logits(
     weight = torch.randn(30, 8, generator=generator, requires_grad=trained_head)
     targets = torch.randint(0, 30, (50,), generator=generator)
     upstream = torch.randn(50, generator=generator)
-    learned = [hidden, weight] if trained_head else [hidden]
+    bias = torch.randn(30, generator=generator, requires_grad=trained_head) if with_bias else None
+    learned = [hidden, *([part for part in (weight, bias) if part is not None] if trained_head else [])]
 
-    found, entropy = module.token_logprobs(hidden, weight, targets)
-    every = torch.log_softmax(hidden @ weight.T, -1)
+    found, entropy = module.token_logprobs(hidden, weight, targets, temperature, bias=bias, cap=cap)
+    logits = hidden @ weight.T + (0.0 if bias is None else bias)
+    every = torch.log_softmax((logits if cap is None else cap * torch.tanh(logits / cap)) / temperature, -1)
     expected = every.gather(-1, targets[:, None])[:, 0]
 
     assert torch.allclose(found, expected, atol=1e-5)

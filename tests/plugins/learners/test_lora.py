@@ -6,16 +6,17 @@ import json
 import math
 import os
 import shutil
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw.errors import AgentfwError, SettingsError, UsageError
+from agentfw.errors import AgentfwError, SettingsError, StorageError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw.settings import validate
+from agentfw.settings import operational_keys, validate
 from agentfw_plugins.learners.settings import LoraSettings
 
 torch = pytest.importorskip("torch")
@@ -308,16 +309,28 @@ def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_
     assert metrics["peak_memory_mb"] > 0
 
 
-def test_a_batch_of_zero_advantages_changes_nothing_and_counts(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+@pytest.mark.parametrize("loss", [Loss(), Loss(kl=0.04)], ids=["nothing acts", "a penalty at its start"])
+def test_a_batch_that_changes_no_weight_gives_no_version(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, loss: Loss
 ) -> None:
+    learner, undisturbed = learner_of(), learner_of()
+    empty = make_batch([(PROMPT, GOOD, 0.0)], loss=loss)
+
+    assert learner.update(empty) is None
+    update = learner.update(make_batch(*PAIR))
+
+    assert not empty.folder.exists()
+    assert update.version == "policy@1"
+    other = undisturbed.update(make_batch(*PAIR))
+    assert files(update.adapter) == files(other.adapter), "neither momentum nor the number of steps has moved"
+
+
+def test_momentum_takes_no_step_of_its_own(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
     learner = learner_of()
+    learner.update(make_batch(*PAIR))
     before = learner.logprobs(PROMPT, GOOD)
 
-    update = learner.update(make_batch([(PROMPT, GOOD, 0.0)]))
-
-    assert update.version == "policy@1"
-    assert update.metrics["steps"] == 0
+    assert learner.update(make_batch([(PROMPT, GOOD, 0.0)])) is None
     assert learner.logprobs(PROMPT, GOOD) == before
 
 
@@ -406,6 +419,28 @@ def test_an_update_that_fails_half_way_never_was(
     assert not batch.folder.with_name(f"{batch.folder.name}.unfinished").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [1_000, 30_000])
+def test_a_full_disk_at_a_checkpoint_says_so_and_leaves_nothing(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, room: int
+) -> None:
+    """Files that may not grow beyond so many bytes: the adapter alone, or the optimizer's state, finds no room."""
+    resource = pytest.importorskip("resource")
+    learner, batch = learner_of(rank=16), make_batch(*PAIR)
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"can't write .*File too large") as caught:
+            learner.update(batch)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert "free disk space" in caught.value.fix
+    assert not list(batch.folder.parent.glob(f"{batch.folder.name}*"))
+    assert learner.update(batch).version == "policy@1"
+
+
 def test_full_memory_says_what_to_lower(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,7 +451,32 @@ def test_full_memory_says_what_to_lower(
     with pytest.raises(AgentfwError) as caught:
         learner_of(tokens=1000).update(make_batch(*PAIR))
 
-    assert caught.value.fix == "set learner.tokens=500 or learner.checkpointing=true or learner.precision=nf4"
+    assert caught.value.fix == (
+        "set learner.tokens=500 or learner.checkpointing=true, which doesn't change results; "
+        "or fork the run with learner.precision=nf4 and policy.precision=nf4"
+    )
+    assert caught.value.change == "learner.tokens=500"
+
+
+def test_what_only_takes_memory_or_time_may_change_when_a_training_is_resumed() -> None:
+    free = {"packing", "tokens", "offload", "checkpointing", "worker_gpus", "worker_patience"}
+
+    assert set(operational_keys(LoraSettings())) == {*free, "workers"}
+    assert set(operational_keys(LoraSettings(share="replicated", workers=2, minibatches=2))) == free
+
+
+@pytest.mark.slow
+def test_the_state_of_another_optimizer_is_refused(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, tmp_path: Path
+) -> None:
+    learner = learner_of()
+    learner.open(tmp_path)
+    learner.update(make_batch(*PAIR))
+
+    other = learner_of(optimizer="adamw_8bit")
+    other.open(tmp_path)
+    with pytest.raises(SettingsError, match="has the state of adamw, which adamw_8bit can't go on with"):
+        other.restore(learner.state())
 
 
 @pytest.mark.slow
@@ -485,28 +545,32 @@ def test_a_head_with_an_adapter_is_refused(learner_of: Callable[..., LoraLearner
         learner_of(modules=("q_proj", "lm_head")).open(Path())
 
 
-def test_a_model_with_windows_is_not_packed_as_a_tree(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    from transformers import MistralConfig, MistralForCausalLM
+def test_a_model_with_layers_of_another_kind_is_not_packed_as_a_tree(
+    make_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
 
-    folder = make_model(tmp_path / "windowed", weights=False)
-    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "sliding_window": 4}
-    MistralForCausalLM(MistralConfig(**shape, **heads)).save_pretrained(folder)
+    folder = make_model(tmp_path / "linear", weights=False)
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "head_dim": 8, "vocab_size": 384}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 2}
+    widths = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "num_experts": 0, "pad_token_id": 0}
+    kinds = {"layer_types": ["linear_attention", "full_attention"]}
+    Qwen3NextForCausalLM(Qwen3NextConfig(**shape, **heads, **widths, **kinds)).save_pretrained(folder)
 
-    with pytest.raises(SettingsError, match="sliding_window"):
+    with pytest.raises(SettingsError, match="linear_attention"):
         LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)
     plain = LoraLearner(LoraSettings(model=str(folder), packing="plain"))
     assert len(plain.logprobs(PROMPT, GOOD)) == len(GOOD)
 
 
 def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    """Its logits are divided by four, which isn't to be seen in its output head."""
-    from transformers import GraniteConfig, GraniteForCausalLM
+    """Its logits are scaled, which isn't to be seen in its output head."""
+    from transformers import CohereConfig, CohereForCausalLM
 
     folder = make_model(tmp_path / "scaled", weights=False)
     shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "initializer_range": 0.5}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "logits_scaling": 4.0}
-    GraniteForCausalLM(GraniteConfig(**shape, **heads, pad_token_id=0)).save_pretrained(folder)
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "logit_scale": 0.25}
+    CohereForCausalLM(CohereConfig(**shape, **heads, pad_token_id=0)).save_pretrained(folder)
 
     with pytest.raises(SettingsError, match="gives other results than"):
         LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)

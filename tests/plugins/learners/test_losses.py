@@ -79,6 +79,37 @@ def test_a_sampler_that_differs_is_corrected_up_to_the_cap() -> None:
     assert figures.means(1)["mismatch_largest"] == pytest.approx(math.log(5))
 
 
+def test_a_turn_may_be_corrected_as_a_whole() -> None:
+    """Twice and 1.2 times as sure make 2.4 for both tokens; in the other turn 2 and 5 make 10, which counts as 3."""
+    apart = [-math.log(each) for each in (2.0, 1.2, 2.0, 5.0)]
+    given = terms([0.0] * 4, [1.0] * 4, sampled=apart, turns=[0, 0, 1, 1])
+
+    value, _ = value_and_slopes(Loss(importance_cap=3.0, importance_level="sequence"), given)
+
+    assert value == pytest.approx(-(2.4 + 2.4 + 3 + 3))
+
+
+def test_a_turn_that_the_sampler_saw_quite_differently_is_left_out() -> None:
+    """Mean log ratios of log 2, of log 1.1, and of -log 2: only the middle one is within 1.5 either way."""
+    apart = [-math.log(each) for each in (4.0, 1.0, 1.21, 1.0, 0.5)]
+    given = terms([0.0] * 5, [1.0] * 5, sampled=apart, turns=[0, 0, 1, 1, 2])
+    figures = Figures()
+
+    total = loss_of(Loss(importance_cap=3.0, importance_mask=1.5), given, figures)
+
+    assert float(total.detach()) == pytest.approx(-(1.21 + 1))
+    assert figures.means(1)["importance_masked"] == pytest.approx(3 / 5)
+    assert figures.means(1)["importance_corrected"] == pytest.approx(3 / 5), "the capped token is in a turn left out"
+
+
+def test_a_token_without_a_logprob_of_the_sampler_counts_as_it_is() -> None:
+    given = terms([0.0, 0.0], [1.0, 1.0], sampled=[-math.log(1.2), math.nan])
+
+    value, _ = value_and_slopes(Loss(importance_cap=3.0, importance_mask=1.5), given)
+
+    assert value == pytest.approx(-(1.2 + 1))
+
+
 def test_likelihood_has_no_ratio() -> None:
     value, slopes = value_and_slopes(Loss("likelihood"), terms([-2.0, -3.0], [1.0, 0.5]))
 

@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 
-from agentfw_plugins.learners import tree_attention, tree_flex  # noqa: E402
+from agentfw_plugins.learners import tree_flex  # noqa: E402
+from agentfw_plugins.learners.tree_attention import PLAIN, Kind, RectangleTree  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +42,13 @@ def drawn(packed: Packed, heads: int, key_heads: int, width: int) -> list[torch.
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
-def attended(packed: Packed, heads: int = 2, key_heads: int = 1, width: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+def attended(
+    packed: Packed, heads: int = 2, key_heads: int = 1, width: int = 16, kind: Kind = PLAIN
+) -> tuple[torch.Tensor, torch.Tensor]:
     """What flex attention gives, and what the rectangles give."""
-    query, key, value = drawn(packed, heads, key_heads, width)
-    mask = tree_flex.tree_mask(packed.subtree_ends, "cpu")
-    found = tree_flex.flex_attend(query, key, value, mask, 0.3)
-    return found, tree_attention.attend(query, key, value, packed.blocks, 0.3)
+    tensors = drawn(packed, heads, key_heads, width)
+    found = tree_flex.FlexTree(packed, "cpu").attend(*tensors, 0.3, kind)
+    return found, RectangleTree(packed).attend(*tensors, 0.3, kind)
 
 
 @pytest.mark.slow
@@ -56,6 +58,16 @@ def test_it_gives_what_the_rectangles_give(heads: int, key_heads: int, width: in
     found, expected = attended(tree_of(150, 60), heads, key_heads, width)
 
     assert found.shape == expected.shape
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", [Kind(window=100), Kind(cap=2.0), Kind(40, 2.0), Kind(50, None, torch.tensor([0.5, 2.0]))], ids=str
+)
+def test_windows_caps_and_sinks_are_those_of_the_rectangles(kind: Kind) -> None:
+    found, expected = attended(tree_of(600, 60), kind=kind)
+
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -71,13 +83,37 @@ def test_a_mask_says_of_each_block_what_its_pairs_say(prompt: int, answer: int, 
     pairs = (rows[None, :] <= rows[:, None]) & (rows[:, None] < ends[None, :])
     blocks = pairs.reshape(size // 128, 128, size // 128, 128)
 
-    mask = tree_flex.tree_mask(packed.subtree_ends, "cpu")
+    mask = tree_flex.tree_mask(packed, "cpu")
 
     whole = torch.zeros(size // 128, size // 128, dtype=torch.bool)
     for row, (count, keys) in enumerate(zip(mask.full_kv_num_blocks[0, 0], mask.full_kv_indices[0, 0], strict=True)):
         whole[row, keys[:count].long()] = True
     assert mask.to_dense()[0, 0].bool().tolist() == blocks.any((1, 3)).tolist()
     assert whole.tolist() == blocks.all((1, 3)).tolist()
+
+
+@given(st.integers(1, 900), st.integers(1, 400), st.integers(1, 5), st.sampled_from([1, 30, 128, 300, 1000]))
+@hypothesis_settings(max_examples=20)
+def test_a_mask_with_a_window_lists_what_is_seen_and_leaves_most_of_the_rest(
+    prompt: int, answer: int, samples: int, window: int
+) -> None:
+    packed = tree_of(prompt, answer, samples)
+    size, length = tree_flex.bucket(packed.ids.size), packed.ids.size
+    rows, depths = numpy.arange(length), packed.positions[0]
+    pairs = numpy.eye(size, dtype=bool)
+    pairs[:length, :length] = (rows[None, :] <= rows[:, None]) & (rows[:, None] < packed.subtree_ends[None, :])
+    pairs[:length, :length] &= depths[:, None] - depths[None, :] < window
+    blocks = pairs.reshape(size // 128, 128, size // 128, 128)
+
+    mask = tree_flex.tree_mask(packed, "cpu", window)
+
+    listed = mask.to_dense()[0, 0].bool().numpy()
+    whole = numpy.zeros_like(listed)
+    for row, (count, keys) in enumerate(zip(mask.full_kv_num_blocks[0, 0], mask.full_kv_indices[0, 0], strict=True)):
+        whole[row, keys[:count].long()] = True
+    assert (listed >= blocks.any((1, 3))).all()
+    assert (whole <= blocks.all((1, 3))).all()
+    assert listed.sum() <= (size // 128) * (window // 128 + 3 + samples * (answer // 128 + 1))
 
 
 @pytest.mark.slow

@@ -128,6 +128,14 @@ def test_a_file_that_is_not_utf8_is_told_and_what_was_learned_stays(memory: Memo
     assert memory("stats", "--json").json["nodes"]["user"] == 1
 
 
+def test_a_graph_is_prepared_for_the_next_process(filled: Memory) -> None:
+    prepared = filled("prepare", "--json")
+    assert prepared.code == 0
+    assert prepared.json["skills"] == filled("stats", "--json").json["nodes"]["skill"]
+    assert len(prepared.json["communities"]) == 3
+    assert "skills prepared, communities" in filled("prepare").out
+
+
 def test_forgetting_wants_a_yes(filled: Memory) -> None:
     refused = filled("forget", "ana")
     assert (refused.code, refused.out) == (2, "")
@@ -230,3 +238,54 @@ def test_memories_of_another_program_are_imported_or_none_of_them(filled: Memory
     hits = filled("recall", "--user", "ana", "tea", "--json").json
     assert hits[0]["skill"]["text"] == "Prefers green tea"
     assert "a" not in [hit["skill"]["text"] for hit in hits]
+
+
+def test_a_skill_is_listed_changed_retired_and_deleted(filled: Memory, tmp_path: Path) -> None:
+    words = ("--metadata", '{"kind": "note", "year": 2024}', "--expires", "2099-01-31")
+    note = filled("add", "--owner", "ana", "Inimitable tea", *words, "--json").json
+    assert (note["metadata"], note["expires_at"]) == ({"kind": "note", "year": 2024}, 4073500800.0)
+
+    where = ("--where", '{"year": {"$gte": 2020}}')
+    listed = filled("list", "--owner", "ana", *where)
+    assert [line.split()[0] for line in listed.out.splitlines()] == [note["id"]]
+    assert len(filled("list", "--owner", "ana", "--json").json) == 2
+    assert len(filled("list", "--owner", "ana", "--scenario", "rescheduling", "--json").json) == 1
+    assert "no skill of cleo fits" in filled("list", "--owner", "cleo").err
+    assert [hit["skill"]["id"] for hit in filled("recall", "--user", "ana", "tea", *where, "--json").json] == [
+        note["id"]
+    ]
+
+    changed = filled(
+        "update", note["id"], "Inimitable green tea", "--tool", "kettle", "--expires", "never", "--json"
+    ).json
+    assert (changed["tools"], changed["expires_at"], changed["metadata"]) == (["kettle"], None, note["metadata"])
+    told = filled("history", note["id"]).out.splitlines()
+    assert [line.split()[-2:] for line in told[1:]] == [["Inimitable", "tea"], ["green", "tea"]]
+    assert "retired" in filled("retire", note["id"]).out
+    again = filled("retire", note["id"])
+    assert (again.code, f'unknown skill "{note["id"]}"' in again.err) == (2, True)
+
+    refused = filled("delete", note["id"])
+    assert (refused.code, refused.out) == (2, "")
+    assert f"agentfw memory delete {note['id']} --yes" in refused.err
+    assert b"Inimitable" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert filled("delete", note["id"], "--yes", "--json").json["versions"] == 2
+    assert b"Inimitable" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert "it may be deleted already" in filled("delete", note["id"], "--yes").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("list", "--owner", "ana", "--where", "kind=note"), "is not JSON"),
+        (("list", "--owner", "ana", "--where", "[1]"), "is not an object"),
+        (("list", "--owner", "ana", "--where", '{"a": {"$near": 1}}'), "Unsupported operator"),
+        (("add", "--owner", "ana", "tea", "--expires", "soon"), "is not a time"),
+        (("update", "s99", "tea"), 'unknown skill "s99"'),
+    ],
+)
+def test_options_that_cant_be_meant_are_refused(filled: Memory, words: tuple[str, ...], message: str) -> None:
+    answer = filled(*words)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert message in " ".join(answer.err.split())

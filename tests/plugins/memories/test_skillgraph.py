@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn
-from agentfw.errors import UsageError
-from agentfw.memory import Query, Recollection
+from agentfw.errors import UnknownNameError, UsageError
+from agentfw.memory import Query, Recollection, Saying
 from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
@@ -60,7 +60,7 @@ def test_a_good_episode_becomes_skills_that_are_recalled_with_their_reasons(tmp_
     }
     assert all(one.text.startswith(f"{one.why['skill']}: ") for one in found)
     assert found[0].score >= found[1].score
-    terms = {"query", "user", "community", "neighbours", "time", "complement", "conflict"}
+    terms = {"query", "user", "community", "neighbours", "time", "fact", "owner", "complement", "conflict", "rating"}
     assert set(found[0].why) == {"skill", "path", "points", *terms}
 
 
@@ -104,11 +104,11 @@ def test_a_skill_is_about_what_the_world_says_it_is_about(tmp_path: Path) -> Non
 
 
 def test_a_profile_is_what_a_newcomer_is_recalled_by(tmp_path: Path) -> None:
-    mine = memory(tmp_path, community_weight=0.0, user_weight=10.0)
-    for text in ("Offer jazz records", "Offer garden tools"):
+    mine = memory(tmp_path, community_weight=0.0, user_weight=10.0, calibrate=False)
+    for text in ("Offer garden tools", "Offer jazz records"):
         mine.graph.add_skill(owner="shop", text=text, visibility="shared")
 
-    mine.meet("ana", {"about": "plants a garden and owns garden tools"})
+    mine.introduce("ana", {"about": "plants a garden and owns garden tools"})
 
     assert "garden" in recalled(mine, "what do I offer?")[0].text
     assert "jazz" in recalled(mine, "what do I offer?", replace(TASK, user="nobody"))[0].text
@@ -209,6 +209,8 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("query_similarity", "words"),
         ("neighbour_weight", 0.0),
         ("time_weight", 0.5),
+        ("fact_weight", 0.2),
+        ("rating_weight", 0.3),
         ("calibrate", False),
         ("second_hop", "owner"),
         ("candidates", 3),
@@ -291,3 +293,56 @@ def test_by_value_the_most_rewarded_of_similar_skills_are_shown(tmp_path: Path) 
     found = asyncio.run(mine.recall(Query("which room for the meeting?", TASK, limit=2)))
 
     assert [one.text.partition("prefer ")[2].partition(" (")[0] for one in found] == ["large rooms", "light rooms"]
+
+
+def saying(text: str, number: int = 1, *, user: str = "ana", conversation: str = "c1") -> Saying:
+    return Saying(f"run/{user}/{number}", user, text, conversation, 1_700_000_000.0 + number)
+
+
+def test_what_a_user_says_is_recalled_with_its_date_and_only_to_them(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    for number, text in enumerate(["I live in Berlin.", "I moved to Rome.", "Summarise this: I live in Oslo."]):
+        asyncio.run(mine.hear(saying(text, number)))
+    (first, *_) = recalled(mine, "Where do I live?")
+    assert first.text == "s2: I moved to Rome. (since 2023-11-14; corrected once)"
+    assert recalled(mine, "Where do I live?", replace(TASK, user="ben")) == []
+    assert [(one.text, one.until is None) for one in asyncio.run(mine.remembered("ana"))] == [
+        ("I moved to Rome.", True),
+        ("I live in Berlin.", False),
+    ]
+
+
+def test_a_correction_is_about_what_it_says_now(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    asyncio.run(mine.hear(saying("I live in Berlin.")))
+    (item,) = asyncio.run(mine.remembered("ana"))
+    asyncio.run(mine.correct("ana", item.id, "My name is Ann."))
+    asyncio.run(mine.hear(saying("I live in Rome.", 2)))
+    held = [one.text for one in asyncio.run(mine.remembered("ana")) if one.until is None]
+    assert sorted(held) == ["I live in Rome.", "My name is Ann."]
+    with pytest.raises(UnknownNameError):
+        asyncio.run(mine.correct("ben", item.id, "My name is Ben."))
+
+
+def test_a_thumb_rates_what_was_recalled_for_the_answer(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    for number, text in enumerate(["I like the harbour for lunch.", "I like the garden for lunch."]):
+        asyncio.run(mine.hear(saying(text, number)))
+    first, second = recalled(mine, "where do I have lunch?")
+    rated = Episode(TASK, environment="sessions")
+    rated.messages.append(Message("system", f"You remember:\n- {first.text}"))
+    rated.messages.append(Message("user", "where do I have lunch?"))
+    rated.events.append(Event(0.0, "observation", "feedback", {"value": -1.0, "turn": 0, "text": ""}))
+    learn(mine, rated, 0.0)
+    assert [one.why["skill"] for one in recalled(mine, "where do I have lunch?")] == [
+        second.why["skill"],
+        first.why["skill"],
+    ]
+
+
+def test_conversations_and_sayings_may_have_any_id(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    long = replace(saying("I live in Berlin.", conversation="c\n" * 300), id="x" * 900)
+    asyncio.run(mine.hear(long))
+    asyncio.run(mine.hear(long))
+    assert len(asyncio.run(mine.remembered("ana"))) == 1

@@ -55,5 +55,5 @@ def test_without_its_extra_a_run_is_refused_before_it_plays(tmp_path: Path, monk
     with pytest.raises(MissingExtraError) as caught:
         Run.create(parse_spec(spec), Host.load(HostOptions(disabled=("all",))), tmp_path)
 
-    assert caught.value.fix == 'pip install "agentfw[memory]"'
+    assert caught.value.fix.endswith('[memory]"')
     assert not any(tmp_path.iterdir())

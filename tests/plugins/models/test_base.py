@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw_plugins.models import Precision, choose_device, load_base
+from agentfw_plugins.models import Precision, choose_device, load_base, shared_weights
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -57,3 +58,66 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
     assert choose_device("auto") == "cpu"
     with pytest.raises(SettingsError, match="no GPU"):
         choose_device("cuda")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "nf4"])
+def test_two_who_load_a_model_share_its_weights_and_nothing_else(
+    make_model: Callable[..., Path], tmp_path: Path, precision: Precision
+) -> None:
+    if precision == "nf4":
+        pytest.importorskip("bitsandbytes")
+    folder = make_model(tmp_path / "model", hidden_size=64)
+    ids = torch.tensor([[5, 6, 7, 8]])
+
+    with torch.inference_mode():  # as a policy's thread does
+        one = load_base(folder, precision, "cpu")
+    two = load_base(folder, precision, "cpu", attention="eager")
+
+    assert [weight.data_ptr() for weight in one.parameters()] == [weight.data_ptr() for weight in two.parameters()]
+    assert (one.config._attn_implementation, two.config._attn_implementation) == ("sdpa", "eager")
+    with torch.no_grad():
+        before, other = one(ids).logits, two(ids).logits
+    assert torch.allclose(before, other, atol=1e-4)
+    hook = two.get_input_embeddings().register_forward_hook(lambda *_: torch.zeros(1, 4, 64))
+    two.lm_head.weight.data = torch.zeros_like(two.lm_head.weight)
+    with torch.no_grad():
+        assert torch.equal(one(ids).logits, before)
+    hook.remove()
+    for weight in one.parameters():
+        weight.requires_grad_(False)
+    assert two.lm_head.weight.requires_grad
+    two.model.norm(two.get_input_embeddings()(ids)).sum().backward()
+
+
+def test_weights_that_nobody_has_any_more_are_freed_and_changed_files_are_read_again(
+    make_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_model(tmp_path / "model")
+    model = load_base(folder, "fp32", "cpu")
+    assert len(shared_weights._loaded) == 1
+    make_model(folder, seed=5)
+
+    other = load_base(folder, "fp32", "cpu")
+
+    assert not torch.equal(model.lm_head.weight, other.lm_head.weight)
+    del model, other
+    gc.collect()
+    assert not shared_weights._loaded
+
+
+@pytest.mark.slow
+def test_an_adapter_that_is_served_changes_nothing_for_the_learner_beside_it(
+    make_model: Callable[..., Path], make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    from agentfw_plugins.policies.transformers_weights import Weights
+
+    folder = make_model(tmp_path / "model")
+    ids = torch.tensor([[5, 6, 7, 8]])
+    learner = load_base(folder, "fp32", "cpu")
+    with torch.no_grad():
+        before = learner(ids).logits
+        served = Weights(folder, "fp32", "cpu", "sdpa").of(make_adapter(folder, tmp_path / "adapter"))
+        assert not torch.allclose(served(ids).logits, before, atol=1e-3)
+        assert torch.equal(learner(ids).logits, before)
+    assert served.get_input_embeddings().weight.data_ptr() == learner.get_input_embeddings().weight.data_ptr()

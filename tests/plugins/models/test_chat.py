@@ -10,6 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("transformers")
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
+
 from agentfw.environment import Action
 from agentfw.episode import Call, Message
 from agentfw.errors import SettingsError
@@ -68,6 +72,84 @@ def test_a_template_that_knows_no_tools_and_no_system_is_told_in_text(
     assert text.startswith("<|user|>Serve tea.\n\nYou can call these functions:")
     assert '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call><|end|>' in text
     assert "<|user|><tool_response>\naccepted\n</tool_response><|end|>" in text
+
+
+@pytest.fixture
+def base_model(make_model: Callable[..., Path], tmp_path: Path) -> Path:
+    """As a base model is: no template, and each text begins with a token of its own."""
+    folder = make_model(tmp_path / "base")
+    (folder / "chat_template.jinja").unlink()
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    tokenizer.bos_token = "<|nothing|>"
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|nothing|> $A", special_tokens=[("<|nothing|>", tokenizer.bos_token_id)]
+    )
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_base_model_needs_a_template_and_says_so(base_model: Path) -> None:
+    with pytest.raises(SettingsError, match="has no chat template") as caught:
+        Chat(base_model)
+    assert "policy.template=plain" in caught.value.fix
+
+
+def test_plain_is_the_text_alone_and_goes_on_after_the_sampled_tokens(base_model: Path) -> None:
+    chat = Chat(base_model, "plain")
+    ask = [Message("system", "Add."), Message("user", "1+2=3\n4+5=")]
+
+    first = chat.prompt(ask)
+    said = generated(chat, first, chat.answer("9"))
+    second = chat.prompt([*ask, Message("assistant", said.text), Message("user", "2+2=")], before=said)
+
+    assert shown(chat, first) == "<|nothing|>Add.\n1+2=3\n4+5="
+    assert second[: len(first) + 1] == (*first, *said.token_ids[:-1])
+    assert shown(chat, second) == "<|nothing|>Add.\n1+2=3\n4+5=9\n2+2="
+    assert said.token_ids[-1] in chat.end_ids
+
+
+def test_chatml_says_who_speaks(base_model: Path) -> None:
+    chat = Chat(base_model, "chatml")
+
+    text = shown(chat, chat.prompt(ASK, [SERVE]))
+
+    assert text.startswith("<|nothing|><|im_start|>system\nServe tea.")
+    assert "You can call these functions:" in text
+    assert text.endswith("<|im_start|>user\nGreen tea, please.<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_template_of_a_file_takes_the_place_of_the_models(small_model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.jinja"
+    file.write_text("{% for message in messages %}[{{ message.role }}]{{ message.content }}<|end|>{% endfor %}")
+
+    chat = Chat(small_model, str(file))
+
+    assert shown(chat, chat.prompt(ASK)) == "[system]Serve tea.<|end|>[user]Green tea, please.<|end|>"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{% for message in messages %}", "can't be rendered: Unexpected end of template"),
+        ("{{ messages[0].content + 1 }}", "can't be rendered: can only concatenate"),
+        ("{{ raise_exception('no') }}", "can't be rendered: no"),
+        ("hello<|end|>", "leaves out what the user says"),
+        (None, "can't be read: No such file"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_told_in_one_line(
+    small_model: Path, tmp_path: Path, text: str | None, told: str
+) -> None:
+    file = tmp_path / "own.jinja"
+    if text is not None:
+        file.write_text(text)
+
+    with pytest.raises(SettingsError) as caught:
+        Chat(small_model, str(file))
+
+    assert told in caught.value.message
+    assert str(file) in caught.value.message
+    assert "\n" not in caught.value.message
 
 
 def test_the_next_prompt_begins_with_the_tokens_that_were_sampled(chat: Chat) -> None:

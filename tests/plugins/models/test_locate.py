@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,24 @@ def test_a_package_that_is_gone_is_no_trouble(site: Path) -> None:
 
     with pytest.raises(SettingsError, match="there is no model folder oolong"):
         locate("oolong")
+
+
+def test_an_adapter_says_what_to_set_instead(
+    make_model: Callable[..., Path], make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    base = make_model(tmp_path / "base")
+    adapter = make_adapter(base, tmp_path / "adapter")
+
+    with pytest.raises(SettingsError, match=r"is an adapter of .*, and no model") as caught:
+        locate(str(adapter))
+
+    assert caught.value.fix == f"set policy.model={base} and policy.adapter={adapter}"
+
+
+def test_a_run_says_how_its_policy_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+
+    with pytest.raises(SettingsError, match="is a run, and no model") as caught:
+        locate(str(tmp_path))
+
+    assert f"--policy {tmp_path}" in caught.value.fix

@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_thinks_of_tokens_what_transformers_thinks(folder: Path) -> None:
     found = NumpyLlama.load(folder).logprobs(IDS[:20], IDS[20:])
 
-    assert found == pytest.approx(reference(folder, IDS)[19:], abs=2e-5)
+    assert found == pytest.approx(reference(folder, IDS)[19:], abs=1e-4)
 
 
 def test_token_by_token_it_thinks_the_same(folder: Path) -> None:
@@ -67,7 +67,7 @@ def test_token_by_token_it_thinks_the_same(folder: Path) -> None:
         model.step([row], [IDS[place]])
         found.append(float(log_softmax(row.logits)[IDS[place + 1]]))
 
-    assert found == pytest.approx(reference(folder, IDS)[19:], abs=2e-5)
+    assert found == pytest.approx(reference(folder, IDS)[19:], abs=1e-4)
 
 
 @pytest.mark.parametrize("others", [1, 6, 7, 8, 30])
@@ -98,7 +98,7 @@ def test_an_adapter_counts_as_peft_counts_it(folder: Path, tmp_path: Path) -> No
 
     found = NumpyLlama.load(folder, tmp_path).logprobs(IDS[:20], IDS[20:])
 
-    assert found == pytest.approx(reference(folder, IDS, tmp_path)[19:], abs=2e-5)
+    assert found == pytest.approx(reference(folder, IDS, tmp_path)[19:], abs=1e-4)
     assert np.abs(found - reference(folder, IDS)[19:]).max() > 0.01
 
 
@@ -135,4 +135,4 @@ def test_another_theta_is_heeded(tmp_path: Path) -> None:
     folder = make(tmp_path, rope_parameters={"rope_type": "default", "rope_theta": 500.0})
 
     assert json.loads((folder / "config.json").read_text())["rope_parameters"]["rope_theta"] == 500.0
-    assert NumpyLlama.load(folder).logprobs(IDS[:1], IDS[1:]) == pytest.approx(reference(folder, IDS), abs=2e-5)
+    assert NumpyLlama.load(folder).logprobs(IDS[:1], IDS[1:]) == pytest.approx(reference(folder, IDS), abs=1e-4)

@@ -68,23 +68,26 @@ def test_gdpo_normalises_each_component_by_itself(chosen, make, values) -> None:
     """Two samples, quality 1 and 0, preference 0 and 100.
 
     Normalised: quality 1/sqrt(2) and -1/sqrt(2), preference the other way round, whatever its size. With weights 2 and
-    1 their sums are 1/sqrt(2) and -1/sqrt(2). Whitened over the batch of these two, whose spread is 1, they stay so.
+    1 their sums are 1/sqrt(2) and -1/sqrt(2). Whitened over the batch of these two, whose spread is 1, they stay so but
+    for the floor of whitening: sqrt(1 + 0.1^2).
     """
     gdpo = chosen("gdpo", {"weights": {"quality": 2.0}})
 
     found = values(gdpo.advantages([make.tracked([1.0, 0.0], [0.0, 100.0])]))
 
-    assert found == pytest.approx([sqrt(1 / 2), -sqrt(1 / 2)], abs=1e-3)
+    assert found == pytest.approx([sqrt(1 / 2 / 1.01), -sqrt(1 / 2 / 1.01)], abs=1e-5)
 
 
 def test_gdpo_whitens_over_the_whole_batch(chosen, make, values) -> None:
     """One component. Group 0, 2 gives -0.707, 0.707; group 1, 1, 1 gives 0, 0, 0.
 
-    Over the five: mean 0, squares 1, by 4: spread 1/2. So A = -1.414, 1.414, 0, 0, 0.
+    Over the five: mean 0, squares 1, by 4: spread 1/2, with the floor sqrt(0.26). So A = -1.387, 1.387, 0, 0, 0.
     """
     batch = [make.rewarded([0.0, 2.0]), make.rewarded([1.0, 1.0, 1.0], index=1)]
 
-    assert values(chosen("gdpo").advantages(batch)) == pytest.approx([-sqrt(2), sqrt(2), 0, 0, 0], abs=1e-3)
+    assert values(chosen("gdpo").advantages(batch)) == pytest.approx(
+        [-sqrt(0.5 / 0.26), sqrt(0.5 / 0.26), 0, 0, 0], abs=1e-5
+    )
     plain = chosen("gdpo", {"whiten": False})
     assert values(plain.advantages(batch)) == pytest.approx([-sqrt(0.5), sqrt(0.5), 0, 0, 0], abs=1e-3)
 
@@ -335,3 +338,20 @@ def test_an_empty_group_is_no_group(chosen, make, name: str) -> None:
 
     assert optimizer.advantages([[], []]) == []
     assert optimizer.metrics().get("groups", 0.0) == 0.0
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise"])
+def test_differences_far_below_the_floor_are_no_signal(chosen, make, values, name: str) -> None:
+    """A judge's noise of 1e-5 would be an advantage of 1.25 if it were divided by its own spread."""
+    optimizer = chosen(name, {"scale": True} if name == "gigpo" else {})
+    noise, told_apart = [0.50001, 0.5, 0.5, 0.5, 0.50001], [1.0, 0.0, 0.0, 0.0, 1.0]
+
+    assert 0 < max(map(abs, values(optimizer.advantages([make.rewarded(noise)])))) < 0.1
+    assert max(map(abs, values(optimizer.advantages([make.rewarded(told_apart)])))) > 0.5
+
+
+def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise(chosen, make, values) -> None:
+    parpo = chosen("parpo", {"baseline": "anchor", "base_weight": 0.0, "personal_weight": 1.0})
+    parpo.restore({"anchors": {"ada": [0.5, 1e-10, 9]}})
+
+    assert max(map(abs, values(parpo.advantages([make.tracked([0.0, 0.0], [0.50001, 0.49999])])))) < 0.1

@@ -26,7 +26,7 @@ def test_a_new_user_is_compared_within_the_group(chosen, make, values) -> None:
 
     assert values(parpo.advantages(batch)) == pytest.approx([0.0, 0.0], abs=1e-5)
     assert parpo.anchors == {"ada": Anchor(2.0, 1.0, 1)}
-    assert parpo.metrics()["users_without_anchor"] == 1.0
+    assert parpo.metrics()["warming"] == 1.0
     alone = chosen("parpo", {**AT_ONCE, "base_weight": 0.0})
     assert values(alone.advantages(batch)) == pytest.approx([-sqrt(0.5) / 2, sqrt(0.5) / 2], abs=1e-5)
 
@@ -36,6 +36,21 @@ def _second_batch(chosen, make, **settings):
     parpo = chosen("parpo", {**AT_ONCE, "decay": 0.5, **settings})
     parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
     return parpo, parpo.advantages([make.tracked([1.0, 0.0], [4.0, 6.0], index=1)])
+
+
+def test_it_tells_what_share_of_the_groups_an_anchor_judged(chosen, make) -> None:
+    """Ada's rewards have differed before, ben is new, and nothing that cem got ever differed."""
+    parpo, _ = _second_batch(chosen, make)
+
+    batch = [
+        make.tracked([1.0, 0.0], [4.0, 6.0], index=2),
+        make.tracked([1.0, 0.0], [4.0, 6.0], index=3, user="ben"),
+        make.tracked([1.0, 0.0], [0.5, 0.5], index=4, user="cem"),
+    ]
+    parpo.advantages(batch)
+
+    assert parpo.metrics()["anchored"] == 0.5
+    assert parpo.metrics()["warming"] == pytest.approx(2 / 3)
 
 
 def test_both_tracks_add_up(chosen, make, values) -> None:
@@ -110,7 +125,7 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor(chos
     parpo.restore({"anchors": {"ada": [2.0, 1.0, 9], "bob": [20.0, 100.0, 9]}})
     ada, bob = make.tracked([0.0, 0.0], [3.0, 30.0]), make.tracked([0.0, 0.0], [3.0, 30.0], user="bob")
 
-    assert values(parpo.advantages([[ada[0], bob[1]]])) == [1.0, 1.0]
+    assert values(parpo.advantages([[ada[0], bob[1]]])) == pytest.approx([1.0, 1.0], abs=1e-6)
     assert parpo.anchors["bob"].mean == 21.0  # by a tenth of the way
 
 
@@ -130,7 +145,7 @@ def test_a_single_sample_is_measured_from_the_users_own_history(chosen, make, va
     parpo = chosen("parpo", {**AT_ONCE, "baseline": "anchor", "base_weight": 0.0, "personal_weight": 1.0, "decay": 0.5})
     parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
 
-    assert values(parpo.advantages([make.tracked([0.0], [5.0])])) == [3.0]
+    assert values(parpo.advantages([make.tracked([0.0], [5.0])])) == pytest.approx([3.0], abs=1e-5)
     assert parpo.anchors["ada"] == Anchor(3.5, 5.0, 2)
 
 

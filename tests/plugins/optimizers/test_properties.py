@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentfw.optimizer import Scored
+from agentfw_plugins.optimizers.arithmetic import unit
 
 relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -66,7 +67,7 @@ def test_the_error_of_an_anchored_advantage_is_bounded(
     }
     bound = (abs(anchored - centre) + abs(bars[baseline] - anchored)) / spread
     for reward, advantage in zip(drawn, found, strict=True):
-        assert abs(advantage - (reward - centre) / spread) <= bound + 1e-6 * (1 + bound)
+        assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
 
 
 @st.composite

@@ -79,14 +79,14 @@ def test_what_takes_no_time_of_the_owner_is_in_nobodys_way(ics_file: IcsFile, ma
 
 
 def test_all_day_events_are_the_background(ics_file: IcsFile) -> None:
-    trip = "UID:t\nDTSTART;VALUE=DATE:20261123\nDTEND;VALUE=DATE:20261128\nSUMMARY:Trip"
+    trip = "UID:t\nDTSTART;VALUE=DATE:20261123\nDTEND;VALUE=DATE:20261128\nSUMMARY:Fair week"
     found = session(ics_file(trip, at("0900", "1000", "a"), at("0930", "1030", "b"), at("1500", "1600", "c")))
 
     group = found.agenda.next()
 
     assert group is not None
     assert [one.entry.title for one in group] == ["a", "b"]
-    assert [one.entry.title for one in found.agenda.that_day(group)] == ["Trip", "c"]
+    assert [one.entry.title for one in found.agenda.that_day(group)] == ["Fair week", "c"]
 
 
 def tagged(found: Session) -> dict[str, str]:

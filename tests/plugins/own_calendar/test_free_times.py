@@ -13,7 +13,7 @@ import pytest
 
 from agentfw.errors import SettingsError, UsageError
 from agentfw_plugins.own_calendar.environment import Outcome
-from agentfw_plugins.own_calendar.free_times import Hours, Span, Stay, closed, nearest_free
+from agentfw_plugins.own_calendar.free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from agentfw_plugins.own_calendar.people import About
 from agentfw_plugins.own_calendar.session import Session, Wishes
 from agentfw_plugins.own_calendar.sources import FileSource
@@ -72,7 +72,7 @@ def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
         found = nearest_free(
             near,
             length,
-            [*closed(meeting, stays, TRAVEL), *closed_to_all],
+            Merged([*closed(meeting, stays, TRAVEL), *closed_to_all]).is_free,
             Hours.parse("09:00-17:00"),
             BERLIN,
             (since, until),

@@ -42,7 +42,7 @@ def starts(found: Session) -> list[str]:
 
 def unmarked(lines: FileLines) -> bytes:
     """The new file where nothing is declined."""
-    return marked(lines, [], "", datetime.now())
+    return marked(lines, [], "", datetime.now())[0]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from agentfw.errors import EndpointError, UsageError
 from agentfw_cli.main import main
 from agentfw_plugins.own_calendar.answers import AnswersGiven
 from agentfw_plugins.own_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource
+from agentfw_plugins.own_calendar.discovery import calendars_at
 from agentfw_plugins.own_calendar.person_file import PersonFile
 from agentfw_plugins.own_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
@@ -46,7 +48,7 @@ def event(uid: str, day: int, hour: str, title: str) -> str:
 def radicale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a Radicale with one user."""
     folder = tmp_path_factory.mktemp("radicale")
-    (folder / "users").write_text("ana:secret\n")
+    (folder / "users").write_text("ana:secret\nlena:secret\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -91,6 +93,11 @@ def decide(source: CalDavSource, hub: Path, answers: str) -> Session:
     return session
 
 
+def write(session: Session, hub: Path) -> list[str]:
+    with PersonFile(hub, session.person) as known:
+        return session.write(known)
+
+
 @pytest.mark.slow
 def test_only_what_was_decided_changes_on_the_server(other: Any, tmp_path: Path) -> None:
     for number in range(6):
@@ -100,7 +107,7 @@ def test_only_what_was_decided_changes_on_the_server(other: Any, tmp_path: Path)
     before = contents(other)
 
     session = decide(source_of(other), tmp_path / "hub.db", "A\nb\ns\nb\nA\nb\n")
-    written = session.write()
+    written = write(session, tmp_path / "hub.db")
 
     after = contents(other)
     declined = {"UID:b0", "UID:a1", "UID:a3", "UID:b4", "UID:a5"}
@@ -129,7 +136,7 @@ def test_an_edit_of_another_client_is_kept(other: Any, tmp_path: Path) -> None:
     edited = other.event_by_uid("b")
     edited.data = edited.data.replace("Call", "Call moved to Tuesday")
     edited.save()
-    written = session.write()
+    written = write(session, tmp_path / "hub.db")
 
     after = contents(other)
     assert "SUMMARY:Call moved to Tuesday" in after["UID:b"]
@@ -137,6 +144,37 @@ def test_an_edit_of_another_client_is_kept(other: Any, tmp_path: Path) -> None:
     assert any("DECLINED" in line for line in after["UID:d"])
     assert "1 not written" in written[1]
     assert "somebody changed them meanwhile" in written[1]
+
+
+@pytest.mark.slow
+def test_nothing_is_declined_for_the_sake_of_an_event_that_changed_meanwhile(other: Any, tmp_path: Path) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Call"))
+    session = decide(source_of(other), tmp_path / "hub.db", "A\n")
+
+    other.event_by_uid("a").delete()
+    written = write(session, tmp_path / "hub.db")
+
+    assert not any("DECLINED" in line for line in contents(other)["UID:b"])
+    assert written == ["1 not written, as somebody changed them meanwhile"]
+
+
+@pytest.mark.slow
+def test_an_event_that_was_retitled_since_it_was_decided_is_not_declined_at_the_next_start(
+    other: Any, tmp_path: Path
+) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Optional demo"))
+    decide(source_of(other), tmp_path / "hub.db", "A\n")
+
+    edited = other.event_by_uid("b")
+    edited.data = edited.data.replace("Optional demo", "CRISIS")
+    edited.save()
+    later = decide(source_of(other), tmp_path / "hub.db", "q\n")
+    write(later, tmp_path / "hub.db")
+
+    assert later.outcomes == []
+    assert not any("DECLINED" in line for line in contents(other)["UID:b"])
 
 
 @pytest.mark.slow
@@ -217,3 +255,83 @@ def test_a_published_calendar_is_read_from_its_address(
     assert (tmp_path / "basic.decided.ics").read_text().count("X-AGENTFW-DECLINED") == 1
     assert refused != 0
     assert "HTTP 404" in err
+
+
+@pytest.mark.slow
+def test_what_was_declined_on_a_server_is_restored_and_the_edits_of_others_stay(
+    other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        other.save_event(event(f"a{number}", 23 + number, "0900", f"Review {number}"))
+        other.save_event(event(f"b{number}", 23 + number, "0930", f"Call {number}"))
+    before = contents(other)
+    write(decide(source_of(other), tmp_path / "hub.db", "A\nA\nA\n"), tmp_path / "hub.db")
+    edited = other.event_by_uid("b1")
+    edited.data = edited.data.replace("SUMMARY:Call 1", "SUMMARY:Call with Mia").replace("kept", "changed")
+    edited.save()
+    other.event_by_uid("b2").delete()
+
+    with pytest.raises(SystemExit):
+        main(["calendar", "undo", "--hub", str(tmp_path / "hub.db"), "--json"])
+
+    answer = json.loads(capsys.readouterr().out)
+    after = contents(other)
+    assert {one["title"] for one in answer["restored"]} == {"Call 0", "Call 1"}
+    assert [one["title"] for one in answer["gone"]] == ["Call 2"]
+    assert after["UID:b0"] == before["UID:b0"]
+    assert "SUMMARY:Call with Mia" in after["UID:b1"]
+    assert "X-OF-ANOTHER:changed" in after["UID:b1"]
+    assert "ATTENDEE:mailto:ana@lab.example" in after["UID:b1"]
+    assert not any(line.startswith(("TRANSP", "X-AGENTFW")) for line in after["UID:b1"])
+    assert len(decide(source_of(other), tmp_path / "hub.db", "A\nA\n").outcomes) == 2, "asked about again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/", "/ana/"])
+def test_the_calendars_of_an_account_are_found(other: Any, radicale: int, path: str) -> None:
+    found = calendars_at(CalDavSource(f"caldav://ana@127.0.0.1:{radicale}{path}"))
+
+    own = f"caldav://ana@{source_of(other).name}"
+    assert own in [one.address for one in found]
+    assert [one.address for one in calendars_at(CalDavSource(own))] == [own], (
+        "a calendar's own address is this calendar"
+    )
+
+
+@pytest.mark.slow
+def test_an_account_without_calendars_is_an_error(radicale: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORD, "secret")
+
+    with pytest.raises(EndpointError, match="there is no calendar at"):
+        calendars_at(CalDavSource(f"caldav://lena@127.0.0.1:{radicale}/lena/"))
+
+
+@pytest.mark.slow
+def test_calendars_are_chosen_from_a_list_once(
+    other: Any, radicale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Call"))
+    address = f"http://127.0.0.1:{radicale}/"
+    with caldav.DAVClient(address, username="ana", password="secret", require_tls=False) as client:
+        client.principal().make_calendar(name="Another")
+    account, hub = f"caldav://ana@127.0.0.1:{radicale}/ana/", tmp_path / "hub.db"
+    words = ["calendar", "list", account, "--from", "2026-11-23", "--hub", str(hub), "--json"]
+    found = [one.address for one in calendars_at(CalDavSource(account))]
+    number = found.index(f"caldav://ana@{source_of(other).name}") + 1
+
+    ends = []
+    for at_terminal in (False, True, False):
+        monkeypatch.setattr("agentfw_plugins.own_calendar.ics_command._at_terminal", lambda said=at_terminal: said)
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        ends.append((ended.value.code, *capsys.readouterr()))
+
+    assert ends[0][0] == 2
+    assert all(one in ends[0][2] for one in found), "whoever can't be asked is told the addresses"
+    assert "which calendars?" in ends[1][2]
+    for code, out, _ in ends[1:]:
+        assert code == 0
+        assert [one["title"] for one in json.loads(out)["conflicts"][0]["events"]] == ["Review", "Call"]

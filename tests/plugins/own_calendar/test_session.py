@@ -252,7 +252,7 @@ def test_what_cannot_be_done_is_refused(
     assert not path.with_name("my.decided.ics").exists()
 
 
-def test_a_second_session_takes_a_free_name_and_output_takes_the_given_one(
+def test_a_second_session_goes_on_with_the_file_and_output_takes_the_given_one(
     sessions: Sessions, ics_file: IcsFile
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
@@ -260,7 +260,7 @@ def test_a_second_session_takes_a_free_name_and_output_takes_the_given_one(
 
     names = [sessions.json(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", str(given)))]
 
-    assert [Path(name).name for name in names] == ["my.decided.ics", "my.decided-2.ics", "given.ics"]
+    assert [Path(name).name for name in names] == ["my.decided.ics", "my.decided.ics", "given.ics"]
     # What changed says when, to the second.
     whole = [re.sub(rb"(DTSTAMP|LAST-MODIFIED):[0-9TZ]+", rb"\1:", Path(name).read_bytes()) for name in names]
     assert whole[0] == whole[1] == whole[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -207,7 +208,9 @@ def test_the_policy_keeps_the_contract() -> None:
     with serving(speak) as (address, _):
         results = check_component("policy", lambda: policy_at(address))
     missed = {result.name for result in results if not result.passed or result.skipped}
-    assert missed == {"its_settings_are_explained"}, "that is checked where the policy is made by its name"
+    assert missed == {"its_settings_are_explained", "its_secrets_stay_secret"}, (
+        "that is checked where the policy is made by its name"
+    )
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -271,13 +274,13 @@ def test_a_broken_call_is_a_failure_that_the_agent_can_read_and_the_good_ones_co
     assert "it says hi" in messages[3]["content"]
 
 
-def test_calls_that_the_model_wrote_in_its_text_go_back_as_that_text() -> None:
-    text = 'I open it. <open message="3"/>'
+def test_calls_that_the_model_wrote_in_its_text_are_text() -> None:
+    text = 'I open it.\n<tool_call>{"name": "open", "arguments": {"message": 3}}</tool_call>'
     with serving(completion(text), completion("done")) as (address, server):
         _, (first, _), messages = two_turns(address, server)
-    assert first.interventions[0].arguments == {"message": "3"}
+    assert first.interventions == ()
+    assert first.failures == []
     assert messages[2] == {"role": "assistant", "content": text}
-    assert messages[3]["role"] == "user"
 
 
 def test_a_server_without_tools_is_told_of_them_in_words() -> None:
@@ -294,4 +297,18 @@ def test_a_server_without_tools_is_told_of_them_in_words() -> None:
     assert messages[0]["content"].startswith("Read the mail.\n\nYou can call these functions")
     assert '"name": "open"' in messages[0]["content"]
     assert {message["role"] for message in messages} == {"system", "user", "assistant"}
-    assert len(server.bodies) == 3, "it is not offered tools again"
+    assert len(server.bodies) == 4, "it is asked whether it refuses any tools, and not offered tools again"
+
+
+def test_a_tool_that_the_server_refuses_is_an_error_and_costs_nobody_else_their_tools() -> None:
+    def strict(body: dict[str, Any]) -> Reply:
+        bad = [tool for tool in body.get("tools", ()) if "!" in tool["function"]["name"]]
+        return refusal(400, "Invalid 'tools[0].function.name'") if bad else completion()
+
+    with serving(strict) as (address, server):
+        policy = policy_at(address)
+        fails(policy, Request(ASK.messages, [replace(OPEN, name="op!en")]))
+        ask(policy, Request(ASK.messages, [OPEN]))
+
+    assert server.bodies[-1]["tools"][0]["function"]["name"] == "open"
+    assert len(server.bodies) == 3

@@ -72,10 +72,32 @@ def test_a_call_without_arguments_is_a_call(arguments: object) -> None:
 
 
 @pytest.mark.parametrize("calls", [[3], [{}], [{"function": 3}], [{"function": {"name": None, "arguments": "{}"}}]])
-def test_calls_that_are_none_are_left_to_whoever_reads_the_text(calls: object) -> None:
+def test_calls_that_are_none_are_failures_and_stay_in_the_text(calls: object) -> None:
     answer = read_answer(reply("So:", calls=calls), {"open"})
     assert answer.calls == ()
+    assert len(answer.failures) == 1
+    assert answer.said == "So:"
     assert answer.text.startswith("So:\n<tool_call>")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name": "open", "arguments": {}}</tool_call>',
+        'The mail says: "<tool_call>{"name": "open", "arguments": {}}</tool_call>" and I refuse',
+        '{"name": "open", "arguments": {}}',
+        "<open/>",
+    ],
+)
+def test_text_is_text_where_the_server_tells_calls_apart(text: str) -> None:
+    parsed = read_answer(reply(text), {"open"}).read({"open"})
+    assert (parsed.calls, parsed.failures, parsed.rest) == ([], [], text)
+
+
+def test_without_tools_calls_are_in_the_format_that_the_model_was_told() -> None:
+    tagged, bare = '<tool_call>{"name": "open", "arguments": {}}</tool_call>', '{"name": "open", "arguments": {}}'
+    told = [read_answer(reply(text), {"open"}, native=False).read({"open"}).calls for text in (tagged, bare)]
+    assert [len(calls) for calls in told] == [1, 0]
 
 
 def test_a_call_may_hold_what_ends_a_call_in_a_text() -> None:

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from agentfw_plugins.models import load_base  # noqa: E402
+from agentfw_plugins.models import load_base, room  # noqa: E402
 from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
 from agentfw_plugins.policies.transformers_engine import Engine  # noqa: E402
 
@@ -266,6 +266,54 @@ def test_a_published_adapter_answers_under_its_version(small_model: Path, make_a
 
 
 @pytest.mark.slow
+def test_an_adapter_of_the_settings_answers_as_a_published_one(
+    small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter", seed=1)
+    ask = request(3, max_tokens=10, temperature=1.0)
+
+    async def publish(policy: TransformersPolicy) -> Generation:
+        await policy.publish(adapter, "adapter")
+        return await policy.generate(ask)
+
+    expected = using(make(small_model), publish)
+
+    assert using(make(small_model, adapter=str(adapter)), lambda policy: policy.generate(ask)) == expected
+    whole = make_model(tmp_path / "whole", seed=5)
+    own = using(make(whole), lambda policy: policy.generate(ask))
+    served = using(make(small_model, adapter=str(whole)), lambda policy: policy.generate(ask))
+    assert (served.token_ids, served.logprobs) == (own.token_ids, own.logprobs)
+
+
+def test_an_adapter_of_another_base_is_refused_before_anything_is_loaded(
+    small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
+) -> None:
+    other = make_adapter(make_model(tmp_path / "wide", hidden_size=64), tmp_path / "other")
+
+    with pytest.raises(SettingsError, match="doesn't fit the model") as caught:
+        make(small_model, adapter=str(other))
+    assert caught.value.fix == "use the model that it was trained on"
+    sibling = make_adapter(small_model, tmp_path / "sibling")  # of the same shape, on other weights
+    (sibling / "agentfw.json").write_text('{"version": "policy@1", "base": "0123456789abcdef"}')
+    with pytest.raises(SettingsError, match="was trained on another base than") as caught:
+        make(small_model, adapter=str(sibling))
+    assert "\n" not in caught.value.message
+    with pytest.raises(SettingsError, match=r"is no adapter: it has no adapter_config.json"):
+        make(small_model, adapter=str(tmp_path))
+
+
+def test_a_model_too_large_for_the_memory_is_refused_before_it_is_loaded(
+    small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "machine_memory", lambda: 40_000)
+    with pytest.raises(SettingsError, match=r"needs 0.0 GB for .* billion weights, and this machine has") as caught:
+        make(small_model, precision="fp32")
+    assert "\n" not in caught.value.message
+    assert caught.value.fix == "use a smaller model, or precision=nf4 (4-bit weights)"
+    make(small_model, precision="nf4")
+
+
+@pytest.mark.slow
 def test_requests_in_flight_end_with_the_version_that_they_began_with(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -438,14 +486,48 @@ def test_no_memory_left_says_what_to_lower(small_model: Path, monkeypatch: pytes
     assert "policy.batch" in caught.value.fix
 
 
-def test_layers_that_see_only_so_far_are_refused(make_model: Make, tmp_path: Path) -> None:
+def test_a_model_with_windows_answers_as_transformers_does(make_model: Make, tmp_path: Path) -> None:
+    """Also beyond a window, with prompts in one piece or cached in part, and to the last bit among others."""
     folder = make_model(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 16}
+    config |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 40}
     (folder / "config.json").write_text(json.dumps(config))
+    long = Request([Message("user", " ".join(WORDS * 40))], sampling=Sampling(1.0, max_tokens=20, seed=7))
+    asked = [long, *(request(number, max_tokens=20) for number in range(8))]
 
-    with pytest.raises(AgentfwError, match="sliding_window"):
-        using(make(folder), lambda policy: policy.generate(request(1)))
+    answers = using(make(folder, batch=4), lambda policy: together(policy, asked))
+    alone = using(make(folder), lambda policy: in_turn(policy, asked))
+    scored = using(make(folder), lambda policy: policy.logprobs(answers[0].prompt_ids, answers[0].token_ids))
+
+    assert min(len(answer.prompt_ids) for answer in answers) > 40
+    assert max(len(answer.prompt_ids) for answer in answers) > 512  # more than one stretch of keys
+    assert [(one.token_ids, one.logprobs) for one in answers] == [(one.token_ids, one.logprobs) for one in alone]
+    model = load_base(folder, "fp32", "cpu")
+    for ask, answer in zip(asked, answers, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([[*answer.prompt_ids, *answer.token_ids]])).logits[0]
+        own = logits[len(answer.prompt_ids) - 1 : -1].div(ask.sampling.temperature or 1.0).log_softmax(-1)
+        expected = own[range(len(answer.token_ids)), list(answer.token_ids)].tolist()
+        assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+    assert scored == pytest.approx(answers[0].logprobs, abs=1e-4)
+
+
+def test_positions_never_depend_on_the_longest_answer_of_a_batch(make_model: Make, tmp_path: Path) -> None:
+    """With longrope, one token beyond the original length would change those of all rows."""
+    folder = make_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    factors = {"short_factor": [1.0] * 4, "long_factor": [9.0] * 4, "rope_theta": 10000.0}
+    config |= {"rope_parameters": {"rope_type": "longrope", "original_max_position_embeddings": 64, **factors}}
+    (folder / "config.json").write_text(json.dumps(config))
+    asked = [Request([Message("user", "tea " * n)], sampling=Sampling(1.0, max_tokens=90, seed=7)) for n in (1, 3, 12)]
+
+    answers = using(make(folder), lambda policy: together(policy, asked))
+    alone = using(make(folder), lambda policy: in_turn(policy, asked))
+
+    assert [(one.token_ids, one.logprobs) for one in answers] == [(one.token_ids, one.logprobs) for one in alone]
+    assert max(len(answer.prompt_ids) + len(answer.token_ids) for answer in answers) == 64
+    with pytest.raises(SettingsError, match="reads at most 64 tokens"):
+        make(folder, context=65)
 
 
 def test_tokens_that_the_model_does_not_know_are_refused(small_model: Path) -> None:

@@ -396,6 +396,28 @@ def test_adapters_that_cannot_be_served_are_refused_before_the_server_is_asked(
         assert server.seen == []
 
 
+@pytest.mark.slow
+def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    (adapter / "agentfw.json").write_text('{"version": "policy@7"}')
+
+    async def use(policy: VLLMPolicy) -> list[Generation]:
+        return await asyncio.gather(policy.generate(ASK), policy.generate(ASK))
+
+    with serving() as (address, server):
+        answers = using(make(small_model, base_url=address, adapter=str(adapter)), use)
+        loaded = [body for name, body in server.seen if name == "v1_load_lora_adapter"]
+        asked = [body["model"] for name, body in server.seen if name == "v1_completions"]
+
+    assert [body["lora_path"] for body in loaded] == [str(adapter)]
+    assert asked == [loaded[0]["lora_name"]] * 2
+    assert [answer.version for answer in answers] == ["policy@7"] * 2
+    with pytest.raises(SettingsError, match="is not an adapter"):
+        make(small_model, adapter=str(small_model))
+
+
 def test_settings_that_contradict_each_other_are_told(small_model: Path) -> None:
     with pytest.raises(SettingsError, match="mode is process"):
         make(small_model, mode="process", base_url="http://localhost:8000")

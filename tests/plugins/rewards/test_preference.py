@@ -182,11 +182,11 @@ def test_what_users_accept_and_reject_becomes_a_newer_model(host: Host, town: An
 
     for episode in [*accepted, *rejected, accepted[0]]:
         asyncio.run(model.learn(episode))
-    assert asyncio.run(model.settle(tmp_path / "newer"))
+    assert asyncio.run(model.write_learned(tmp_path / "newer"))
 
     (unchanged,) = scores(model, book("a football match of the army"))
     newer = host.create("reward", "preference", {"model": str(tmp_path / "newer")})
     (after,) = scores(newer, book("a football match of the army"))
     assert unchanged["preference"].value == before["preference"].value
     assert after["preference"].value > before["preference"].value
-    assert not asyncio.run(make(host, town).settle(tmp_path / "nothing"))
+    assert not asyncio.run(make(host, town).write_learned(tmp_path / "nothing"))

@@ -181,6 +181,75 @@ def test_mlflow_runs_can_share_a_store_and_be_told_apart(tmp_path: Path) -> None
     assert len(client.search_runs([experiment.experiment_id])) == 1, "the store's address is the same store"
 
 
+BEGIN_AT_ONCE = """
+import sys
+from pathlib import Path
+from agentfw_plugins.trackers.mlflow import MLflowSettings, MLflowTracker
+import mlflow.tracking
+folder = Path(sys.argv[1])
+folder.mkdir()
+print("ready", flush=True)
+sys.stdin.readline()
+tracker = MLflowTracker(MLflowSettings(store=sys.argv[2]))
+tracker.begin(folder.name, folder, {"seed": 7})
+tracker.log(0, {"reward": 0.5})
+tracker.finish({})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["{}", "sqlite:///{}/mlflow.db"])
+def test_mlflow_runs_that_begin_at_once_share_a_new_store(address: str, tmp_path: Path) -> None:
+    from mlflow.tracking import MlflowClient
+
+    shared = tmp_path / "shared"
+    command = [sys.executable, "-c", BEGIN_AT_ONCE]
+    runs = [
+        subprocess.Popen(
+            [*command, str(tmp_path / f"run {number}"), address.format(shared)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    for run in runs:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+    for run in runs:
+        assert run.stdin is not None
+        run.stdin.write("\n")
+        run.stdin.flush()
+    said = [run.communicate()[1] for run in runs]
+
+    assert [run.returncode for run in runs] == [0] * 6, "\n".join(said)
+    client = MlflowClient(tracking_uri=f"sqlite:///{shared / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("agentfw")
+    assert experiment is not None
+    names = [run.info.run_name for run in client.search_runs([experiment.experiment_id])]
+    assert sorted(map(str, names)) == [f"run {number}" for number in range(6)]
+
+
+@pytest.mark.slow
+def test_mlflow_store_whose_creation_was_killed_is_created_by_the_next_run(tmp_path: Path) -> None:
+    program = (
+        "import os; from pathlib import Path; from agentfw_plugins.trackers.mlflow import *\n"
+        "import sqlalchemy.event, sqlalchemy.engine\n"
+        "made = []\n"
+        "@sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, 'before_cursor_execute')\n"
+        "def stop(connection, cursor, statement, *more):\n"
+        "    made.extend([1] * (statement.split()[0] in ('CREATE', 'ALTER')))\n"
+        "    if len(made) == 100: os._exit(9)\n"
+        f"MLflowTracker(MLflowSettings()).begin('r', Path({str(tmp_path)!r}), {{}})\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 9
+
+    track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}})
+
+    assert history(tmp_path / "mlflow", "reward") == [(0, 0.25)]
+
+
 @pytest.mark.slow
 def test_mlflow_begins_anew_where_the_store_knows_nothing_of_the_run(tmp_path: Path) -> None:
     for step, note in enumerate(["deleted", "", "{}", "[]", '{"store": "elsewhere", "run": "abc"}']):
@@ -343,7 +412,7 @@ def test_a_missing_library_names_its_extra(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError) as caught:
         tracker.begin(RUN, tmp_path, SETTINGS)
-    assert "agentfw[track]" in caught.value.fix
+    assert "[track]" in caught.value.fix
     tracker.close()
 
 

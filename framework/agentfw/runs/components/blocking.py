@@ -6,14 +6,16 @@ deadline of a call can end that, because deadlines need the loop, too.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 from ...errors import PluginError
-from ...host.loop_watch import LoopWatch, place
-from .creation import Guard
+from ...host.loop_watch import LoopWatch
+from ...plugin_calls import own_frame, place, running_call
+from .creation import Calling, Guard
 
 __all__ = ["GiveUp", "watched"]
 
@@ -22,23 +24,26 @@ GiveUp = Callable[[PluginError], object]
 
 NOTED_SECONDS = 10.0
 """After so long somebody who waits is told for whom."""
+UNLIMITED = ("learner", "optimizer")
+"""The kinds whose calls may take as long as they need."""
 
 
 @contextmanager
-def watched(owners: dict[str, Guard], deadline: float, give_up: GiveUp | None) -> Iterator[None]:
-    """Watch the event loop. `owners` has the module of each component that shouldn't block it."""
+def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
+    """Watch the event loop that runs here."""
+    loop = asyncio.get_running_loop()
 
     def note(frame: FrameType, seconds: float) -> None:
-        if found := _owner(owners, frame):
-            guard, at = found
-            sys.stderr.write(f"{guard.title} has kept the run from going on for {seconds:g} s: {place(at)}\n")
+        if found := _culprit(loop, frame):
+            guard, text = found
+            sys.stderr.write(f"{guard.title} has kept the run from going on for {seconds:g} s: {text}\n")
 
     def end(frame: FrameType, seconds: float) -> None:
-        if give_up is not None and (found := _owner(owners, frame)):
-            guard, at = found
+        if give_up is not None and (found := _culprit(loop, frame)):
+            guard, text = found
             give_up(
                 guard.error(
-                    f"has kept the run from going on for {seconds:g} s: {place(at)}",
+                    f"has kept the run from going on for {seconds:g} s: {text}",
                     f"tell the authors of {guard.distribution}, or give it more time: --set deadline=SECONDS",
                 )
             )
@@ -50,11 +55,9 @@ def watched(owners: dict[str, Guard], deadline: float, give_up: GiveUp | None) -
         yield
 
 
-def _owner(owners: dict[str, Guard], frame: FrameType | None) -> tuple[Guard, FrameType] | None:
-    """The component whose code runs, and where; the innermost of several."""
-    while frame is not None:
-        guard = owners.get(frame.f_globals.get("__name__", ""))
-        if guard is not None:
-            return guard, frame
-        frame = frame.f_back
-    return None
+def _culprit(loop: asyncio.AbstractEventLoop, frame: FrameType) -> tuple[Guard, str] | None:
+    """The component whose call has the turn, and where its code is."""
+    call, at = running_call(loop), own_frame(frame)
+    if not isinstance(call, Calling) or at is None or call.guard.kind in UNLIMITED:
+        return None
+    return call.guard, f"{call.call}, {place(at)}" if call.call else place(at)

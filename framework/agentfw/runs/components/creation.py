@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from types import TracebackType
 from typing import TypeVar
 
-from ...errors import AgentfwError, PluginError, TimelineError, in_words
+from ...errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 from ...host import Host
+from ...letting_go import letting_go
+from ...plain_calls import misplaced_coroutine, plain
+from ...plugin_calls import PluginCall
+from ..records.call_record import CallRecord
 from ..spec.run_spec import Choice
 
-__all__ = ["Guard", "make"]
+__all__ = ["Alive", "Calling", "Guard", "make"]
 
+Alive = Callable[[], object]
 Made = TypeVar("Made")
 Answer = TypeVar("Answer")
 
@@ -26,6 +33,9 @@ def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str
             f"{host.find(kind, choice.name).title} is of the class {type(made).__name__}, not {protocol.__name__}",
             fix=f"derive its class from agentfw.{protocol.__name__}; see: agentfw plugins check {choice.name}",
         )
+    if wrong := misplaced_coroutine(type(made), protocol):
+        record = host.find(kind, choice.name)
+        raise PluginError(f"{record.title} {wrong}", fix=f"tell the authors of {record.record.distribution}")
     return made
 
 
@@ -37,11 +47,15 @@ class Guard:
     found = await guard.answer("recall()", lambda: memory.recall(query))
     """
 
-    def __init__(self, host: Host, kind: str, name: str, deadline: float, label: str = "") -> None:
-        registered = host.find(kind, name)
+    def __init__(
+        self, host: Host, kind: str, name: str, deadline: float, label: str = "", record: CallRecord | None = None
+    ) -> None:
+        registered, self.kind = host.find(kind, name), kind
         self.title, self.distribution, self.deadline = registered.title, registered.record.distribution, deadline
         if label not in ("", name):
             self.title += f' as "{label}"'
+        self.record = record or CallRecord()
+        self.row = self.record.row(kind, label or name, self.title)
 
     def error(self, text: str, fix: str = "") -> PluginError:
         """An error of the component. `text` continues a sentence that begins with its name."""
@@ -55,19 +69,36 @@ class Guard:
         if not holds:
             raise self.error(text, fix)
 
-    def calling(self, call: str, episode: str = "") -> _Calling:
-        """Turn an unexpected exception of the component into a PluginError that names it."""
-        return _Calling(self, call, episode)
+    def calling(self, call: str, episode: str = "", *, counted: bool = False) -> Calling:
+        """Turn an unexpected exception of the component into a PluginError that names it.
+
+        While it lasts, the run's record of calls says so.
+        """
+        return Calling(self, call, episode, counted)
 
     async def answer(
         self, call: str, ask: Callable[[], Awaitable[Answer]], episode: str = "", late: type[AgentfwError] = PluginError
     ) -> Answer:
         """Ask, and wait for the answer at most until the deadline. `late` is raised where there is none by then."""
-        deadline = asyncio.timeout(self.deadline)
+        return await self.listen(call, lambda alive: ask(), episode, late)
+
+    async def listen(
+        self, call: str, ask: Callable[[Alive], Awaitable[Answer]], episode: str, late: type[AgentfwError]
+    ) -> Answer:
+        """Ask somebody who answers in pieces. `alive` is called with each, and the deadline begins again with it."""
+        deadline, loop = asyncio.timeout(self.deadline), asyncio.get_running_loop()
+
+        def alive() -> None:
+            if not deadline.expired():
+                deadline.reschedule(loop.time() + self.deadline)
+
         try:
             async with deadline:
-                with self.calling(call, episode):
-                    return await ask()
+                with self.calling(call, episode, counted=True):
+                    asked = ask(alive)
+                    if not isawaitable(asked):
+                        raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
+                    return plain(await letting_go(asked))
         except TimeoutError as error:
             raise late(
                 f"{self.title} has not answered {call} within {self.deadline:g} s",
@@ -75,28 +106,33 @@ class Guard:
             ) from error
 
 
-class _Calling:
+class Calling(PluginCall):
     """A class and no generator: a run enters it several times for each turn of an agent."""
 
-    __slots__ = ("_call", "_episode", "_guard")
+    __slots__ = ("_began", "_counted", "_number", "guard")
 
-    def __init__(self, guard: Guard, call: str, episode: str) -> None:
-        self._guard, self._call, self._episode = guard, call, episode
+    def __init__(self, guard: Guard, call: str, episode: str, counted: bool) -> None:
+        super().__init__(guard.title, call, episode)
+        self.guard, self._counted = guard, counted
 
     def __enter__(self) -> None:
-        pass
+        super().__enter__()
+        self._began = time.monotonic()
+        self._number = self.guard.row.begin(self.call or "an episode", self.episode)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        super().__exit__(kind, error, traceback)
+        seconds = time.monotonic() - self._began if self._counted else None
+        self.guard.row.end(self._number, seconds=seconds, failed=error is not None and is_failure(error))
         if error is None or (isinstance(error, AgentfwError) and not isinstance(error, TimelineError)):
             return
-        where = ", ".join(filter(None, (self._call, f"episode {self._episode}" if self._episode else "")))
+        where = self.where
         if isinstance(error, TimelineError):
-            raise self._guard.error(f"failed in {where}: {error.message}", error.fix) from error
+            raise self.guard.error(f"failed in {where}: {error.message}", error.fix) from error
         if isinstance(error, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task is not None and not task.cancelling():  # else it is the run that is cancelled
-                raise self._guard.error(f"failed in {where}: it was cancelled from inside") from error
-        elif isinstance(error, (Exception, SystemExit)):
-            raise self._guard.error(f"failed in {where}: {in_words(error)}") from error
+            if self.task is None or not self.task.cancelling():  # else it is the run that is cancelled
+                raise self.guard.error(f"failed in {where}: it was cancelled from inside") from error
+        elif is_failure(error):
+            raise self.guard.error(f"failed in {where}: {in_words(error)}") from error

@@ -8,28 +8,62 @@ taken for a failure of the environment, and a server that hangs would stop the r
 
 from __future__ import annotations
 
-import math
+import json
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
-from numbers import Real
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ...episode import Episode, Task, Usage
-from ...errors import EndpointError
-from ...memory import Memory, Query, Recollection
+from ...episode import Episode, Intervention, Task, Usage
+from ...errors import EndpointError, one_line
+from ...forwarding import Forwarded, Passed
+from ...memory import Memory, Query, Recollection, Remembered, Saying
+from ...plain_calls import misplaced_coroutine, plain
 from ...policy import Policy
 from ...request import Generation, Request
-from ...scores import RewardModel, Score
+from ...scores import RewardModel, Score, wrong_scores
+from ...secrets import Pieces, strike, struck
 from ...timeline import Time
 from ...tool import Tool, Toolbox
+from ..records.long_texts import LongTexts
 from ..spec.run_spec import BudgetSettings
-from .creation import Guard
+from .creation import Alive, Guard
 from .spending import Spending
 
-__all__ = ["GuardedMemory", "GuardedPolicy", "GuardedReward", "GuardedToolbox", "listed"]
+__all__ = [
+    "GuardedMemory",
+    "GuardedPolicy",
+    "GuardedReward",
+    "GuardedTool",
+    "GuardedToolbox",
+    "listed",
+]
 
 Item = TypeVar("Item")
+
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "text": str,
+    "calls": (tuple, list),
+    "count": int,
+    "prompt_ids": (tuple, list),
+    "token_ids": (tuple, list),
+    "logprobs": (tuple, list),
+    "pieces": (tuple, list),
+    "version": str,
+    "finish": str,
+    "usage": Usage,
+}
+"""The fields of an answer, and what they may be."""
+_ITEMS: dict[str, type | tuple[type, ...]] = {
+    "calls": Intervention,
+    "prompt_ids": int,
+    "token_ids": int,
+    "logprobs": (float, int),
+    "pieces": str,
+}
+"""What their items are."""
 
 
 class GuardedPolicy(Policy):
@@ -38,27 +72,81 @@ class GuardedPolicy(Policy):
     def __init__(self, policy: Policy, guard: Guard, spending: Spending | None = None) -> None:
         self.policy, self.guard = policy, guard
         self.spending = spending or Spending(BudgetSettings())
+        self.forwards, self.is_program = policy.forwards, policy.is_program
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
-            self.policy.open(folder)
+            plain(self.policy.open(folder))  # type: ignore[func-returns-value]
 
     async def generate(self, request: Request) -> Generation:
-        return await self._answered("generate()", lambda: self.policy.generate(request), request)
+        request = _without_secrets(request)
+        return self._counted(await self._asked("generate()", lambda alive: self.policy.generate(request), request))
 
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
-        return await self._answered("stream()", lambda: self.policy.stream(request, tell), request)
+        request, pieces = _without_secrets(request), Pieces()
 
-    async def _answered(self, call: str, ask: Callable[[], Awaitable[Generation]], request: Request) -> Generation:
-        def answer() -> Awaitable[Generation]:
-            return self.guard.answer(call, ask, request.task.id if request.task else "", EndpointError)
+        def ask(alive: Alive) -> Awaitable[Generation]:
+            def pass_on(text: str) -> None:
+                alive()
+                if text := pieces.feed(text):
+                    tell(text)
 
-        found = await self.spending.ask(answer)
-        self.guard.require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
+            return self.policy.stream(request, pass_on)
+
+        found = self._counted(await self._asked("stream()", ask, request))
+        if rest := pieces.end():
+            tell(rest)
+        return found
+
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        request = _without_secrets(request)
+        body, hear = struck(forwarded.body), forwarded.hear
+        raw = forwarded.raw if body is forwarded.body else b""
+        forwarded = replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled))
+
+        def ask(alive: Alive) -> Awaitable[Passed]:
+            def pass_on(line: bytes) -> None:
+                alive()
+                hear(_strike_bytes(line))
+
+            return self.policy.forward(request, replace(forwarded, hear=pass_on))
+
+        passed = await self._asked("forward()", ask, request)
+        for generation in passed.generations:
+            self._counted(generation)
+        return passed._replace(content=_strike_bytes(passed.content))
+
+    async def _asked(self, call: str, ask: Callable[[Alive], Awaitable[Item]], request: Request) -> Item:
+        episode = request.task.id if request.task else ""
+        return await self.spending.ask(lambda: self.guard.listen(call, ask, episode, EndpointError))
+
+    def _counted(self, found: Generation) -> Generation:
+        self._check(found)
+        if (text := strike(found.text)) != found.text:
+            found.text, found.pieces = text, ()
+        found.said = struck(found.said)
+        found.calls = struck(found.calls)
         found.usage = self.policy.priced(found.usage)
         if not found.repeated and not _by_program(self.policy, found.usage):
             self.spending.count(found.usage)
+            self.guard.row.spend(found.usage.cost)
         return found
+
+    def _check(self, found: Generation) -> None:
+        """What isn't used before the answer is recorded, or learned from, would be blamed on whoever uses it."""
+        require = self.guard.require
+        require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
+        for name, kind in _FIELDS.items():
+            value = getattr(found, name)
+            require(isinstance(value, kind), f"answered with {name}={one_line(repr(value), 60)}")
+        for name, kind in _ITEMS.items():
+            wrong = {each.__name__ for each in set(map(type, getattr(found, name))) if not issubclass(each, kind)}
+            require(not wrong, f"answered with {name} of type {', '.join(sorted(wrong))}")
+        require(found.count >= 0, f"answered with count={found.count}")
+        for call in found.calls:
+            require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
+            with self.guard.calling("its answer"):
+                json.dumps(dict(call.arguments))
 
     async def publish(self, adapter: Path, version: str) -> None:
         await self.guard.answer("publish()", lambda: self.policy.publish(adapter, version), late=EndpointError)
@@ -70,11 +158,11 @@ class GuardedPolicy(Policy):
 
     def replicas(self) -> Sequence[Policy]:
         with self.guard.calling("replicas()"):
-            return [GuardedPolicy(replica, self.guard, self.spending) for replica in self.policy.replicas()]
+            return [GuardedPolicy(replica, self.guard, self.spending) for replica in plain(self.policy.replicas())]
 
     def metrics(self) -> Mapping[str, float]:
         with self.guard.calling("metrics()"):
-            return dict(self.policy.metrics())
+            return dict(plain(self.policy.metrics()))
 
     async def rest(self) -> None:
         await self.guard.answer("rest()", self.policy.rest, late=EndpointError)
@@ -84,7 +172,7 @@ class GuardedPolicy(Policy):
 
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         with self.guard.calling("generation_time()"):
-            takes = self.policy.generation_time(generation, time_per_token)
+            takes = plain(self.policy.generation_time(generation, time_per_token))
             self.guard.require(takes >= 0, f"says that an answer takes {takes}")
         return takes
 
@@ -95,8 +183,14 @@ class GuardedPolicy(Policy):
 class GuardedMemory(Memory):
     """Asks another memory."""
 
-    def __init__(self, memory: Memory, guard: Guard) -> None:
-        self.memory, self.guard = memory, guard
+    def __init__(self, memory: Memory, guard: Guard, texts: LongTexts | None = None) -> None:
+        self.memory, self.guard, self.texts = memory, guard, texts or LongTexts()
+        self.hears = type(memory).hear is not Memory.hear
+        """Whether it learns from what users say as soon as they do."""
+        self.shows = type(memory).remembered is not Memory.remembered
+        """Whether users can see what it keeps of them."""
+        self.acts = type(memory).tools is not Memory.tools
+        """Whether it has tools of its own."""
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         episode = query.task.id
@@ -104,86 +198,149 @@ class GuardedMemory(Memory):
         with self.guard.calling("recall()", episode):
             recalled = listed(found, Recollection, self.guard, limit=query.limit)
             self.guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
-        return recalled
+        return [self._shown(one) for one in struck(recalled)]
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        await self.guard.answer("learn()", lambda: self.memory.learn(episode, reward), episode.id)
+        await self.guard.answer("learn()", lambda: self.memory.learn(episode.copied(), reward), episode.id)
+
+    async def hear(self, saying: Saying) -> None:
+        await self.guard.answer("hear()", lambda: self.memory.hear(struck(saying)))
+
+    async def remembered(self, user: str) -> Sequence[Remembered]:
+        found = await self.guard.answer("remembered()", lambda: self.memory.remembered(user))
+        with self.guard.calling("remembered()"):
+            return struck(listed(found, Remembered, self.guard))
+
+    async def correct(self, user: str, item: str, text: str) -> Remembered:
+        corrected = await self.guard.answer("correct()", lambda: self.memory.correct(user, item, strike(text)))
+        self.guard.require(isinstance(corrected, Remembered), f"corrected an item to a {type(corrected).__name__}")
+        return struck(corrected)
+
+    async def forget_one(self, user: str, item: str) -> None:
+        await self.guard.answer("forget_one()", lambda: self.memory.forget_one(user, item))
 
     async def forget(self, user: str) -> Mapping[str, int]:
         return dict(await self.guard.answer("forget()", lambda: self.memory.forget(user)))
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
-            self.memory.open(folder)
+            plain(self.memory.open(folder))  # type: ignore[func-returns-value]
 
     def begin(self, task: Task) -> None:
         with self.guard.calling("begin()", task.id):
-            self.memory.begin(task)
+            plain(self.memory.begin(task))  # type: ignore[func-returns-value]
 
-    def meet(self, user: str, profile: Mapping[str, str]) -> None:
-        with self.guard.calling("meet()"):
-            self.memory.meet(user, profile)
+    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
+        with self.guard.calling("introduce()"):
+            plain(self.memory.introduce(user, profile))  # type: ignore[func-returns-value]
 
     def tools(self, task: Task) -> Sequence[Tool]:
         with self.guard.calling("tools()", task.id):
-            return listed(self.memory.tools(task), Tool, self.guard)
+            return _guarded_tools(plain(self.memory.tools(task)), self.guard, self.texts)
+
+    async def offered(self, task: Task) -> Sequence[Tool]:
+        found = await self.guard.answer("tools()", lambda: self.memory.offered(task), task.id)
+        with self.guard.calling("tools()", task.id):
+            return _guarded_tools(found, self.guard, self.texts)
 
     async def close(self) -> None:
         await self.guard.answer("close()", self.memory.close)
 
+    def _shown(self, one: Recollection) -> Recollection:
+        text = self.texts.shortened(one.text, self.guard.title)
+        return one if text is one.text else replace(one, text=text)
+
 
 class GuardedReward(RewardModel):
-    """Asks another reward model, and checks its scores: one NaN would spread to every mean."""
+    """Asks another reward model, and checks its scores: one NaN would spread to every mean.
+
+    Memories and reward models get copies of episodes, so that none of them can change what others score and learn from.
+    """
 
     def __init__(self, model: RewardModel, guard: Guard, spending: Spending | None = None) -> None:
         self.model, self.guard = model, guard
         self.spending = spending or Spending(BudgetSettings())
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        found = await self.spending.finish(lambda: self.guard.answer("score()", lambda: self.model.score(group)))
+        given = [episode.copied() for episode in group]
+        found = await self.spending.finish(lambda: self.guard.answer("score()", lambda: self.model.score(given)))
         with self.guard.calling("score()"):
-            scores, known = listed(found, Score, self.guard), {episode.id for episode in group}
-            for score in scores:
-                self._check(score.episode in known, f'scored the unknown episode "{score.episode}"')
-                number = isinstance(score.value, Real) and math.isfinite(score.value)
-                self._check(number, f'gave {score.value} for episode {score.episode} as "{score.component}"')
+            scores = listed(found, Score, self.guard)
+            wrong = wrong_scores(scores, group)
+            self.guard.require(not wrong, wrong, "fix the reward model, or remove it")
             used = sum((score.usage for score in scores), Usage(0, 0, 0))
         if not _by_program(self.model.policy, used):
             self.spending.count(judges=used)
+            self.guard.row.spend(used.cost)
         return scores
 
     async def learn(self, episode: Episode) -> None:
-        await self.guard.answer("learn()", lambda: self.model.learn(episode), episode.id)
+        await self.guard.answer("learn()", lambda: self.model.learn(episode.copied()), episode.id)
 
-    async def settle(self, folder: Path) -> bool:
-        return bool(await self.guard.answer("settle()", lambda: self.model.settle(folder)))
+    async def write_learned(self, folder: Path) -> bool:
+        return bool(await self.guard.answer("write_learned()", lambda: self.model.write_learned(folder)))
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
-            self.model.open(folder)
+            plain(self.model.open(folder))  # type: ignore[func-returns-value]
 
     async def close(self) -> None:
         await self.guard.answer("close()", self.model.close)
 
-    def _check(self, holds: bool, text: str) -> None:
-        self.guard.require(
-            holds, text, "fix the reward model, or remove it: a score is a finite number for a given episode"
-        )
-
 
 class GuardedToolbox(Toolbox):
-    """Opens another toolbox. The calls of its tools have timeouts of their own."""
+    """Opens another toolbox."""
 
-    def __init__(self, toolbox: Toolbox, guard: Guard) -> None:
-        self.toolbox, self.guard = toolbox, guard
+    def __init__(self, toolbox: Toolbox, guard: Guard, texts: LongTexts | None = None) -> None:
+        self.toolbox, self.guard, self.texts = toolbox, guard, texts or LongTexts()
 
     async def open(self) -> list[Tool]:
         found = await self.guard.answer("open()", self.toolbox.open)
         with self.guard.calling("open()"):
-            return listed(found, Tool, self.guard)
+            return _guarded_tools(found, self.guard, self.texts)
 
     async def close(self) -> None:
         await self.guard.answer("close()", self.toolbox.close)
+
+
+class GuardedTool(Tool):
+    """Calls another tool, which has a timeout of its own."""
+
+    def __init__(self, tool: Tool, guard: Guard, texts: LongTexts) -> None:
+        self.tool, self.guard, self.texts = tool, guard, texts
+        self.action, self.takes, self.timeout = struck(tool.action), tool.takes, tool.timeout
+        name = self.action.name
+        self.row = guard.record.row("tool", name, f"the tool {name} of {guard.title}")
+
+    async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        call, began, well = f"the tool {self.action.name}", time.monotonic(), False
+        try:
+            with self.guard.calling(call):
+                well, text = await self.tool.answer(arguments)
+            self.guard.require(isinstance(text, str), f"answered {call} with a {type(text).__name__}, not text")
+        finally:
+            self.row.count(time.monotonic() - began, failed=not well)
+        return bool(well), self.texts.shortened(strike(text), f"{self.guard.title}, {call},")
+
+
+def _guarded_tools(found: Iterable[Tool], guard: Guard, texts: LongTexts) -> list[Tool]:
+    tools = listed(found, Tool, guard)
+    for tool in tools:
+        wrong = misplaced_coroutine(type(tool), Tool)
+        guard.require(not wrong, f"has the tool {tool.action.name}, which {wrong}")
+    return [GuardedTool(tool, guard, texts) for tool in tools]
+
+
+def _without_secrets(request: Request) -> Request:
+    """The request as the policy is sent it. The list of messages is its own."""
+    brief = request.brief
+    if (goal := strike(brief.goal)) != brief.goal:
+        brief = replace(brief, goal=goal)
+    return replace(request, messages=[struck(message) for message in request.messages], brief=brief)
+
+
+def _strike_bytes(content: bytes) -> bytes:
+    return strike(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _by_program(policy: Policy | None, usage: Usage) -> bool:

@@ -9,6 +9,9 @@ from ...environment import Environment
 from ...episode import Episode, Task
 from ...errors import UsageError
 from ...host import Host
+from ...plain_calls import plain
+from ...scores import LARGEST
+from ..records.call_record import CallRecord
 from ..spec.run_spec import RunSpec
 from .creation import Guard, make
 from .guarded import listed
@@ -19,9 +22,9 @@ __all__ = ["RunEnvironment"]
 class RunEnvironment:
     """Asks one instance of the environment, and checks its answers."""
 
-    def __init__(self, spec: RunSpec, host: Host) -> None:
+    def __init__(self, spec: RunSpec, host: Host, record: CallRecord) -> None:
         self.name = spec.environment.name
-        self.guard = guard = Guard(host, "environment", self.name, spec.deadline)
+        self.guard = guard = Guard(host, "environment", self.name, spec.deadline, record=record)
         self._seed = spec.seed
         self.environment = environment = make(host, "environment", spec.environment, Environment, "environment")
         self._tasks: dict[tuple[int, str], list[Task]] = {}
@@ -37,7 +40,7 @@ class RunEnvironment:
         """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
         if (count, split) not in self._tasks:
             with self.guard.calling("tasks()"):
-                found = listed(self.environment.tasks(count, self._seed, split), Task, self.guard)
+                found = listed(plain(self.environment.tasks(count, self._seed, split)), Task, self.guard)
             if not found:
                 raise UsageError(
                     f'environment "{self.name}" has no task in the split "{split}"',
@@ -48,19 +51,19 @@ class RunEnvironment:
             self._tasks[count, split] = found
         return self._tasks[count, split]
 
-    def scene(self, tasks: list[Task]) -> str:
+    def describe(self, tasks: list[Task]) -> str:
         """A short description of these tasks."""
-        with self.guard.calling("scene()"):
-            scene = self.environment.scene(tasks)
-            self.guard.require(isinstance(scene, str), f"has a scene of type {type(scene).__name__}")
-        return scene
+        with self.guard.calling("describe()"):
+            words = plain(self.environment.describe(list(tasks)))
+            self.guard.require(isinstance(words, str), f"returned {type(words).__name__} from describe()")
+        return words
 
     def references(self, tasks: list[Task]) -> dict[str, list[dict[str, float]]]:
         """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
         found: dict[str, list[dict[str, float]]] = {}
         for task in tasks:
             with self.guard.calling("references()", task.id):
-                for player, figures in self.environment.references(task).items():
+                for player, figures in plain(self.environment.references(task)).items():
                     row = {str(figure): float(value) for figure, value in figures.items()}
                     if self.headline not in row or not all(map(math.isfinite, row.values())):
                         raise ValueError(f'"{player}" has {row}: not finite, or without "{self.headline}"')
@@ -75,9 +78,9 @@ class RunEnvironment:
             episode.outcome[name] = self._figure(value, name, episode.id, or_nan=True)
 
     def _figure(self, value: object, name: str, episode: str, *, or_nan: bool = False) -> float:
-        if isinstance(value, Real) and (math.isfinite(value) or (or_nan and math.isnan(value))):
+        if isinstance(value, Real) and (abs(float(value)) <= LARGEST or (or_nan and math.isnan(value))):
             return float(value)
         raise self.guard.error(
             f'gave {value!r} as "{name}" of episode {episode}',
-            "fix the environment: a measure must be a finite number, or NaN if it was not measured",
+            "fix the environment: a measure must be a finite number, at most 1e100, or NaN if it was not measured",
         )

@@ -11,9 +11,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ...episode import Task
+from ...forwarding import Forwarded, Passed
 from ...memory import Memory, Query, Recollection
 from ...operation import Operation, PolicyCall, Recall, ToolCall
 from ...policy import Policy
@@ -23,6 +24,7 @@ from ...tool import Tool
 
 __all__ = ["Clock", "Trace", "TracedMemory", "TracedPolicy", "TracedTool"]
 
+Answer = TypeVar("Answer")
 Trace = Callable[[Operation], object]
 
 
@@ -53,17 +55,23 @@ class TracedPolicy(Policy):
 
     def __init__(self, policy: Policy, name: str, trace: Trace) -> None:
         self.policy, self.name, self.trace = policy, name, trace
+        self.forwards = policy.forwards
 
     async def generate(self, request: Request) -> Generation:
-        return await self._timed(request, self.policy.generate(request))
+        return await self._timed(request, self.policy.generate(request), lambda found: found)
 
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
-        return await self._timed(request, self.policy.stream(request, tell))
+        return await self._timed(request, self.policy.stream(request, tell), lambda found: found)
+
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        return await self._timed(request, self.policy.forward(request, forwarded), lambda passed: passed.generations[0])
 
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         return self.policy.generation_time(generation, time_per_token)
 
-    async def _timed(self, request: Request, answer: Awaitable[Generation]) -> Generation:
+    async def _timed(
+        self, request: Request, answer: Awaitable[Answer], generated: Callable[[Answer], Generation]
+    ) -> Answer:
         clock, found = Clock(), None
         try:
             with clock:
@@ -76,7 +84,7 @@ class TracedPolicy(Policy):
                     name=self.name,
                     messages=tuple(request.messages),
                     sampling=request.sampling,
-                    generation=copy(found),
+                    generation=None if found is None else copy(generated(found)),
                     **clock.times,
                 )
             )
@@ -120,8 +128,11 @@ class TracedMemory(Memory):
     def begin(self, task: Task) -> None:
         self.memory.begin(task)
 
-    def meet(self, user: str, profile: Mapping[str, str]) -> None:
-        self.memory.meet(user, profile)
+    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
+        self.memory.introduce(user, profile)
 
     def tools(self, task: Task) -> Sequence[Tool]:
         return [TracedTool(tool, task, self.trace) for tool in self.memory.tools(task)]
+
+    async def offered(self, task: Task) -> Sequence[Tool]:
+        return [TracedTool(tool, task, self.trace) for tool in await self.memory.offered(task)]

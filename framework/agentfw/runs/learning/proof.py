@@ -1,9 +1,9 @@
-"""Verifies which weights a policy serves: after each publication, policy and learner are given the same probe.
+"""Verifies which weights a policy serves: after each publication, policy and learner are given the same probes.
 
 An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
 model, or an old adapter, would otherwise train for days without an error.
 
-    proof = Proof(policy, learner_logprobs)
+    proof = Proof(policy, learner_answers)
     await proof.begin(folder.evaluation(0))
     figures = await proof.prove()
 """
@@ -11,66 +11,112 @@ model, or an old adapter, would otherwise train for days without an error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from ...policy import Policy
 from ..records.play_records import Records
-from .probe import Probe, arithmetic, check
+from .probe import ROUGH, Probe, arithmetic, check, size, tolerance
 
-__all__ = ["Proof"]
+__all__ = ["Answers", "Proof"]
 
 _LONGEST = 64
-"""Maximum number of tokens that are compared."""
+"""Maximum number of tokens of an answer that are compared."""
+_MOST = 16
+"""Maximum number of answers that are compared."""
+_ENOUGH = 512
+"""Number of compared tokens from which no further answer is added."""
+_COMPUTED = 4096
+"""Maximum number of tokens that are computed, prompts included, unless the first answer alone has more."""
 
-Logprobs = Callable[[Sequence[int], Sequence[int], bool], Awaitable[Sequence[float]]]
-"""The learner's logprobs of an answer after a prompt, with the newest version or with the base model."""
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the learner says of some probes, one after the other."""
+
+    logprobs: Sequence[float]
+    rounding: Sequence[float]
+    """How much rounding changes each of them. Empty if the learner can't tell."""
+
+
+Learner = Callable[[Sequence[Probe], bool], Awaitable[Answers]]
+"""Asks the learner about probes, with the newest version or with the base model."""
 
 
 class Proof:
-    """A probe, and the answers of policy and learner so far."""
+    """Some probes, and the answers of policy and learner so far."""
 
-    def __init__(self, policy: Policy, learner: Logprobs) -> None:
-        self.policy, self.learner = policy, learner
-        self.probe: Probe | None = None
-        self._base: Sequence[float] = ()
-        self._trained: Sequence[float] = ()
-        """The learner's logprobs of the probe: without the adapter, and with the newest one."""
+    def __init__(self, policy: Policy, learner: Learner, most: float = ROUGH) -> None:
+        self.policy, self.learner, self.most = policy, learner, most
+        self.probes: Sequence[Probe] = ()
+        self._base = self._trained = Answers((), ())
+        """The learner's answers: without the adapter, and with the newest one."""
         self._noise: float | None = None
         """Difference between policy and learner before anything was learned. None if unknown."""
 
     async def begin(self, records: Records) -> None:
-        """Choose the longest answer of the first evaluation. Every execution of the training finds it there."""
-        if self.probe is not None:
+        """Choose answers of the first evaluation. Every execution of the training finds them there."""
+        if self.probes:
             return
         turns = [turn for episode in records.episodes() for turn in episode.turns if turn.token_ids]
-        if not turns:
+        self.probes = _chosen({Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns})
+        if not self.probes:
             return
-        longest = max(turns, key=lambda turn: (min(_LONGEST, len(turn.token_ids)), turn.prompt_ids, turn.token_ids))
-        self.probe = Probe(longest.prompt_ids, longest.token_ids[:_LONGEST])
-        self._base = await self.learner(self.probe.prompt_ids, self.probe.token_ids, True)
-        self._trained = await self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        # Asked again, because the answer's logprobs depend on its temperature, which the learner doesn't know here.
-        found = [served for served in await self._served(self.probe) if served]
-        if found and self._base:
-            self._noise = max(arithmetic(served, self._base) for served in found)
+        self._base = await self.learner(self.probes, True)
+        self._trained = await self.learner(self.probes, False)
+        # Asked again, because an answer's logprobs depend on its temperature, which the learner doesn't know here.
+        found = [served for served in await self._served() if served]
+        if found and self._base.logprobs:
+            base = self._base
+            self._noise = max(arithmetic(served, base.logprobs, base.rounding, self.most) for served in found)
 
     async def prove(self) -> dict[str, float]:
         """Compare the logprobs of policy and learner. Raises an error that names the fault."""
-        if self.probe is None:
+        if not self.probes:
             return {}
-        before, self._trained = self._trained, await self.learner(self.probe.prompt_ids, self.probe.token_ids, False)
-        found = await self._served(self.probe)
-        if not all(found) or not self._trained:
+        before, self._trained = self._trained, await self.learner(self.probes, False)
+        found, trained = await self._served(), self._trained.logprobs
+        if not all(found) or not trained:
             return {}
-        proven = [check(served, self._trained, self._base, before, self._noise) for served in found]
-        gaps = [[abs(one - other) for one, other in zip(served, self._trained, strict=True)] for served in found]
+        noise = None if self._noise is None else self._noise * self._growth()
+        proven = [check(served, trained, self._base.logprobs, before.logprobs, noise) for served in found]
+        gaps = [[abs(one - other) for one, other in zip(served, trained, strict=True)] for served in found]
         return {
             "proven": float(all(proven)),
             "probe_mismatch": max(sum(each) / len(each) for each in gaps),
             "probe_mismatch_most": max(map(max, gaps)),
         }
 
-    async def _served(self, probe: Probe) -> list[Sequence[float]]:
-        """The logprobs of the probe from each replica of the policy."""
-        asked = (one.logprobs(probe.prompt_ids, probe.token_ids) for one in self.policy.replicas())
-        return list(await asyncio.gather(*asked))
+    @property
+    def tolerance(self) -> float:
+        """How far sampler and trainer may be apart, in nats per token."""
+        return tolerance(self._base.rounding, self.most)
+
+    def _growth(self) -> float:
+        """How much more rounding does to the newest version than to the base: adapters add sums, and confidence."""
+        base = size(self._base.rounding)
+        return max(1.0, size(self._trained.rounding) / base) if base else 1.0
+
+    async def _served(self) -> list[Sequence[float]]:
+        """The logprobs of the probes from each replica of the policy. Empty if one is unknown."""
+        return list(await asyncio.gather(*map(self._told, self.policy.replicas())))
+
+    async def _told(self, policy: Policy) -> Sequence[float]:
+        # One at a time: scoring whole prompts takes a server much memory, and vLLM on a CPU crashes when several with
+        # an adapter share a batch.
+        told = [await policy.logprobs(probe.prompt_ids, probe.token_ids) for probe in self.probes]
+        return [value for values in told for value in values] if all(told) else ()
+
+
+def _chosen(probes: Iterable[Probe]) -> list[Probe]:
+    """The longest of them, as many as are useful."""
+    chosen: list[Probe] = []
+    compared = computed = 0
+    for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
+        compared, computed = compared + len(probe.token_ids), computed + len(probe.prompt_ids) + len(probe.token_ids)
+        if chosen and computed > _COMPUTED:
+            break
+        chosen.append(probe)
+        if compared >= _ENOUGH or len(chosen) == _MOST:
+            break
+    return chosen

@@ -37,7 +37,7 @@ class RemoteLearner(Learner):
         self._process: Remote | None = None
         self._asked: Future[Plain] | None = None
 
-    def update(self, batch: Batch) -> Update:
+    def update(self, batch: Batch) -> Update | None:
         episodes = [episode.to_record() for episode in batch.episodes]
         advantages = [[each.episode, each.turn, each.value] for each in batch.advantages]
         return _update(self._ask("update", episodes, advantages, asdict(batch.loss), str(batch.folder)))
@@ -48,6 +48,9 @@ class RemoteLearner(Learner):
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         return tuple(self._ask("logprobs", list(prompt_ids), list(token_ids), base))
 
+    def rounding(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
+        return tuple(self._ask("rounding", list(prompt_ids), list(token_ids), base))
+
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = self._ask("state")
         return found
@@ -56,8 +59,7 @@ class RemoteLearner(Learner):
         self._ask("restore", dict(state))
 
     def start(self, folder: Path) -> Update | None:
-        found = self._ask("start", str(folder.resolve()))
-        return None if found is None else _update(found)
+        return _update(self._ask("start", str(folder.resolve())))
 
     def rest(self) -> None:
         self._ask("rest")
@@ -76,7 +78,7 @@ class RemoteLearner(Learner):
     def _ask(self, method: str, *arguments: Plain) -> Plain:
         if self._process is None:
             factory = f"{__name__}:{LearnerServer.__name__}"
-            resources = Resources(cpus=_threads())
+            resources = Resources(cpus=_threads(), here=True)
             self._process = self._engine.start(factory, self._arguments, name=self._name, resources=resources)
             self._process.ready.result()
         self._asked = self._process.submit(method, *arguments)
@@ -107,6 +109,9 @@ class LearnerServer:
     async def logprobs(self, prompt_ids: Plain, token_ids: Plain, base: bool) -> Plain:
         return list(self._learner.logprobs(prompt_ids, token_ids, base=base))
 
+    async def rounding(self, prompt_ids: Plain, token_ids: Plain, base: bool) -> Plain:
+        return list(self._learner.rounding(prompt_ids, token_ids, base=base))
+
     async def state(self) -> Plain:
         return self._learner.state()
 
@@ -114,8 +119,7 @@ class LearnerServer:
         self._learner.restore(state)
 
     async def start(self, folder: str) -> Plain:
-        started = self._learner.start(Path(folder))
-        return None if started is None else _plain(started)
+        return _plain(self._learner.start(Path(folder)))
 
     async def rest(self) -> None:
         self._learner.rest()
@@ -128,11 +132,13 @@ class LearnerServer:
         self._engine.close()
 
 
-def _plain(update: Update) -> Plain:
-    return [update.version, str(update.adapter), dict(update.metrics)]
+def _plain(update: Update | None) -> Plain:
+    return None if update is None else [update.version, str(update.adapter), dict(update.metrics)]
 
 
-def _update(plain: Plain) -> Update:
+def _update(plain: Plain) -> Update | None:
+    if plain is None:
+        return None
     version, adapter, metrics = plain
     return Update(version, Path(adapter), metrics)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...engine import Engine
+from ...episode import Episode
 from ...errors import AgentfwError, UsageError
 from ...host import Host
 from ...learner import Batch, Learner, Update
@@ -33,7 +34,8 @@ from ..records.figures import finite, size_of
 from ..records.journal import make_folder
 from ..records.training_state import State
 from ..spec.run_spec import RunSpec
-from .proof import Proof
+from .probe import ROUGH, SLIGHT, Probe
+from .proof import Answers, Proof
 from .remote_learner import RemoteLearner
 from .turn_checks import check_sampling
 
@@ -41,8 +43,10 @@ __all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
 
 Answer = TypeVar("Answer")
 
-IMPORTANCE_CAP = 2.0
-"""Maximum importance weight of tokens that an older version sampled, if the optimizer names none."""
+IMPORTANCE_CAP, IMPORTANCE_MASK = 2.0, 1.5
+"""Values of `Loss` where the optimizer names none: what differs slightly from the trainer is corrected."""
+ON_PURPOSE = 2.0
+"""Maximum difference between sampler and trainer in nats per token, where the optimizer is told to correct for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Lesson:
     advantages: Sequence[Advantage]
     metrics: Mapping[str, float]
     """The optimizer's metrics of the whole batch."""
+    taught: int
+    """Number of groups with an advantage that isn't zero. On the others only a KL penalty acts."""
 
 
 class Learning:
@@ -74,7 +80,7 @@ class Learning:
         self._opening: asyncio.Task[None] | None = None
         self._of_optimizer, self.optimizer = optimizer
         self._of_learner, self.learner = learner
-        self.proof = Proof(policy, self._logprobs)
+        self.proof = Proof(policy, self._answers, self._most())
 
     @property
     def needs_tokens(self) -> bool:
@@ -83,10 +89,29 @@ class Learning:
 
     @property
     def loss(self) -> Loss:
-        """The optimizer's loss. Samples of older versions are corrected for, unless it says how itself."""
-        loss = _loss(self._of_optimizer, self.optimizer)
-        stale = self.spec.staleness > 0 and loss.name == "clipped" and loss.importance_cap is None
-        return replace(loss, importance_cap=IMPORTANCE_CAP) if stale else loss
+        """The optimizer's loss."""
+        return _loss(self._of_optimizer, self.optimizer)
+
+    def _most(self) -> float:
+        """Maximum difference between sampler and trainer at the start, in nats per token."""
+        if not self.needs_tokens:
+            return ROUGH
+        return SLIGHT if self.loss.importance_cap is None else ON_PURPOSE
+
+    def _corrected(self, number: int, episodes: Sequence[Episode]) -> Loss:
+        """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with.
+
+        The first update leaves no turn out: if all differ, that is an error, and not an update without a gradient.
+        """
+        loss = self.loss
+        turns = [turn for episode in episodes for turn in episode.turns if turn.token_ids]
+        if loss.name != "clipped" or not all(turn.logprobs for turn in turns):
+            return loss
+        return replace(
+            loss,
+            importance_cap=IMPORTANCE_CAP if loss.importance_cap is None else loss.importance_cap,
+            importance_mask=IMPORTANCE_MASK if loss.importance_mask is None and number > 1 else loss.importance_mask,
+        )
 
     async def begin(self, home: Path, state: State, start: Path) -> Update | None:
         """Open the learner's folder `home` and restore the state of an earlier execution.
@@ -143,21 +168,20 @@ class Learning:
                 )
                 by_episode[advantage.episode].append(advantage)
         # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
-        different = any(each.value for some in by_episode.values() for each in some)
-        acts = different or self.loss.kl > 0
+        taught = sum(any(each.value for one in group for each in by_episode[one.episode.id]) for group in groups)
+        acts = taught or self.loss.kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
         # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
-        if self.spec.samples == 1 and rewarded and not different and not self.optimizer_state():
+        if self.spec.samples == 1 and rewarded and not taught and not self.optimizer_state():
             raise UsageError(
                 f"{guard.title} has nothing to compare an episode with: samples is 1",
                 fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
             )
         with guard.calling("metrics()"):
             metrics = finite(self.optimizer.metrics(), guard.title)
-        return Lesson(
-            learned, [each for group in learned for one in group for each in by_episode[one.episode.id]], metrics
-        )
+        advantages = [each for group in learned for one in group for each in by_episode[one.episode.id]]
+        return Lesson(learned, advantages, metrics, taught)
 
     def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
         """How many further groups the optimizer asks for."""
@@ -174,14 +198,14 @@ class Learning:
         return await self._ask("state()", lambda: dict(self.learner.state()))
 
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
-        """Make a new version below `home`. None if there is nothing to learn from. `before` is the last version."""
+        """Make a new version below `home`. None if no weight would change. `before` is the last version."""
         if not lesson.groups:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
-        batch = Batch(episodes, lesson.advantages, self.loss, home)
+        batch = Batch(episodes, lesson.advantages, self._corrected(number, episodes), home)
 
-        def updated() -> Update:
+        def updated() -> Update | None:
             self.learner.wake()
             update = self.learner.update(batch)
             self.learner.rest()
@@ -192,16 +216,29 @@ class Learning:
         call, guard = f"update() number {number}", self._of_learner
         update = await self._ask(call, updated)
         with guard.calling(call):
-            guard.require(isinstance(update, Update), f"returned a {type(update).__name__}, not an Update")
-            finite(update.metrics, guard.title)
-            guard.require(
-                update.version != before and update.adapter.exists(),
-                f"returned no new version: {update.version} at {update.adapter}",
-                "give each update its own version, and write it below the given folder",
-            )
+            if update is not None:
+                guard.require(isinstance(update, Update), f"returned a {type(update).__name__}, not an Update")
+                finite(update.metrics, guard.title)
+                guard.require(
+                    update.version != before and update.adapter.exists(),
+                    f"returned no new version: {update.version} at {update.adapter}",
+                    "give each update its own version, and write it below the given folder",
+                )
         if not self.spec.staleness:
             await self.policy.wake()
+        if update is not None and number == 1 and not self.spec.staleness and self.needs_tokens:
+            self._require_close(update.metrics.get("mismatch", 0.0))
         return update
+
+    def _require_close(self, mismatch: float) -> None:
+        """Raise if the rollouts were recorded with other probabilities than the learner finds for the same version."""
+        if mismatch > self.proof.tolerance:
+            raise AgentfwError(
+                f"the logprobs that the rollouts were recorded with and the learner's differ by {mismatch:.2g} nats "
+                "per token, before anything was learned",
+                fix="let the policy serve what is trained, and record the logprobs of what it samples from. To train "
+                "on a different sampler on purpose, corrected by importance weights, set optimizer.importance_cap=2",
+            )
 
     async def publish(self, update: Update) -> dict[str, float]:
         """Publish a version to the policy, and verify that it is served."""
@@ -221,12 +258,16 @@ class Learning:
             if self.teacher is not None:
                 await self.teacher.close()
 
-    async def _logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool) -> Sequence[float]:
-        def found() -> Sequence[float]:
+    async def _answers(self, probes: Sequence[Probe], base: bool) -> Answers:
+        def found() -> Answers:
             self.learner.wake()
-            found = self.learner.logprobs(prompt_ids, token_ids, base=base)
+            asked = [(each.prompt_ids, each.token_ids) for each in probes]
+            logprobs, rounding = (
+                [value for each in asked for value in ask(*each, base=base)]
+                for ask in (self.learner.logprobs, self.learner.rounding)
+            )
             self.learner.rest()
-            return found
+            return Answers(logprobs, rounding)
 
         return await self._ask("logprobs()", found)
 
@@ -246,9 +287,9 @@ class Learning:
                     raise
                 raise AgentfwError(
                     f"{self._of_learner.title} ran out of memory in {call}: {error}".rstrip(": "),
-                    fix="start a new run with fewer tasks or samples per update, or with other settings of the learner "
-                    f"(agentfw plugins show {self.spec.learner.name if self.spec.learner else ''}); "
-                    "or stop other programs that use the memory",
+                    fix="set what lowers the learner's need of memory (agentfw plugins show "
+                    f"{self.spec.learner.name if self.spec.learner else ''}), fork the run with fewer tasks or samples "
+                    "per update, or stop other programs that use the memory",
                 ) from error
 
 
@@ -259,9 +300,10 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     """
     if spec.optimizer is None or spec.learner is None:
         return None
-    of_optimizer = Guard(host, "optimizer", spec.optimizer.name, spec.deadline)
+    calls = policy.guard.record
+    of_optimizer = Guard(host, "optimizer", spec.optimizer.name, spec.deadline, record=calls)
     optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
-    of_learner = Guard(host, "learner", spec.learner.name, spec.deadline)
+    of_learner = Guard(host, "learner", spec.learner.name, spec.deadline, record=calls)
     learner: Learner
     if spec.staleness:
         learner = RemoteLearner(engine, host, spec)
@@ -275,7 +317,8 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
         )
     if spec.teacher is not None:
         made = make(host, "policy", spec.teacher, Policy, "teacher")
-        teacher = GuardedPolicy(made, Guard(host, "policy", spec.teacher.name, spec.deadline), policy.spending)
+        of_teacher = Guard(host, "policy", spec.teacher.name, spec.deadline, record=calls)
+        teacher = GuardedPolicy(made, of_teacher, policy.spending)
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
     learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher, from_base=from_base)
     if learning.needs_tokens:

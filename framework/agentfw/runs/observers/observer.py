@@ -25,7 +25,7 @@ from ..records.folder import RunFolder
 from ..records.summary import Summary
 from ..spec.run_spec import RunSpec
 
-__all__ = ["Observer", "RunInfo", "told_together"]
+__all__ = ["Observer", "RunInfo", "combined_observer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Observer:
         """The run is complete. Not called if it failed or was interrupted."""
 
 
-def told_together(*observers: Observer) -> Observer:
+def combined_observer(*observers: Observer) -> Observer:
     """One observer that passes everything on to several, in this order."""
     together = Observer()
     for name in (name for name in vars(Observer) if not name.startswith("_")):

@@ -1,7 +1,7 @@
 """Logs the metrics of a run to its trackers.
 
-If a tracker fails, this is noted once and the tracker is not called again. The run continues, because its folder has
-all metrics.
+A tracker that fails is not called again. The run continues, because its folder has all metrics; at its end it is noted
+how many steps the tracker missed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any
 from ...episode import Episode
 from ...errors import AgentfwError
 from ...operation import Operation
+from ...out import counted
+from ...plain_calls import plain
+from ...secrets import struck
 from ...statistics import Interval
 from ...tracker import Tracker
 from ..components.creation import Guard
@@ -30,6 +33,10 @@ class Tracking(Observer):
 
     def __init__(self, run: RunInfo, trackers: list[tuple[Guard, Tracker]], notes: list[str]) -> None:
         self.run, self.trackers, self.notes = run, trackers, notes
+        self.missed: dict[str, int] = {}
+        """Number of steps that a tracker missed, by the tracker that failed."""
+        self._errors: dict[str, str] = {}
+        self._steps = 0
 
     def started(self, run: RunInfo, done: int) -> None:
         self._tell("begin", run.id, run.folder.path, with_defaults(run.spec))
@@ -51,6 +58,10 @@ class Tracking(Observer):
 
     def close(self) -> None:
         self._tell("close")
+        for title, error in self._errors.items():
+            missed = f"it missed {self.missed[title]} of {counted(self._steps, 'step')}"
+            self.notes.append(f"{error}; {missed}, and the run folder has them all")
+        self._errors.clear()
 
     @property
     def traces(self) -> bool:
@@ -58,17 +69,21 @@ class Tracking(Observer):
         return any(type(tracker).trace is not Tracker.trace for _, tracker in self.trackers)
 
     def trace(self, operation: Operation) -> None:
-        self._tell("trace", operation)
+        self._tell("trace", struck(operation))
 
     def _tell(self, method: str, *arguments: object) -> None:
+        if method == "log":
+            self._steps += 1
+            self.missed = {title: count + 1 for title, count in self.missed.items()}
         for guard, tracker in list(self.trackers):
             try:
                 # A copy: whatever it does to the metrics, the others and the run keep theirs. An operation can't be
                 # changed.
                 with guard.calling(f"{method}()"):
-                    getattr(tracker, method)(*(arguments if method == "trace" else deepcopy(arguments)))
+                    plain(getattr(tracker, method)(*(arguments if method == "trace" else deepcopy(arguments))))
             except AgentfwError as error:
                 self.trackers.remove((guard, tracker))
-                with suppress(Exception, SystemExit):
+                with suppress(AgentfwError), guard.calling("close()"):
                     tracker.close()
-                self.notes.append(f"{error.message}; it is not called again, and the run folder has all metrics")
+                self._errors[guard.title] = error.message
+                self.missed[guard.title] = int(method == "log")

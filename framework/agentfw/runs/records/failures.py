@@ -6,7 +6,7 @@ scoring leaves the episode out at once. Wrong settings and a full disk are no fa
 The episodes that were left out are in failed.jsonl, one line each, so that a resumed run leaves the same ones out. If
 a run has stopped because too many failed, the resumed run plays these again: the cause may be gone.
 
-    failures = Failures(records, spec, planned=32)
+    failures = Failures(records, spec, planned=32, group=4)
     try:
         episode = await failures.retried(lambda: play(task))
     except AgentfwError as error:
@@ -47,8 +47,9 @@ _PAUSE = 0.5
 class Failures:
     """The episodes of one play that were left out."""
 
-    def __init__(self, records: Records, spec: RunSpec, *, planned: int) -> None:
-        self.records, self.spec, self.planned = records, spec, planned
+    def __init__(self, records: Records, spec: RunSpec, *, planned: int, group: int = 0) -> None:
+        """`group` is the number of episodes that are scored together, where another group can take their place."""
+        self.records, self.spec, self.planned, self.group = records, spec, planned, group
         self.lines: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
         self._errors: list[AgentfwError] = []
 
@@ -89,7 +90,10 @@ class Failures:
     def _too_many(self, any_succeeded: bool) -> bool:
         # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
         first = not any_succeeded and len(self.lines) >= max(2, self.spec.concurrency)
-        return first or len(self.lines) > self.spec.max_failed * self.planned
+        # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.
+        scored = sum(line["stage"] == "score" for line in self.lines.values())
+        spared = min(self.group, scored) if len(self.lines) < self.planned else 0
+        return first or len(self.lines) - spared > self.spec.max_failed * self.planned
 
     def _stopped(self) -> AgentfwError:
         """The error of a run that stops: the first one, or if the reasons differ, all of them."""

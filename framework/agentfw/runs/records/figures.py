@@ -4,6 +4,8 @@ A metric has the same name everywhere.
 
     >>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
     {'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
+    >>> nothing_learned({"rollouts": {"groups": 8, "groups_alike": 8, "groups_learned": 0}, "served": {}})
+    'nothing learned: all rewards of 8 groups are equal'
 """
 
 from __future__ import annotations
@@ -15,15 +17,79 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PluginError, StorageError
+from ...optimizer import Scored
+from ...out import counted
 from .summary import columns
 
-__all__ = ["finite", "flat", "means", "size_of", "sync"]
+__all__ = [
+    "WHY_NO_LEARNING",
+    "alike",
+    "components",
+    "finite",
+    "flat",
+    "lengths",
+    "means",
+    "nothing_learned",
+    "size_of",
+    "sync",
+]
+
+WHY_NO_LEARNING = "See docs/guides/why-no-learning.md"
+"""Where a person finds what to do about an update that has taught nothing."""
+_ROUNDING = 1e-12
+"""Relative difference below which rewards count as equal."""
 
 
 def means(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The mean of each metric, without an interval, because the policy changes during a training."""
     known = {name: [value for value in values if not math.isnan(value)] for name, values in columns(records).items()}
     return {name: math.fsum(values) / len(values) for name, values in known.items()}
+
+
+def components(groups: Sequence[Sequence[Scored]]) -> dict[str, float]:
+    """The mean of each component of the reward over the episodes, by `reward/NAME`. Together they are the reward."""
+    episodes = [scored for group in groups for scored in group]
+    names = dict.fromkeys(score.component for scored in episodes for score in scored.scores)
+    return {
+        f"reward/{name}": math.fsum(s.value for each in episodes for s in each.scores if s.component == name)
+        / len(episodes)
+        for name in names
+    }
+
+
+def lengths(groups: Sequence[Sequence[Scored]]) -> dict[str, float]:
+    """The tokens of an answer, and the share of answers that were cut off. Nothing where no answer has tokens."""
+    turns = [turn for group in groups for scored in group for turn in scored.episode.turns if turn.count]
+    if not turns:
+        return {}
+    return {
+        "answer_tokens": math.fsum(turn.count for turn in turns) / len(turns),
+        "answer_tokens_most": float(max(turn.count for turn in turns)),
+        "cut_off": sum(turn.finish == "length" for turn in turns) / len(turns),
+    }
+
+
+def alike(group: Sequence[Scored]) -> bool:
+    """Whether a group has nothing to compare: all of its rewards are equal."""
+    rewards = [scored.reward for scored in group]
+    return len(rewards) > 1 and math.isclose(min(rewards), max(rewards), rel_tol=_ROUNDING)
+
+
+def nothing_learned(line: Mapping[str, Any]) -> str:
+    """Why the rewards of an update have taught nothing, from its line of updates.jsonl. Empty if they have."""
+    figures, published = line["rollouts"], bool(line["served"])
+    if figures["groups_learned"] and published:
+        return ""
+    groups = counted(int(figures["groups"]), "group")
+    if not figures["groups"]:
+        why = "every episode was left out"
+    elif figures["groups_learned"]:
+        why = "no gradient has reached a weight"
+    elif figures["groups_alike"] == figures["groups"]:
+        why = f"all rewards of {groups} are equal"
+    else:
+        why = f"the optimizer gave {groups} no advantage"
+    return f"only the KL penalty acted: {why}" if published else f"nothing learned: {why}"
 
 
 def flat(line: Mapping[str, Any]) -> dict[str, float]:

@@ -2,8 +2,8 @@
 
 The folder contains everything that is needed to understand and resume the run. Nothing is kept only in memory.
 
-    RUNS/2026-11-21-inbox-7f3a/
-        run.json                        resolved settings and versions of plugins; written once
+    RUNS/2026-11-21-inbox-7f3a19c4/
+        run.json                        resolved settings and versions of plugins; written again only when they change
         episodes.jsonl  metrics.jsonl   the episodes in the order in which they ended, and their metrics
         failed.jsonl                    episodes that failed and were left out, if there are any
         summary.json                    the results of the whole run; exists when it is done
@@ -28,8 +28,9 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -38,7 +39,9 @@ from typing import Any, Self
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
 from .journal import Journal, read_journal, write_whole
+from .migration import EARLIER, migrate, migrate_spec
 from .play_records import Records
+from .run_index import newest_first
 from .training_state import State
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
@@ -61,6 +64,11 @@ class RunFolder:
     def planned_updates(self) -> int:
         """Planned number of updates. 0 if nothing is learned."""
         return int(self.about["updates"])
+
+    @property
+    def updates_at_first(self) -> int:
+        """The updates that the training was planned with. What these learn from doesn't change when more are added."""
+        return int(self.about.get("began_with", self.about["spec"])["updates"])
 
     @property
     def unit(self) -> str:
@@ -95,6 +103,16 @@ class RunFolder:
     def inspector(self) -> str:
         """The command that shows a run of this environment in more detail, or an empty text."""
         return str(self.about.get("inspector", ""))
+
+    @property
+    def migrated(self) -> str:
+        """What is read in another way than it was written, because an earlier version wrote it. Empty if nothing is."""
+        number = self.about["format"]
+        return (
+            f"{self.id} is in format {number}, and is read as format {FORMAT}: {EARLIER[number]}"
+            if number in EARLIER
+            else ""
+        )
 
     @property
     def plugins(self) -> dict[str, str]:
@@ -157,17 +175,23 @@ class RunFolder:
     # -- the folder itself ---------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, root: Path, environment: str, about: Mapping[str, Any]) -> Self:
-        """Create a new folder below `root` with everything that is needed to resume the run."""
+    def create(
+        cls, root: Path, environment: str, about: Mapping[str, Any], fill: Callable[[Path], object] | None = None
+    ) -> Self:
+        """Create a new folder below `root` with everything that is needed to resume the run.
+
+        `fill` puts earlier records into it. It isn't a run before they are all there.
+        """
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
             while True:
-                path = root / f"{stem}-{secrets.token_hex(2)}"
+                # Long enough for the trackers of many machines, where a run goes by its name.
+                path = root / f"{stem}-{secrets.token_hex(4)}"
                 try:
-                    path.mkdir()
+                    path.mkdir(mode=0o700)
                     break
                 except FileExistsError:
                     continue
@@ -175,13 +199,20 @@ class RunFolder:
             raise StorageError(
                 f"can't make a run folder below {root}: {error.strerror}", fix="choose another folder with --runs"
             ) from None
+        folder = cls(path, whole)
         try:
-            write_whole(path / "run.json", json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+            if fill is not None:
+                fill(path)
+            folder.rewrite(whole)
         except StorageError:
-            with suppress(OSError):
-                path.rmdir()
+            shutil.rmtree(path, ignore_errors=True)
             raise
-        return cls(path, whole)
+        return folder
+
+    def rewrite(self, about: Mapping[str, Any]) -> None:
+        """Replace run.json."""
+        write_whole(self.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+        self.about = about
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -196,7 +227,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{file} can't be read: {_words(error)}", fix="check that it is an agentfw run"
             ) from None
-        if found != FORMAT:
+        if found != FORMAT and found not in EARLIER:
             newer = isinstance(found, int) and found > FORMAT
             raise RunFolderError(
                 f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
@@ -206,6 +237,7 @@ class RunFolder:
             )
         try:
             _check(about)
+            migrate_spec(about)
         except (ValueError, KeyError, TypeError) as error:
             raise RunFolderError(f"{file} can't be read: {_words(error)}", fix="restore it from a copy") from None
         return cls(path, about)
@@ -213,7 +245,7 @@ class RunFolder:
     def lock(self) -> None:
         """Prevent other processes from working on this run at the same time."""
         try:
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StorageError(
                 f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and free disk space"
@@ -248,6 +280,7 @@ class RunFolder:
         try:
             loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
             loaded["episodes"], loaded["figures"]
+            migrate(loaded)
             return loaded
         except FileNotFoundError:
             return None
@@ -273,15 +306,11 @@ class RunFolder:
         return "interrupted"
 
 
-def list_runs(root: Path) -> list[RunFolder]:
+def list_runs(root: Path) -> Iterator[RunFolder]:
     """The runs below a folder, newest first. Folders that can't be opened as a run are skipped."""
-    found = []
-    for path in root.iterdir() if root.is_dir() else ():
-        try:
-            found.append(RunFolder.open(path))
-        except RunFolderError:
-            continue
-    return sorted(found, key=lambda folder: (_made(folder), folder.id), reverse=True)
+    for name in newest_first(root):
+        with suppress(RunFolderError):
+            yield RunFolder.open(root / name)
 
 
 def find_run(root: Path, name: str) -> RunFolder:
@@ -291,26 +320,19 @@ def find_run(root: Path, name: str) -> RunFolder:
         return RunFolder.open(path)
     if name and (root / name).is_dir():
         return RunFolder.open(root / name)
-    runs = list_runs(root)
-    if name == "last" and runs:
-        return runs[0]
-    matching = [folder for folder in runs if name and folder.id.endswith(name)]
+    if name == "last" and (newest := next(list_runs(root), None)):
+        return newest
+    names = newest_first(root)
+    matching = [each for each in names if name and each.endswith(name)]
     if len(matching) == 1:
-        return matching[0]
+        return RunFolder.open(root / matching[0])
     if matching:
         raise RunFolderError(
             f'"{name}" matches {len(matching)} runs', fix="use more of the name; see: agentfw runs list"
         )
     # Users type the end of a name, so the nearest is searched among endings of the same length.
-    known = {folder.id for folder in runs} | {folder.id[-len(name) :] for folder in runs if name}
+    known = {*names, *(each[-len(name) :] for each in names if name)}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
-
-
-def _made(folder: RunFolder) -> float:
-    try:
-        return datetime.fromisoformat(str(folder.about["created"])).timestamp()
-    except (KeyError, ValueError):
-        return 0.0
 
 
 def _check(about: Mapping[str, Any]) -> None:

@@ -1,13 +1,15 @@
 """Append-only records on disk: one JSON value per line, on disk before `append` returns.
 
 An acknowledged record is never lost and never changed. A line that was cut short by a crash or a full disk was not
-acknowledged. It is removed when the journal is opened again, and kept in a `.torn` file next to it.
+acknowledged. It is removed when the journal is opened again, and kept in a `.torn` file next to it. Secrets are struck
+out of records and files before they are written.
 
     with Journal.open(folder / "episodes.jsonl") as journal:
         record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
 
 Many small records are slow if each waits for the disk by itself. `await journal.commit(record)` promises the same, and
-shares a flush with all records that arrive while the disk is busy.
+shares a flush with all records that arrive while the disk is busy. `journal.write(record)` doesn't wait: the record
+survives the end of this process at once, and a power cut a moment later.
 
 Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
 modified.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,10 +29,13 @@ from types import TracebackType
 from typing import IO, Any
 
 from ...errors import RunFolderError, StorageError
+from ...secrets import strike, struck
 
-__all__ = ["Journal", "make_folder", "read_journal", "write_whole"]
+__all__ = ["Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"]
 
+PRIVATE = 0o600
 Record = dict[str, Any]
+_SOON = 0.05  # seconds until a record that nobody waits for is flushed, unless another record's flush comes first
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows changes line ends without it
 
 
@@ -56,6 +62,7 @@ class Journal:
         try:
             is_new = not path.exists()
             size = 0 if is_new else _mend(path)
+            make_private(path)
             # Unbuffered, so that each record is a single write.
             handle = path.open("ab", buffering=0)
             if is_new:
@@ -87,6 +94,20 @@ class Journal:
             raise self._cannot_write(self._failures[failures])
         return written
 
+    def write(self, record: Record) -> None:
+        """Write one record without waiting for the disk. If it can't be flushed later, `failure` says so."""
+        self._write(record, lambda handle: None)
+        asyncio.get_running_loop().call_later(_SOON, self._flush_rest)
+
+    def _flush_rest(self) -> None:
+        if self._flushed < self._size and self._next_flush is None and not self._handle.closed:
+            self._next_flush = asyncio.create_task(self._flush())
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why records that were written are not on disk, if there ever was such a failure."""
+        return self._cannot_write(self._failures[0]) if self._failures else None
+
     async def _flush(self) -> None:
         """Flush everything that was written until the disk is free."""
         async with self._flushing:
@@ -110,7 +131,7 @@ class Journal:
                 os.fsync(self._handle.fileno())
 
     def _write(self, record: Record, flush: Callable[[int], None]) -> Record:
-        line = _encode(record)
+        line = encoded(record)
         try:
             if self._torn:
                 self._take_back()
@@ -170,16 +191,19 @@ def read_journal(path: Path) -> Iterator[Record]:
             yield record
 
 
-def write_whole(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
+def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
     """Replace a file atomically: it is written under a new name and renamed, so readers see it whole, old or new.
 
-    `mode` is that of the file, without what the umask takes away.
+    Secrets are struck out of text, and bytes are written as they are. `mode` is that of the file, without what the
+    umask takes away. By default it is that of the file before, and a new file is private.
     """
+    if mode is None:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else PRIVATE
     # Two processes may write the same report at the same time, so each uses its own temporary name.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as handle:
-            handle.write(data.encode() if isinstance(data, str) else data)
+            handle.write(strike(data).encode() if isinstance(data, str) else data)
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)
@@ -192,10 +216,19 @@ def write_whole(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
         ) from error
 
 
+def make_private(path: Path) -> None:
+    """Create an empty file that only its owner can read, if there is none.
+
+    Whatever holds what people said is made by this, by `write_whole` or by `make_folder`. SQLite gives its other files
+    the mode of the database.
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, PRIVATE))
+
+
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents if they don't exist."""
+    """Create a folder that only its owner can open, and its parents, if they don't exist."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
             f"can't make {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
@@ -211,7 +244,9 @@ def _mend(path: Path) -> int:
                 if line.endswith(b"\n") and handle.read(1):
                     raise _damaged(path, number)
                 handle.seek(good)
-                with path.with_name(f"{path.name}.torn").open("ab") as torn:
+                rest = path.with_name(f"{path.name}.torn")
+                make_private(rest)
+                with rest.open("ab") as torn:
                     torn.write(handle.read())
                 os.truncate(path, good)
                 break
@@ -219,8 +254,12 @@ def _mend(path: Path) -> int:
     return good
 
 
-def _encode(record: Record) -> bytes:
+def encoded(record: Record) -> bytes:
+    """The line of a record. Secrets are struck out of it."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    if strike(text) != text:  # in the values, so that a number which looks like a secret stays a number
+        record = struck(record)
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError:

@@ -19,6 +19,7 @@ from typing import Any
 from ...episode import Episode
 from ...errors import RunFolderError, StorageError
 from .journal import Journal, read_journal
+from .migration import migrate
 
 __all__ = ["Records"]
 
@@ -55,6 +56,7 @@ class Records:
         """The metrics of each episode, in the order in which the episodes were scored and learned from."""
         path = self.path / "metrics.jsonl"
         for number, record in enumerate(read_journal(path), start=1):
+            migrate(record)
             lacking = [key for key in _METRICS if key not in record]
             if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
                 what = f"has no {', '.join(lacking)}" if lacking else "names no episode"

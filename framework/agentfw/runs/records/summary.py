@@ -19,8 +19,8 @@ from .training_state import State
 __all__ = [
     "Summary",
     "beside",
+    "by_round",
     "columns",
-    "course",
     "figures_from",
     "figures_of",
     "figures_record",
@@ -64,6 +64,8 @@ class Summary:
     """Metrics of the evaluation before the first update of a training."""
     failed: Mapping[str, int] = field(default_factory=dict)
     """Number of episodes that failed and were left out, by reason. They are in no other number."""
+    untracked: Mapping[str, int] = field(default_factory=dict)
+    """Number of steps that a tracker missed because it had failed, by tracker. The run's folder has them."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
@@ -124,7 +126,7 @@ def figures_of(record: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
-def course(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
+def by_round(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
     """The headline metric of each round, over all episodes. Empty if the environment has no rounds."""
     found: dict[int, list[float]] = {}
     for record in records:

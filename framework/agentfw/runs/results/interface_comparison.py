@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...episode import Task
@@ -32,7 +33,7 @@ from ...report import Bar, Canvas, bar_chart
 from ...seeds import Seeds
 from ..assembly import assemble
 from ..components.run_environment import RunEnvironment
-from ..records.journal import write_whole
+from ..records.journal import make_folder, write_whole
 from ..records.summary import in_order
 from ..spec.resolution import resolve, with_defaults
 from ..spec.run_spec import RunSpec, parse_spec
@@ -132,7 +133,7 @@ class InterfaceComparison:
         whole = {**self.to_record(), "spec": with_defaults(self.spec), "played": episodes}
         picture = self.picture()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise StorageError(f"can't make {folder}: {error.strerror}", fix="use another --out") from None
         files = {
@@ -229,13 +230,14 @@ def _play(job: _Job, host: Host) -> list[Figures]:
                 }
 
             try:
-                await assembly.open(Path())  # without memories, nothing is stored there
+                await assembly.open(Path(folder))
                 await asyncio.gather(*map(one, tasks))
             finally:
                 await assembly.close()
 
         tasks = assembly.environment.tasks(spec.episodes, spec.split)
-        asyncio.run(play())
+        with TemporaryDirectory() as folder:  # of the comparison, nothing but the figures is kept
+            asyncio.run(play())
     return [found[task.id] for task in tasks]
 
 

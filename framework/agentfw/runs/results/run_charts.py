@@ -17,7 +17,7 @@ from ...report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart
 from ...statistics import bootstrap
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import columns, course, intervals, leading
+from ..records.summary import by_round, columns, intervals, leading
 
 __all__ = ["curve", "timeline_picture", "write_episode_picture"]
 
@@ -33,7 +33,7 @@ def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
     if folder.planned_updates and stages:
         return _curve_by_update(folder.headline, stages, width)
     records = folder.metrics()
-    headline, rounds = leading(columns(records), folder.headline), course(records)
+    headline, rounds = leading(columns(records), folder.headline), by_round(records)
     if rounds:
         return _curve_by_round(folder.headline, records, len(rounds), width)
     values = columns(records)[headline]
@@ -51,7 +51,7 @@ def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: 
     for record in records:
         numbers, values = [number for number, _ in record["course"]], [value for _, value in record["course"]]
         smooth.append({"course": list(zip(numbers, _smoothed(values, span), strict=True))})
-    rounds = course(smooth)
+    rounds = by_round(smooth)
     means = [sum(some) / len(some) for some in rounds.values()]
     series = Series(headline, means, x=list(rounds))
     if len(records) > 1 and len(rounds) <= _BANDED:

@@ -19,20 +19,26 @@ from ...out import counted
 from ...report import Page, short
 from ...report.html import Cell
 from ...statistics import Interval, bootstrap
+from ..records.call_record import call_table, read_calls
 from ..records.failures import reasons
+from ..records.figures import WHY_NO_LEARNING, nothing_learned
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.summary import Summary, beside, columns, figures_of, in_order, intervals, leading
 from .comparison import change
 from .run_charts import curve, timeline_picture
 from .training_charts import clipping_note, update_charts, updates_table
+from .training_notes import training_notes
+from .transcript import transcript
 
 __all__ = ["write_report"]
 
-_TRANSCRIPTS = 3
-"""Number of episodes that are shown in full: the worst, the median and the best."""
+_GROUPS = 4
+"""Maximum number of groups of which episodes are shown in full: the worst, the median and the best of each."""
 _LONGEST = 60_000
-"""Maximum number of characters of a transcript. The run folder has the rest."""
+"""Maximum number of characters of a transcript. A command shows the rest."""
+_SAMPLED = 100
+"""Maximum number of updates whose answers are shown; updates.jsonl has those of all."""
 _PHONE = 350
 """Width of pictures on a phone, in pixels."""
 _ROWS = 1000
@@ -46,7 +52,10 @@ def write_report(folder: RunFolder) -> list[Path]:
     records = folder.metrics()
     if not records:
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
-    files = {"report.html": _page(folder, records).render().encode(), "curve.png": curve(folder).to_png()}
+    files: dict[str, str | bytes] = {
+        "report.html": _page(folder, records).render(),
+        "curve.png": curve(folder).to_png(),
+    }
     for name, data in files.items():
         write_whole(folder.path / name, data)
     return [folder.path / name for name in files]
@@ -61,12 +70,16 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     title += f" by {spec['optimizer']['name']}" if folder.planned_updates else ""
     unit = folder.unit.removesuffix("s") if folder.total == 1 else folder.unit
     page = Page(title, subtitle=f"{folder.id}, {count} {unit}")
+    for note in training_notes(lines):
+        page.paragraph(note)
     summary = folder.summary()
     usages = _cards_of_usage(summary) if summary else []
+    beyond = _best_player(folder, summary)
     if folder.planned_updates and stages:
-        page.highlights([*_cards_of_training(folder, stages, lines), *usages])
+        page.highlights([*_cards_of_training(folder, stages, lines, beyond), *usages])
     else:
-        page.highlights([*_cards(folder, records), *usages])
+        page.highlights([*_cards(folder, records, beyond), *usages])
+    _learned_nothing(page, lines)
     page.figure(curve(folder), narrow=curve(folder, width=_PHONE))
     if len(stages) > 1:
         _figures_by_stage(page, folder, stages)
@@ -78,10 +91,12 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.section("During training", intro.rstrip())
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
+        _samples(page, lines)
     _failed(page, folder)
     shown = _shown_whole(folder, records)
     _timeline(page, shown)
     _word_for_word(page, folder, records, shown)
+    _calls(page, folder)
     _made_of(page, folder)
     # The tables come last, because they are the longest.
     if lines:
@@ -94,11 +109,21 @@ def _page(folder: RunFolder, records: _Records) -> Page:
 # -- main results ------------------------------------------------------------------------------------------------------
 
 
-def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
+def _best_player(folder: RunFolder, record: Mapping[str, Any] | None) -> str:
+    """The simple player that does best in the same episodes, for the tile of the headline."""
+    found = beside(Summary.from_record(record), folder)[1:] if record else []
+    known = [(who, figures[folder.headline]) for who, figures in found if folder.headline in figures]
+    return f"{known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
+
+
+def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str, str, str]]:
     figures = intervals(records)
     headline = leading(figures, folder.headline)
     shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
-    cards = [(name, f"{figures[name].estimate:.3f}", _range(figures[name])) for name in shown]
+    cards = []
+    for name in shown:
+        note = _noted(_range(figures[name]), beyond if name == folder.headline else "")
+        cards.append((name, f"{figures[name].estimate:.3f}", note))
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
     cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
@@ -109,22 +134,44 @@ def _cards(folder: RunFolder, records: _Records) -> list[tuple[str, str, str]]:
 
 
 def _cards_of_training(
-    folder: RunFolder, stages: Mapping[int, _Records], lines: Sequence[Mapping[str, Any]]
+    folder: RunFolder, stages: Mapping[int, _Records], lines: Sequence[Mapping[str, Any]], beyond: str
 ) -> list[tuple[str, str, str]]:
     found = [intervals(records) for records in stages.values()]
     name = leading(found[0].keys() & found[-1].keys(), folder.headline)
     cards = [(f"{name} before", f"{found[0][name].estimate:.3f}", _range(found[0][name]))]
     if len(found) > 1:
-        cards.append((f"{name} now", f"{found[-1][name].estimate:.3f}", _range(found[-1][name])))
+        note = _noted(_range(found[-1][name]), beyond if name == folder.headline else "")
+        cards.append((f"{name} now", f"{found[-1][name].estimate:.3f}", note))
         difference = change(folder)
         if difference is not None:
-            chance = str(difference).rpartition(", ")[2]
-            note = f"{_range(difference.difference)}, {chance}"
+            note = f"{_range(difference.difference)}, {difference.chance}"
             cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
     tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
     seconds = sum(_clock(line["seconds"]) for line in lines)
     cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
     return cards
+
+
+def _learned_nothing(page: Page, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Say it at the top where updates have taught nothing, because the curves look like those of any training."""
+    why = [words for words in map(nothing_learned, lines) if words]
+    if why:
+        reasons = "; ".join(dict.fromkeys(why))
+        page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {reasons}. {WHY_NO_LEARNING}")
+
+
+def _samples(page: Page, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Three answers of each of the newest updates."""
+    shown = [line for line in lines if line.get("samples")][-_SAMPLED:]
+    if not shown:
+        return
+    page.section("Sampled answers", f"The best, the median and the worst of each of the last {len(shown)} updates.")
+    for line in reversed(shown):
+        text = "\n\n".join(
+            f"{each['which']}, reward {each['reward']:.3g}, episode {each['episode']}\n{each['answer']}"
+            for each in line["samples"]
+        )
+        page.details(f"Update {line['update']}", text, note=f"reward {line['rollouts']['reward']:.3g}")
 
 
 def _clock(seconds: Mapping[str, float]) -> float:
@@ -211,15 +258,42 @@ def _failed(page: Page, folder: RunFolder) -> None:
         page.table(["episodes", "reason"], [[count, reason] for reason, count in found.items()])
 
 
+def _calls(page: Page, folder: RunFolder) -> None:
+    """What the components were asked."""
+    heads, rows = call_table(read_calls(folder.path))
+    if rows:
+        page.section("Calls", "What each component was asked, how often it failed, and the time that it took.")
+        page.table(heads, [list[Cell](row) for row in rows])
+
+
 # -- single episodes ---------------------------------------------------------------------------------------------------
 
 
 def _shown_whole(folder: RunFolder, records: _Records) -> list[Episode]:
-    order = sorted(records, key=lambda record: float(record["reward"]))
-    places = sorted({0, len(order) // 2, len(order) - 1})[:_TRANSCRIPTS]
-    ids = [str(order[place]["episode"]) for place in places]
+    ids = [name for group in _groups(records) for name in _spread(group)]
     chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
     return [chosen[name] for name in ids if name in chosen]
+
+
+def _groups(records: _Records) -> Sequence[_Records]:
+    """The samples of each task, those whose rewards differ most first. Without several samples, all are one group."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(str(record["task"]).rpartition("/")[0], []).append(record)
+    if len(found) == len(records):
+        return [records]
+
+    def differ(group: _Records) -> float:
+        rewards = [float(record["reward"]) for record in group]
+        return max(rewards) - min(rewards)
+
+    return sorted(found.values(), key=differ, reverse=True)[:_GROUPS]
+
+
+def _spread(group: _Records) -> list[str]:
+    """The worst, the median and the best of a group."""
+    order = sorted(group, key=lambda record: float(record["reward"]))
+    return [str(order[place]["episode"]) for place in sorted({0, len(order) // 2, len(order) - 1})]
 
 
 def _timeline(page: Page, shown: Sequence[Episode]) -> None:
@@ -235,31 +309,18 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
     if not shown:
         return
     notes = ["The episodes with the lowest, the median and the highest reward."] if len(shown) > 1 else []
+    if len(shown) > len(_spread(records)):
+        notes = ["Of the tasks whose samples differ most: those with the lowest, the median and the highest reward."]
+    notes.append(f"Any other: agentfw runs show {folder.id} --episode ID")
     if folder.inspector:
         notes.append(f"In more detail: {folder.inspector} {folder.id}")
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)
         note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"
-        page.details(f"Episode {episode.id}", _transcript(episode), note=note)
-
-
-def _transcript(episode: Episode) -> str:
-    """Each message once, and each answer after its messages."""
-    said: set[int] = set()
-    parts = []
-    for turn in episode.turns:
-        for index in turn.shown:
-            message = episode.messages[index]
-            if index not in said and message.role != "assistant":
-                parts.append(f"{message.role}\n  " + message.content.replace("\n", "\n  "))
-            said.add(index)
-        ending = " (interrupted)" if turn.finish == "interrupted" else ""
-        answer = turn.text or " ".join(call.name for call in turn.calls) or "(nothing)"
-        parts.append(f"at {turn.ended:g}{ending}\n> " + answer.replace("\n", "\n> "))
-        parts += [f"! {failure}" for failure in turn.failures]
-    text = "\n\n".join(parts)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "\n\n... the rest is in episodes.jsonl"
+        text = transcript(episode)
+        rest = f"\n\n... the rest: agentfw runs show {folder.id} --episode {episode.id}"
+        page.details(f"Episode {episode.id}", text if len(text) <= _LONGEST else text[:_LONGEST] + rest, note=note)
 
 
 def _made_of(page: Page, folder: RunFolder) -> None:
@@ -297,6 +358,10 @@ def _episodes(page: Page, records: _Records, headline: str) -> None:
 
 def _lower(folder: RunFolder) -> str:
     return f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
+
+
+def _noted(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def _range(interval: Interval) -> str:

@@ -25,6 +25,10 @@ _CHARTS = (
         {"learner/mismatch": "rollouts", "served/probe_mismatch": "probe"},
     ),
     ("Groups by update", "groups", {"groups": "played", "groups_learned": "learned from"}),
+    ("Length of answers by update", "tokens", {"answer_tokens": "mean", "answer_tokens_most": "longest"}),
+    ("Share by update", "share", {"cut_off": "answers cut off", "without_signal": "groups without signal"}),
+    ("Gradient norm by update", "norm", {"learner/gradient_norm": "before clipping"}),
+    ("Importance ratio by update", "ratio", {"learner/ratio": "mean", "learner/ratio_largest": "largest"}),
 )
 """Title, y label and names of the metrics of each chart. A chart without any of its metrics is omitted."""
 _PHASES = {
@@ -38,10 +42,20 @@ _COLUMNS = {
     "reward": "reward",
     "turns": "turns",
     "tokens": "tokens",
+    "answer_tokens": "answer tokens",
+    "cut_off": "cut off",
+    "groups": "groups",
+    "groups_alike": "groups alike",
     "groups_learned": "groups learned",
+    "learner/gradient_norm": "gradient",
+    "learner/ratio": "ratio",
+    "learner/clipped": "clipped",
     "learner/kl": "KL",
     "learner/entropy": "entropy",
     "served/probe_mismatch": "mismatch",
+    "learner/importance_corrected": "corrected",
+    "speed/tokens_per_second": "tokens/s",
+    "learner/peak_memory_mb": "peak MB",
     "seconds/play": "s playing",
     "seconds/learn": "s learning",
 }

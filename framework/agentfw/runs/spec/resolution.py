@@ -6,7 +6,8 @@ through it a second time; beside them stand those that are in force, defaults in
 
     resolved, sources = resolve(spec, host)
     about = {"spec": as_given(resolved), "settings": in_force(resolved)}
-    resolved = resolve_again(about, host, "run.json", changes={})      # in another process, perhaps years later
+    resolved = resolve_again(about, host, "run.json", changes={"deadline": 60.0})   # in another process, perhaps later
+    about = changed_record(about, resolved)
 """
 
 from __future__ import annotations
@@ -15,17 +16,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ...errors import AgentfwError, SettingsError, UsageError
-from ...host import Host
-from ...settings import operational_keys
+from pydantic import BaseModel
+
+from ...errors import AgentfwError, PluginError, SettingsError, UsageError
+from ...hookspecs import LIFECYCLE_HOOKS
+from ...host import Host, PluginRecord
+from ...host.origin import changed_origins, origin_of
+from ...metadata import normalise
+from ...settings import SHARED, marked_keys, operational_keys
 from ...settings_record import complete, from_json, masked, masked_keys, to_json
 from .run_spec import COMPONENTS, OF_TRAININGS, Choice, RunSpec, apply_assignments, parse_spec
 
 __all__ = [
     "as_given",
     "changed_plugins",
+    "changed_record",
     "in_force",
     "missing_secrets",
+    "origins_of",
     "plugins_of",
     "resolve",
     "resolve_again",
@@ -35,9 +43,14 @@ __all__ = [
 
 Change = Callable[[str, Choice, str], Choice]
 
+_MEASURED_ON = ("environment", "evaluation", "seed")
+"""What the evaluations of a training depend on, besides its policy."""
+
 
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     """The spec with the settings of each component validated, and the distribution that each comes from."""
+    _check_requirements(spec, host)
+    spec = _with_shared(spec, host)
     sources: dict[str, str] = {}
 
     def checked(kind: str, choice: Choice, where: str) -> Choice:
@@ -48,26 +61,65 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     return _changed(spec, checked), sources
 
 
-def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
+def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
+    """The spec with what policy and learner have in common given to both, where it was given to one of them."""
+    if spec.learner is None:
+        return spec
+    choices = {"policy": spec.policy, "learner": spec.learner}
+    common = set.intersection(
+        *(marked_keys(host.settings_model(kind, choice.name), SHARED) for kind, choice in choices.items())
+    )
+    given = {key: value for choice in choices.values() for key, value in choice.settings.items() if key in common}
+    return spec.model_copy(
+        update={
+            kind: choice.model_copy(update={"settings": {**given, **choice.settings}})
+            for kind, choice in choices.items()
+        }
+    )
+
+
+def _check_requirements(spec: RunSpec, host: Host) -> None:
+    """Raise one error for all plugins that the spec requires and that aren't there."""
+    errors: list[PluginError] = []
+    for requested in spec.requires:
+        try:
+            host.select_distribution(requested)
+        except PluginError as error:
+            errors.append(error)
+    if errors:
+        text = "\n  ".join(["the spec requires plugins that aren't there:", *(error.message for error in errors)])
+        raise PluginError(text, fix="; ".join(error.fix for error in errors))
+
+
+def resolve_again(
+    about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any], *, fork: bool = False
+) -> RunSpec:
     """The resolved spec of a run that is there already, from its run.json. What has changed since is noted.
 
     `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
-    settings that can't change results.
+    settings that can't change results. A `fork` may change all but what its earlier results were measured on.
     """
     given = set(_dotted(changes))
-    _check_changes(about, host, given)
+    _require_secrets(about, given)
     spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
     resolved, sources = resolve(spec, host)
+    if fork:
+        _check_fork(given)
+    else:
+        _check_changes(about, resolved, given)
+    _refuse_less(about, resolved, given)
     components = about.get("components", {})
     for component, source in components.items():
         if sources.get(component) != source:
             host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
     others = {name: source for name, source in about.get("plugins", {}).items() if source not in components.values()}
-    host.notes += changed_plugins(others, plugins_of(host), "when the run began", "now")
+    host.notes += changed_plugins(others, plugins_of(resolved, host), "when the run began", "now")
+    origins = about.get("distributions", {})
+    host.notes += changed_origins(origins, origins_of(resolved, host), "when the run began", "now")
     settings = about.get("settings", {})
 
     def as_before(kind: str, choice: Choice, where: str) -> Choice:
-        if where not in settings:
+        if where not in settings or f"{where}.name" in given or where in given:
             return choice
         changed = {key.removeprefix(f"{where}.").partition(".")[0] for key in given if key.startswith(f"{where}.")}
         new = {key: value for key, value in complete(choice.checked).items() if key in changed}
@@ -76,10 +128,26 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
     return _changed(resolved, as_before)
 
 
-def plugins_of(host: Host) -> dict[str, str]:
-    """The active plugins of a host, each with its distribution and version."""
-    active = [record for record in host.plugins if record.state == "active"]
-    return {record.name: f"{record.distribution}=={record.version}" for record in active}
+def plugins_of(spec: RunSpec, host: Host) -> dict[str, str]:
+    """The plugins that take part in a run, each with its distribution and version."""
+    return {record.name: f"{record.distribution}=={record.version}" for record in _taking_part(spec, host)}
+
+
+def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
+    """What the distributions that take part in a run are exactly, agentfw itself among them."""
+    modules = {normalise(__name__.partition(".")[0]): {__name__.partition(".")[0]}}
+    for record in _taking_part(spec, host):
+        modules.setdefault(record.distribution, set()).add(record.value.partition(":")[0].partition(".")[0].strip())
+    return {name: origin_of(name, tuple(sorted(found))) for name, found in sorted(modules.items())}
+
+
+def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:
+    """The plugins whose components a run has, or whose hooks are told of it."""
+    kinds = [(COMPONENTS.get(where, where.partition(".")[0]), choice) for where, choice in _choices(spec)]
+    found = [host.find(kind, choice.name).record for kind, choice in kinds]
+    hooks = host.hooks()
+    found += [record for hook in LIFECYCLE_HOOKS for record in hooks[hook]]
+    return sorted(set(found), key=lambda record: (record.distribution, record.name))
 
 
 def changed_plugins(one: Mapping[str, str], other: Mapping[str, str], when: str, then: str) -> list[str]:
@@ -113,29 +181,62 @@ def missing_secrets(about: Mapping[str, Any]) -> list[str]:
     return [f"{where}.{key}" for where, choice in _choices(spec) for key in masked_keys(choice.settings)]
 
 
-def _check_changes(about: Mapping[str, Any], host: Host, given: set[str]) -> None:
-    missing = missing_secrets(about)
-    free = _operational(parse_spec(from_json(about["spec"])), host)
-    if others := sorted(given - {*missing, *free}):
-        raise UsageError(
-            f"{', '.join(others)} can't be changed when a run is resumed",
-            fix=f"start a new run; what can be changed: {', '.join(sorted({*missing, *free}))}",
-        )
-    if lacking := [key for key in missing if key not in given]:
+def changed_record(about: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
+    """The content of run.json after a run was given other settings. What it began with stays in `began_with`."""
+    return {
+        **about,
+        "updates": spec.planned_updates,
+        "spec": as_given(spec),
+        "settings": in_force(spec),
+        "began_with": about.get("began_with", about["spec"]),
+    }
+
+
+def _require_secrets(about: Mapping[str, Any], given: set[str]) -> None:
+    if lacking := [key for key in missing_secrets(about) if key not in given]:
         raise SettingsError(
             f"run.json doesn't have the secret {', '.join(lacking)}",
             fix=f"set it again: --set {lacking[0]}=VALUE, or --set {lacking[0]}.env=NAME for an environment variable",
         )
 
 
-def _operational(spec: RunSpec, host: Host) -> set[str]:
+def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
+    free = {*missing_secrets(about), *_operational(resolved)}
+    if others := sorted(given - free):
+        instead = "add --fork to begin a new training with it from here" if resolved.optimizer else "start a new run"
+        raise UsageError(
+            f"{', '.join(others)} can't be changed when a run is resumed, because results would change",
+            fix=f"{instead}; what can be changed: {', '.join(sorted(free))}",
+        )
+
+
+def _check_fork(given: set[str]) -> None:
+    if measured := sorted(key for key in given if key.partition(".")[0] in _MEASURED_ON):
+        raise UsageError(
+            f"{', '.join(measured)} can't be changed in a fork, because earlier evaluations were played with it",
+            fix="start a new training; with learner.adapter it starts from an adapter of this one",
+        )
+
+
+def _refuse_less(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
+    """Refuse a smaller value of what can only be raised."""
+    parts: list[tuple[str, BaseModel | None, Mapping[str, Any]]] = [("", resolved, from_json(about["spec"]))]
+    parts += [(f"{where}.", each.checked, about["settings"].get(where, {})) for where, each in _choices(resolved)]
+    for prefix, settings, before in parts:
+        marks, now = operational_keys(settings) if settings is not None else {}, complete(settings)
+        for key in (key for key, mark in marks.items() if mark.grows and prefix + key in given):
+            if now[key] < before.get(key, now[key]):
+                raise UsageError(
+                    f"{prefix}{key} is {before[key]} and can only be raised, not set to {now[key]}",
+                    fix=f"leave it out, or set a value above {before[key]}",
+                )
+
+
+def _operational(spec: RunSpec) -> set[str]:
     """The dotted keys of all settings that can't change the results of this run."""
-    keys = operational_keys(RunSpec) - set(() if spec.optimizer else OF_TRAININGS)
-    if spec.memories and spec.memories_learn:
-        keys.remove("concurrency")  # a memory learns after each batch of so many episodes
+    keys = operational_keys(spec).keys() - set(() if spec.optimizer else OF_TRAININGS)
     for where, choice in _choices(spec):
-        model = host.settings_model(COMPONENTS.get(where, where.partition(".")[0]), choice.name)
-        keys |= {f"{where}.{key}" for key in operational_keys(model)} if model is not None else set()
+        keys |= {f"{where}.{key}" for key in operational_keys(choice.checked)} if choice.checked is not None else set()
     return keys
 
 

@@ -42,12 +42,12 @@ from pydantic import (
     model_validator,
 )
 
-from ...engine.selection import EngineSettings
+from ...engine.engine_settings import EngineSettings
 from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ...interfaces import parse_interface
 from ...request import Sampling
 from ...scores import parse_schedule
-from ...settings import OPERATIONAL, Settings, validate
+from ...settings import OPERATIONAL, Operational, Settings, validate
 from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
 
 __all__ = [
@@ -105,7 +105,7 @@ class Choice(Settings):
     @property
     def label(self) -> str:
         """How the keys of settings and errors name it, where a run has several components of its kind."""
-        return self.name
+        return self.name.rpartition(":")[2]
 
     @property
     def checked(self) -> BaseModel | None:
@@ -129,7 +129,7 @@ class ToolChoice(Choice):
 
     @property
     def label(self) -> str:
-        return self.alias or self.name
+        return self.alias or super().label
 
 
 class RewardChoice(Choice):
@@ -194,6 +194,9 @@ class EvaluationSettings(Settings):
 class RunSpec(Settings):
     """Everything that a run needs to know. With an optimizer it is a training."""
 
+    requires: tuple[str, ...] = Field(
+        (), description='Plugins that must be installed, with versions where they matter: `["agentfw-tea>=1.2"]`'
+    )
     environment: Choice = Field(description="The world")
     policy: Choice = Field(description="Policy that makes the decisions")
     memories: tuple[Choice, ...] = Field((), description="Memories, asked in this order")
@@ -207,7 +210,7 @@ class RunSpec(Settings):
         "event_driven",
         description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
     )
-    concurrency: Annotated[int, OPERATIONAL] = Field(
+    concurrency: Annotated[int, Operational(unless=lambda spec: bool(spec.memories and spec.memories_learn))] = Field(
         8, ge=1, description="Number of episodes played at once; a memory that learns does so after each such batch"
     )
     seed: int = Field(7, description="Random seed")
@@ -246,6 +249,12 @@ class RunSpec(Settings):
         "rounds. Default: all",
     )
     recall: int = Field(5, ge=0, description="Maximum number of recollections of each memory before a turn")
+    max_answer: int = Field(
+        100_000,
+        ge=100,
+        description="Maximum number of characters of a tool's answer, or of a recollection, that the agent is shown; "
+        "the folder of the run has the whole",
+    )
     sampling: SamplingSettings = Field(
         default_factory=SamplingSettings, description="Sampling of the policy; a key that is left out is up to it"
     )
@@ -262,7 +271,9 @@ class RunSpec(Settings):
     teacher: Choice | None = Field(
         None, description="Policy that plays the episodes to learn from, in place of the one that is trained"
     )
-    updates: int = Field(20, ge=1, le=MOST, description="Number of updates of the policy")
+    updates: Annotated[int, Operational(grows=True)] = Field(
+        20, ge=1, le=MOST, description="Number of updates of the policy; may be raised later"
+    )
     tasks: int = Field(8, ge=1, le=MOST, description="Number of tasks of the split `train` in each update")
     staleness: int = Field(
         0,

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...errors import SettingsError, nearest
 from ...host import Host
 from ...host.project import find_project
 from ..records.folder import find_run
-from .run_spec import read_spec
+from .run_spec import RunSpec, read_spec
 
-__all__ = ["start_from_runs", "start_of_run", "start_of_training", "with_choices"]
+__all__ = ["start_from_runs", "start_of_run", "start_of_training", "with_choices", "with_project_defaults"]
 
 _SINGLE = ("policy", "optimizer", "learner", "teacher")
 _LISTS = ("memories", "tools", "rewards", "trackers")
@@ -34,8 +35,8 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
     specs = host.specs()
-    if spec is None and name in specs:
-        return read_spec(Path(host.find_spec(name).path))
+    if spec is None and name is not None and host.has_spec(name):
+        return with_project_defaults(read_spec(Path(host.find_spec(name).path)))
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
     project = find_project()
@@ -46,7 +47,7 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
         values = read_spec(given or Path(host.find_spec("default").path))
         if name is not None and _name_in(values.get("environment")) != name and "any" in specs:
             values = read_spec(Path(host.find_spec("any").path))
-    return _in(name, values)
+    return _in(name, with_project_defaults(values))
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
     if spec is None and name is not None and _TRAINING + name in specs:
         values = read_spec(Path(host.find_spec(_TRAINING + name).path))
         if _name_in(values.get("environment")) not in (None, name):
-            return values
+            return with_project_defaults(values)
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
     if spec is not None:
@@ -67,7 +68,20 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
         known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
         found = next((each for each in known if each in specs), None)
         values = {} if found is None else read_spec(Path(host.find_spec(found).path))
-    return _in(name, values)
+    return _in(name, with_project_defaults(values))
+
+
+def with_project_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a spec, and those of agentfw.toml where the spec doesn't say otherwise."""
+    project = find_project()
+    if project is None:
+        return values
+    for key in project.defaults:
+        if key not in RunSpec.model_fields:
+            guess = nearest(key, RunSpec.model_fields)
+            hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
+            raise SettingsError(f"{project.path}: defaults.{key}: no such key; {hint}", fix=f"fix {project.path}")
+    return {**project.defaults, **values}
 
 
 def start_from_runs(
@@ -114,7 +128,7 @@ def with_choices(values: dict[str, Any], options: dict[str, Any]) -> dict[str, A
     """
     given = {key: value for key, value in options.items() if value is not None and value != ()}
     for key in _SINGLE:
-        if key in given:
+        if isinstance(given.get(key), str):
             given[key] = _kept(values.get(key), given[key])
     for key in _LISTS:
         if key not in given:

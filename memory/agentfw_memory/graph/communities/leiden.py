@@ -86,7 +86,7 @@ def split_around(network: Network, free: int, *, resolution: float, seed: int, m
     Leiden splits the free nodes alone, but with their strengths in the whole network, so its gains are those of the
     whole network. Afterwards each free node may still join a holder.
     """
-    if not free or not len(network.sources):
+    if not free or not np.any(network.weights):  # nothing holds anything together
         return np.arange(network.count, dtype=np.int64)
     if installed_method(method) == "louvain":
         return _louvain_around(network, free, resolution, seed)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -29,7 +29,7 @@ from agentfw_memory.graph.communities.newcomers import Newcomers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.stores.interface import Store
 
-__all__ = ["Membership"]
+__all__ = ["Membership", "shares"]
 
 DRIFT = 0.1
 """Share of nodes in changed communities beyond which these are split again."""
@@ -38,6 +38,24 @@ GROWTH = 1.25
 PROFILE_WEIGHT = 10.0
 """Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
 by nobody else. They would put each user into a community of their own."""
+
+
+def shares(
+    mine: Integers, skills: Integers, behind: Sequence[Integers], labels: Callable[[Integers], Integers]
+) -> Floats:
+    """Return for each skill the share of levels on which its community is one of `mine`.
+
+    For a skill that several users are behind, it is the mean over these users.
+    """
+    together: Floats = np.mean(labels(skills) == mine, axis=1)
+    several = [place for place, users in enumerate(behind) if len(users)]
+    if several:
+        users = np.concatenate([behind[place] for place in several])
+        each = np.mean(labels(users) == mine, axis=1)
+        counts = np.array([len(behind[place]) for place in several])
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        together[several] = np.add.reduceat(each, starts) / counts
+    return together
 
 
 class Membership:
@@ -67,17 +85,17 @@ class Membership:
         if mine is None:
             return np.zeros(len(skills))
         # The last row belongs to no node and holds -1. Nodes beyond the end read it.
-        theirs = self._labels[np.minimum(skills, len(self._labels) - 1)]
-        together: Floats = np.mean(theirs == mine, axis=1)
-        behind = self._users(skills.tolist())
-        several = [place for place, users in enumerate(behind) if len(users)]
-        if several:
-            users = np.concatenate([behind[place] for place in several])
-            each = np.mean(self._labels[np.minimum(users, len(self._labels) - 1)] == mine, axis=1)
-            counts = np.array([len(behind[place]) for place in several])
-            starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-            together[several] = np.add.reduceat(each, starts) / counts
-        return together
+        return shares(
+            mine,
+            skills,
+            self._users(skills.tolist()),
+            lambda nodes: self._labels[np.minimum(nodes, len(self._labels) - 1)],
+        )
+
+    def labels(self) -> tuple[Integers, Integers]:
+        """Return all users and skills with a community, and their communities on each level."""
+        nodes = np.flatnonzero(self._labels[:, 0] >= 0)
+        return nodes, self._labels[nodes]
 
     def _users(self, skills: list[int]) -> list[Integers]:
         """Return the users of each of these skills that several users have, and nothing for the others."""

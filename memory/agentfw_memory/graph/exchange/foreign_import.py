@@ -6,9 +6,11 @@ A file is one JSON value or one object a line. Each record is recognised by its 
 
 | from | fields |
 | --- | --- |
-| mem0 (`get_all`) | `memory`, and `user_id`, `agent_id`, `created_at`, `categories` where there are any |
+| mem0 (`get_all`) | `memory`; what there is of `user_id`, `agent_id`, `created_at`, `categories`, `expiration_date` |
 | LangMem, and any LangGraph store | `namespace`, `value`, and `created_at` where it is there |
-| plain | `text`, and `owner`, `tools`, `scenarios`, `shared`, `valid_from` where they are there |
+| plain | `text`, and what there is of `owner`, `tools`, `scenarios`, `shared`, `valid_from`, `expires_at` |
+
+`metadata` stays metadata, and so do mem0's ids and roles, and key and value of a LangGraph item.
 
 Every record is checked before the first one is returned, so a broken line means that nothing is imported.
 """
@@ -27,6 +29,9 @@ from agentfw_memory.graph.records import NewSkill
 __all__ = ["read_memories"]
 
 Record = Mapping[str, Any]
+
+MEM0 = ("id", "user_id", "agent_id", "run_id", "app_id", "actor_id", "role")
+"""What mem0 has beside the text of a memory, its metadata and the columns of ours."""
 
 
 def read_memories(path: str | Path, *, owner: str = "") -> list[NewSkill]:
@@ -70,11 +75,30 @@ def _skill(record: Any, owner: str) -> NewSkill:
     if "memory" in record:
         named = record.get("user_id") or record.get("agent_id") or record.get("run_id")
         about, when = _names(record.get("categories")), record.get("created_at")
-        return NewSkill(_owner(named, owner), _text(record["memory"]), (), about, valid_from=_time(when))
+        kept = {name: record[name] for name in MEM0 if record.get(name) is not None and record[name] != named}
+        return NewSkill(
+            _owner(named, owner),
+            _text(record["memory"]),
+            (),
+            about,
+            valid_from=_time(when),
+            metadata={**_metadata(record.get("metadata")), **kept},
+            expires_at=_time(record.get("expiration_date")),
+        )
     if "namespace" in record and "value" in record:
         space = record["namespace"]
         named = "/".join(map(str, space)) if isinstance(space, list) else space
-        return NewSkill(_owner(named, owner), _content(record["value"]), valid_from=_time(record.get("created_at")))
+        kept = {name: record[name] for name in ("key", "value") if name in record}
+        key, when = record.get("key"), _time(record.get("created_at"))
+        about = (f"key {key}",) if isinstance(key, str) and key.isprintable() else ()
+        return NewSkill(
+            _owner(named, owner),
+            _content(record["value"]),
+            scenarios=about,
+            valid_from=when,
+            supersedes=False,
+            metadata=kept,
+        )
     if "text" in record:
         return NewSkill(
             _owner(record.get("owner") or record.get("user"), owner),
@@ -83,6 +107,8 @@ def _skill(record: Any, owner: str) -> NewSkill:
             _names(record.get("scenarios")),
             "shared" if record.get("shared") is True else "private",
             _time(record.get("valid_from")),
+            metadata=_metadata(record.get("metadata")),
+            expires_at=_time(record.get("expires_at")),
         )
     raise ValueError(f"a record needs text, memory, or namespace and value; it has {', '.join(record) or 'nothing'}")
 
@@ -115,6 +141,12 @@ def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{value!r} is not a list of names")
     return tuple(value)
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"its metadata {value!r} is not an object")
+    return dict(value or {})
 
 
 def _time(value: Any) -> float | None:

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.stores.interface import Record, Store
+from agentfw_memory.private_file import make_private
 
 if TYPE_CHECKING:
     import networkx
 
 __all__ = ["export_jsonl", "import_jsonl", "to_networkx"]
 
-FORMAT = "agentfw skill graph 1"
+FORMAT = "agentfw skill graph 2"
+READ = ("agentfw skill graph 1", FORMAT)
+"""The formats that an import reads. 1 had no metadata."""
 
 
 def export_jsonl(store: Store, path: str | Path) -> int:
@@ -31,6 +34,7 @@ def export_jsonl(store: Store, path: str | Path) -> int:
     target = Path(path)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     count = 0
+    make_private(partial)
     try:
         with partial.open("w", encoding="utf-8") as file:
             file.write(json.dumps({"format": FORMAT}) + "\n")
@@ -68,7 +72,7 @@ def _records(path: Path) -> Iterator[Record]:
             if not isinstance(record, dict):
                 raise ValueError(f"line {number + 1} is not a JSON object")
             if number == 0:
-                if record.get("format") != FORMAT:
+                if record.get("format") not in READ:
                     raise ValueError(f'it doesn\'t start with {{"format": "{FORMAT}"}}')
                 continue
             yield record
@@ -81,7 +85,7 @@ def to_networkx(store: Store, recaller: Recaller) -> networkx.MultiDiGraph[str]:
     except ImportError:
         raise MissingExtraError("to_networkx", "memory", module="networkx") from None
     graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
-    recaller.catch_up()
+    recaller.communities()  # finds them, if nothing needed them so far
     names: dict[int, str] = {}
     now: list[dict[str, Any]] = []
     for record in store.dump():

@@ -1,4 +1,4 @@
-"""An MCP server with the tools recall, add, learn and forget, for any agent that speaks the protocol.
+"""An MCP server with tools that read and change a skill graph, for any agent that speaks the protocol.
 
     with SkillGraph.open("skills.db", tenant="team-a") as graph:
         serve_stdio(graph)
@@ -44,16 +44,69 @@ def make_server(graph: SkillGraph) -> MCPServer:
     )
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
-    def recall(query: str, user: str, count: int = 5) -> list[dict[str, Any]]:
-        """Return the skills that fit a query and a user, best first, each with its score and the reasons for it."""
+    def recall(query: str, user: str, count: int = 5, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Return the skills that fit a query and a user, best first, each with its score and the reasons for it.
+
+        where: only skills whose metadata fits, such as {"kind": "note", "year": {"$gte": 2020}}
+        """
         with _tool_errors():
-            return [asdict(hit) for hit in graph.recall(query, user=user, k=count)]
+            return [asdict(hit) for hit in graph.recall(query, user=user, k=count, where=where)]
+
+    @server.tool(name="list", annotations=ToolAnnotations(read_only_hint=True))
+    def list_(owner: str, scenario: str | None = None, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Return a user's skills, oldest first: all, or those for a scenario, or whose metadata fits."""
+        with _tool_errors():
+            return [asdict(skill) for skill in graph.skills(owner=owner, scenario=scenario, where=where)]
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def history(skill: str) -> dict[str, Any]:
+        """Return every version of a skill, with what it was connected to, also if it has ended."""
+        with _tool_errors():
+            return asdict(graph.history(skill))
+
+    @server.tool()
+    def update(
+        skill: str,
+        text: str | None = None,
+        tools: list[str] | None = None,
+        scenarios: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        expires_at: float | None = None,
+    ) -> dict[str, Any]:
+        """Start a new version of a skill. What isn't given stays as it is, and the old version stays in the history."""
+        with _tool_errors():
+            changed = graph.update_skill(
+                skill, text=text, tools=tools, scenarios=scenarios, metadata=metadata, expires_at=expires_at
+            )
+            return asdict(changed)
+
+    @server.tool()
+    def retire(skill: str) -> dict[str, Any]:
+        """End a skill that no longer holds. Its history stays."""
+        with _tool_errors():
+            graph.retire_skill(skill)
+            return {"retired": skill}
+
+    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
+    def delete(skills: list[str]) -> dict[str, Any]:
+        """Delete skills permanently, by their ids, with their history. Only when their user asks for it."""
+        with _tool_errors():
+            return asdict(graph.erase(*skills))
 
     @server.tool()
     def add(
-        owner: str, text: str, tools: list[str] | None = None, scenarios: list[str] | None = None, shared: bool = False
+        owner: str,
+        text: str,
+        tools: list[str] | None = None,
+        scenarios: list[str] | None = None,
+        shared: bool = False,
+        metadata: dict[str, Any] | None = None,
+        expires_at: float | None = None,
     ) -> dict[str, Any]:
-        """Add a skill of a user, with the tools it needs and the scenarios it applies to. Private unless shared."""
+        """Add a skill of a user, with the tools it needs and the scenarios it applies to. Private unless shared.
+
+        metadata: JSON values to filter by. expires_at: when it ends by itself, in seconds since 1970
+        """
         with _tool_errors():
             return asdict(
                 graph.add_skill(
@@ -62,6 +115,8 @@ def make_server(graph: SkillGraph) -> MCPServer:
                     tools=tools or (),
                     scenarios=scenarios or (),
                     visibility="shared" if shared else "private",
+                    metadata=metadata,
+                    expires_at=expires_at,
                 )
             )
 

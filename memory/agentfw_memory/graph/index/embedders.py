@@ -9,7 +9,7 @@
 | --- | --- | --- |
 | `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning | nothing |
 | `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
-| `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extras `memory`, `rewardmodels` |
+| `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extra `rewardmodels` |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `rewardmodels` |
 | `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings`, see http_embedder.py | httpx |
 | a callable | takes texts, returns one row for each | |

@@ -97,7 +97,7 @@ class ExactIndex:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._matrix = np.zeros((16, dimensions), np.float32)
+        self._matrix = np.zeros((0, dimensions), np.float32)
         self._numbers = np.zeros(16, np.int64)
         self._count = 0
         self._slot = np.zeros(16, np.int64)  # by number: its row plus one, or 0

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agentfw_memory.graph.index.vector_index import ListIndex, faiss_library
 from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.private_file import make_private
 
 __all__ = ["load_index", "remove_indexes", "save_index"]
 
@@ -33,6 +34,7 @@ def save_index(index: ListIndex, part: str, counter: int, store: Store) -> bool:
         return False
     head = {"format": FORMAT, "store": store.identity, "counter": counter, "trained_for": index.trained_for}
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    make_private(partial)
     try:
         with partial.open("wb") as file:
             check = blake2b(digest_size=CHECKSUM_BYTES)

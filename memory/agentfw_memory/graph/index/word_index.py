@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["SHARED", "Block", "Question", "WordIndex"]
+__all__ = ["LENGTH", "SATURATION", "SHARED", "Block", "Question", "Weights", "WordIndex"]
 
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
@@ -124,7 +124,9 @@ class WordIndex:
         self.touched: dict[int, int] = {}
         """How many texts were added and removed, by block, since the index was saved."""
 
-        self._weights, self._places = np.zeros(1024, np.float32), np.zeros(1024, np.int64)
+        self.lengths = np.zeros(16)
+        """By skill: the number of its terms."""
+        self._weights, self._places = np.zeros(16, np.float32), np.zeros(16, np.int64)
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -143,6 +145,8 @@ class WordIndex:
             here.to_change(term).append(number)
         here.count += 1
         here.length += sum(counts.values())
+        self.lengths = grown(self.lengths, number + 1)
+        self.lengths[number] = sum(counts.values())
         self._part_of[number] = part
         self._texts[number] = _packed(counts.items())
         self._touch(number)
@@ -227,6 +231,8 @@ class WordIndex:
             number: stored[start:end]
             for number, start, end in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True)
         }
+        self.lengths = np.zeros(int(numbers.max(initial=0)) + 1)
+        self.lengths[numbers] = np.bincount(np.repeat(np.arange(len(numbers)), sizes), counts, len(numbers))
         # Sort all pairs by part and term, and give each part its share.
         known, place = np.unique(parts, return_inverse=True)
         lengths = np.bincount(np.repeat(place, sizes), counts, len(known))
@@ -262,30 +268,51 @@ def _packed(pairs: Iterable[tuple[int, int]]) -> bytes:
     return array("i", chain.from_iterable(pairs)).tobytes()
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the terms of a query are worth among some texts."""
+
+    rarities: dict[str, float]
+    """By term that at least one of the texts has, with the rarest first."""
+    highest: float
+    """What the query would score as a text of its own."""
+    mean_length: float
+    mean: float
+    deviation: float
+    """Mean and standard deviation of the scores of all the texts, estimated from how common the terms are."""
+
+    @classmethod
+    def of(cls, asked: Counter[str], count: int, length: float, holders: Mapping[str, int]) -> Weights:
+        """Weigh a query among `count` texts of `length` terms in all. `holders` says how many have each term."""
+        mean_length = (length / count if count else 0.0) or 1.0
+        own = 1.0 - LENGTH + LENGTH * asked.total() / mean_length
+        highest = mean = variance = 0.0
+        rarities: dict[str, float] = {}
+        for term, times in sorted(asked.items(), key=lambda item: holders.get(item[0], 0)):
+            having = holders.get(term, 0)
+            rarity = times * math.log1p((count - having + 0.5) / (having + 0.5))
+            highest += rarity * times / (times + SATURATION * own)
+            if having:
+                rarities[term] = rarity
+                share = having / count
+                mean += share * rarity * TYPICAL_MATCH
+                variance += share * (1.0 - share) * (rarity * TYPICAL_MATCH) ** 2
+        highest = highest or 1.0
+        return cls(rarities, highest, mean_length, mean / highest, math.sqrt(variance) / highest)
+
+
 class Question:
     """One query against what one user may see."""
 
     def __init__(self, index: WordIndex, asked: Counter[str], parts: list[_Part]) -> None:
         self._index, self._parts = index, parts
-        count = sum(part.count for part in parts)
-        self._mean = (sum(part.length for part in parts) / count if count else 0.0) or 1.0
-        own = 1.0 - LENGTH + LENGTH * asked.total() / self._mean
-        highest = mean = variance = 0.0
-        found: list[tuple[int, int, float]] = []
-        for term, times in asked.items():
-            number = index._terms.get(term, -1)
-            holders = 0 if number < 0 else sum(len(part.holders(number)) for part in parts)
-            rarity = times * math.log1p((count - holders + 0.5) / (holders + 0.5))
-            highest += rarity * times / (times + SATURATION * own)
-            if holders:
-                found.append((holders, number, rarity))
-                share = holders / count
-                mean += share * rarity * TYPICAL_MATCH
-                variance += share * (1.0 - share) * (rarity * TYPICAL_MATCH) ** 2
-        self._found = sorted(found)
-        self._highest = highest or 1.0
-        self.mean, self.deviation = mean / self._highest, math.sqrt(variance) / self._highest
-        """Mean and standard deviation of the scores of all visible skills, estimated from how common the words are."""
+        numbers = {term: index._terms[term] for term in asked if term in index._terms}
+        holders = {term: sum(len(part.holders(number)) for part in parts) for term, number in numbers.items()}
+        count, length = sum(part.count for part in parts), sum(part.length for part in parts)
+        self._weights = Weights.of(asked, count, length, holders)
+        self._found = [(numbers[term], rarity) for term, rarity in self._weights.rarities.items()]
+        self.count, self.known = count, bool(self._found)
+        self.mean, self.deviation = self._weights.mean, self._weights.deviation
 
     def best(self, k: int) -> Integers:
         """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
@@ -293,25 +320,29 @@ class Question:
         scores = self.scores(proposed)
         return proposed[np.lexsort((proposed, -scores))[:k]]
 
+    def lengths(self, numbers: Integers) -> Floats:
+        """Return the number of terms of each of these skills."""
+        return self._index.lengths[numbers]
+
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
         texts = [self._index._texts.get(number, b"") for number in numbers.tolist()]
         pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
         owner = np.repeat(np.arange(len(texts)), [len(text) // PAIR for text in texts])
-        lengths = np.bincount(owner, pairs[:, 1], len(texts))
+        lengths = self._index.lengths[numbers]
         rarities = np.zeros(len(self._index._names) + 1)
-        for _, term, rarity in self._found:
+        for term, rarity in self._found:
             rarities[term] = rarity
         weights = rarities[pairs[:, 0]]
         here = np.flatnonzero(weights)
         owner, counts = owner[here], pairs[here, 1]
-        saturation = SATURATION * (1.0 - LENGTH + LENGTH * lengths[owner] / self._mean)
+        saturation = SATURATION * (1.0 - LENGTH + LENGTH * lengths[owner] / self._weights.mean_length)
         scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(texts))
-        return np.minimum(scores / self._highest, 1.0)
+        return np.minimum(scores / self._weights.highest, 1.0)
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
-        read = [(part.holders(term), rarity) for part in self._parts for _, term, rarity in self._found]
+        read = [(part.holders(term), rarity) for part in self._parts for term, rarity in self._found]
         read = sorted((one for one in read if len(one[0])), key=lambda one: len(one[0]))
         ends = np.cumsum([len(numbers) for numbers, _ in read])
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]

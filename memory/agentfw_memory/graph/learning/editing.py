@@ -9,17 +9,30 @@ so a caller can safely repeat a call whose answer was lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.facts.fact import Fact
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.sharing import check_not_reserved
+from agentfw_memory.graph.learning.superseding import Superseding
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
-from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
-from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
+from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store, told_apart
+from agentfw_memory.graph.validation import (
+    check_metadata,
+    check_name,
+    check_names,
+    check_number,
+    check_skill,
+    check_text,
+)
 
 __all__ = ["Editor"]
 
@@ -32,34 +45,124 @@ class Editor:
 
     def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
         self._store, self._recaller, self._settings = store, recaller, settings
+        self._superseding = Superseding(store, recaller, settings)
 
     def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
         wanted = [self._checked(skill) for skill in skills]
         if not wanted:
             return []
         vectors = self._recaller.embed([skill.text for skill in wanted])
+        opposed = any(map(self._superseding.opposes, wanted))
+        if opposed:
+            self._recaller.catch_up()  # the slow part, before the write lock is taken
         with self._store.writing() as change:
-            return self.write(change, wanted, vectors)
+            if opposed:
+                self._recaller.catch_up(change.number - 1)
+            return self.write(change, wanted, vectors, opposed=opposed)
 
-    def write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
-        """Add skills that are checked and embedded already, inside a transaction."""
+    def write(
+        self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array, *, opposed: bool = False
+    ) -> list[Skill]:
+        """Add skills that are checked and embedded already, inside a transaction.
+
+        What states a fact is written one after another, because a later statement may supersede an earlier one. So is
+        what may contradict something, where that is `opposed`.
+        """
+        written: list[Skill] = []
+        plain: list[int] = []
+        for place, skill in enumerate(wanted):
+            fact = self._superseding.fact_of(skill)
+            if fact is None and not (opposed and self._superseding.opposes(skill)):
+                plain.append(place)
+                continue
+            written += self._write(change, [wanted[one] for one in plain], vectors[plain])
+            plain = []
+            written.append(
+                self._oppose(change, skill, vectors[place])
+                if fact is None
+                else self._state(change, skill, fact, vectors[place])
+            )
+        return written + self._write(change, [wanted[one] for one in plain], vectors[plain])
+
+    def _state(self, change: Change, skill: NewSkill, fact: Fact, vector: Float32Array) -> Skill:
+        """Write a statement, in place of an earlier one of the same fact if there is one."""
+        store, when = self._store, self._valid_from(skill.valid_from, change)
+        known = self._superseding.denied(skill, fact) if fact.negated else self._superseding.stated(skill, fact)
+        if known is not None and when >= known.valid_from and not self._twin(change, skill):
+            return self.supersede(change, check_skill(known.id), skill, vector, when)
+        added = self._write(change, [skill], vector[np.newaxis])[0]
+        if fact.negated:
+            return added
+        own = check_skill(added.id)
+        store.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
+        if known is not None and known.id != added.id and when < known.valid_from:
+            # It was told late: it held only until what is known already.
+            store.end_skills(change, [own], known.valid_from)
+            return replace(added, fact=fact.name, valid_to=known.valid_from)
+        return replace(added, fact=fact.name)
+
+    def _oppose(self, change: Change, skill: NewSkill, vector: Float32Array) -> Skill:
+        """Write an instruction, in place of the most similar one that it contradicts. Other such ones end."""
+        self._recaller.focus(skill.owner, skill.scenarios, [vector])
+        when = self._valid_from(skill.valid_from, change)
+        contradicted = self._superseding.contradicted(skill, vector)
+        if not contradicted or self._twin(change, skill):
+            return self._write(change, [skill], vector[np.newaxis])[0]
+        known = self._store.skills(contradicted)
+        if when < max(one.valid_from for one in known.values()):
+            return self._write(change, [skill], vector[np.newaxis])[0]
+        self._store.end_skills(change, contradicted[1:], when)
+        return self.supersede(change, contradicted[0], skill, vector, when)
+
+    def _twin(self, change: Change, skill: NewSkill) -> bool:
+        """Return whether the owner has exactly this text already."""
+        owner = self._store.nodes(change, "user", [skill.owner])[skill.owner]
+        return bool(self._store.twins([(owner, told_apart(skill.text, check_metadata(skill.metadata)))]))
+
+    def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> Skill:
+        """Make a text the newest version of a skill."""
+        store = self._store
+        owner = store.nodes(change, "user", [skill.owner])[skill.owner]
+        about = check_metadata(skill.metadata), skill.expires_at
+        store.replace_skill(change, SkillRow(own, owner, skill.text, skill.visibility, vector, when, *about))
+        # What complemented or contradicted the old text needn't do so with the new one.
+        related = [row for row in store.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
+        store.end_edges(change, related)
+        self.broaden(change, own, skill.tools, skill.scenarios)
+        store.touch(change, [own])
+        return self.current(own)
+
+    def broaden(self, change: Change, own: int, tools: Sequence[str], scenarios: Sequence[str]) -> None:
+        """Add tools and scenarios to a skill."""
+        edges = [EdgeRow("REQUIRES", own, tool) for tool in self._store.nodes(change, "tool", tools).values()]
+        applied = self._store.nodes(change, "scenario", scenarios).values()
+        self._store.add_edges(change, [*edges, *(EdgeRow("APPLIES_TO", own, scenario) for scenario in applied)])
+
+    def _write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
+        if not wanted:
+            return []
         store = self._store
         self._recaller.check_embedder()
         owners = store.nodes(change, "user", [skill.owner for skill in wanted])
         tools = store.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
         scenarios = store.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
-        pairs = [(owners[skill.owner], skill.text) for skill in wanted]
+        about = [check_metadata(skill.metadata) for skill in wanted]
+        pairs = [
+            (owners[skill.owner], told_apart(skill.text, metadata))
+            for skill, metadata in zip(wanted, about, strict=True)
+        ]
         known = store.twins(pairs)
         fresh = list(dict.fromkeys(pair for pair in pairs if pair not in known))
         numbers = dict(zip(fresh, store.new_numbers(change, len(fresh)), strict=True)) if fresh else {}
         rows: dict[int, SkillRow] = {}
         edges: list[EdgeRow] = []
         repeated: list[int] = []
-        for skill, pair, vector in zip(wanted, pairs, vectors, strict=True):
+        for skill, pair, vector, metadata in zip(wanted, pairs, vectors, about, strict=True):
             when = self._valid_from(skill.valid_from, change)
             if pair in numbers and numbers[pair] not in rows:
                 own = numbers[pair]
-                rows[own] = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when)
+                row = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when, metadata, skill.expires_at)
+                rows[own] = row
                 edges.append(EdgeRow("OWNS", pair[0], own, 1.0, when))
             else:
                 own = known.get(pair) or numbers[pair]
@@ -87,6 +190,8 @@ class Editor:
         tools: Iterable[str] | None,
         scenarios: Iterable[str] | None,
         valid_from: float | None,
+        metadata: Mapping[str, Any] | None,
+        expires_at: float | None,
     ) -> Skill:
         own = check_skill(skill)
         names = {
@@ -95,6 +200,8 @@ class Editor:
         }
         if text is not None:
             check_text("skill", text, self._settings.longest_text)
+        if metadata is not None:
+            check_metadata(metadata)
         if visibility is not None:
             _check_visibility(visibility)
         new_vector = None if text is None else self._recaller.embed([text])[0]
@@ -107,9 +214,18 @@ class Editor:
                     f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
                     fix="pass a later valid_from, or none",
                 )
-            after = replace(before, text=text or before.text, visibility=visibility or before.visibility)
-            if after != before:
+            after = replace(
+                before,
+                text=text or before.text,
+                visibility=visibility or before.visibility,
+                metadata=before.metadata if metadata is None else metadata,
+                expires_at=_expiry(before.expires_at, expires_at),
+            )
+            if replace(after, expires_at=before.expires_at) != before:
                 self._replace(change, own, after, new_vector, when)
+                self._restate(change, own, after)
+            elif after != before:
+                self._store.set_expiry(change, own, after.expires_at)
             self._rename(change, own, "REQUIRES", names["tool"])
             self._rename(change, own, "APPLIES_TO", names["scenario"])
             self._store.touch(change, [own])
@@ -179,6 +295,9 @@ class Editor:
         _check_visibility(skill.visibility)
         if skill.valid_from is not None:
             check_number("valid_from", skill.valid_from)
+        if skill.expires_at is not None:
+            check_number("expires_at", skill.expires_at)
+        check_metadata(skill.metadata)
         return replace(
             skill, tools=check_names("tool", skill.tools), scenarios=check_names("scenario", skill.scenarios)
         )
@@ -192,11 +311,26 @@ class Editor:
 
     def _replace(self, change: Change, own: int, after: Skill, new_vector: Float32Array | None, when: float) -> None:
         owner = self._store.nodes(change, "user", [after.owner])[after.owner]
-        twin = self._store.twins([(owner, after.text)]).get((owner, after.text), own)
+        metadata = check_metadata(after.metadata)
+        pair = owner, told_apart(after.text, metadata)
+        twin = self._store.twins([pair]).get(pair, own)
         if twin != own:
             raise BadInputError(f"{after.owner} already has this text as s{twin}", fix=f"retire s{own} instead")
         vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
-        self._store.replace_skill(change, SkillRow(own, owner, after.text, after.visibility, vector, when))
+        row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
+        self._store.replace_skill(change, row)
+
+    def _restate(self, change: Change, own: int, after: Skill) -> None:
+        """Let a skill state the fact of its new text, and no other one."""
+        fact = self._superseding.fact_of(NewSkill(after.owner, after.text))
+        if (fact.name if fact is not None and not fact.negated else "") == after.fact:
+            return
+        self._store.end_edges(change, [row for row in self._store.edge_rows(own) if row.kind == "STATES"])
+        if fact is not None and not fact.negated:
+            self._store.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
+
+    def _fact(self, change: Change, fact: Fact) -> int:
+        return self._store.nodes(change, "fact", [fact.name])[fact.name]
 
     def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
         """Replace the tools or scenarios of a skill."""
@@ -235,6 +369,12 @@ def _check_visibility(visibility: str) -> None:
         raise BadInputError(f'invalid visibility "{visibility}"', fix="use private or shared")
 
 
+def _expiry(before: float | None, given: float | None) -> float | None:
+    if given is None:
+        return before
+    return None if given == math.inf else check_number("expires_at", given)
+
+
 def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) -> Skill:
     return Skill(
         f"s{own}",
@@ -245,4 +385,6 @@ def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) 
         skill.visibility,
         valid_from=valid_from,
         recorded_at=recorded_at,
+        metadata=skill.metadata,
+        expires_at=skill.expires_at,
     )

@@ -21,7 +21,7 @@ from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import SkillDraft
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import NewSkill, skill_number
-from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+from agentfw_memory.graph.stores.interface import Change, Store
 from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.text.reading import same_meaning
 
@@ -110,7 +110,7 @@ class Placing:
     def _add(
         self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
-        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios)
+        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, supersedes=draft.wish)
         skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
         if skill in placed.added:
             return skill
@@ -121,7 +121,7 @@ class Placing:
 
     def _merge(self, change: Change, skill: int, draft: SkillDraft, placed: Placed) -> int:
         """Add a draft's tools and scenarios to the skill that says the same."""
-        self._broaden(change, skill, draft)
+        self._editor.broaden(change, skill, draft.tools, draft.scenarios)
         if skill not in placed.added and skill not in placed.updated and skill not in placed.merged:
             placed.merged.append(skill)
         return skill
@@ -138,20 +138,8 @@ class Placing:
             placed.ended.append(skill)
             placed.unsaid.append(before.text)
             return self._merge(change, twin, draft, placed)
-        when = max(change.now, before.valid_from)
-        store.replace_skill(change, SkillRow(skill, user, draft.text, before.visibility, vector, when))
-        # What complemented or contradicted the old text needn't do so with the new one.
-        related = [row for row in store.edge_rows(skill) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
-        store.end_edges(change, related)
-        self._broaden(change, skill, draft)
-        store.touch(change, [skill])
+        new = NewSkill(before.owner, draft.text, draft.tools, draft.scenarios, before.visibility)
+        self._editor.supersede(change, skill, new, vector, max(change.now, before.valid_from))
         placed.updated[skill] = vector
         placed.unsaid.append(before.text)
         return skill
-
-    def _broaden(self, change: Change, skill: int, draft: SkillDraft) -> None:
-        tools = self._store.nodes(change, "tool", draft.tools).values()
-        scenarios = self._store.nodes(change, "scenario", draft.scenarios).values()
-        edges = [EdgeRow("REQUIRES", skill, tool) for tool in tools]
-        edges += [EdgeRow("APPLIES_TO", skill, scenario) for scenario in scenarios]
-        self._store.add_edges(change, edges)

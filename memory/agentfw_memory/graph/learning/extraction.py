@@ -53,6 +53,8 @@ class Trajectory:
     """What the user said about how it ended. Words of others don't belong here: wishes are learned from it."""
     skills: tuple[str, ...] = ()
     """Ids of the skills that were used."""
+    shown: tuple[str, ...] = ()
+    """Ids of the skills that were shown for the query, if the reward is what the user thought of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,9 @@ class Sharing:
         # Not ended but deleted: its text may be of the one who left.
         store.forget(change, number)
         if enough:
+            self._recaller.focus_on(users[0])
             cache = self._recaller.cache
-            texts = store.texts(sorted(cache.owned.get(users[0], ())))
+            texts = store.texts(store.owned(users[0]))
             own = np.array([skill for skill, other in texts.items() if same_meaning(other, text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
@@ -144,8 +145,7 @@ class Sharing:
     def _copies(self, owner: str) -> list[int]:
         """Return the shared copy of a reserved owner, if it is still valid."""
         number = self._store.find("user", owner)
-        known = () if number is None else self._recaller.cache.owned.get(number, ())
-        return list(self._store.texts(sorted(known)))
+        return [] if number is None else self._store.owned(number)
 
 
 def _owner_of(text: str) -> str:

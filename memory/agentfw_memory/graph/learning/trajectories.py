@@ -64,6 +64,7 @@ class Learner:
             if self._store.find("trajectory", trajectory.id) is not None:
                 return Learned(trajectory.id, known_already=True)
             self._recaller.catch_up(change.number - 1)
+            self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
             return self._write(change, trajectory, worth, drafts, vectors)
 
     # Helpers
@@ -78,7 +79,9 @@ class Learner:
         )
         placed = self._placing.place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
-        used = self._used(trajectory, user)  # a shared skill may just have been deleted
+        used = self._visible(trajectory.skills, user)  # a shared skill may just have been deleted
+        shown = [skill for skill in self._visible(trajectory.shown, user) if skill not in placed.ended]
+        store.add_edges(change, [EdgeRow("SHOWN", own, skill, reward) for skill in shown])
         fresh, good = placed.added, reward >= settings.learn_from
         touched = list(dict.fromkeys([*used, *placed.merged, *placed.updated, *fresh]))
         touched = [skill for skill in touched if skill not in placed.ended]
@@ -123,6 +126,7 @@ class Learner:
             if text:
                 check_text(what, text, self._settings.longest_text)
         check_names("skill", trajectory.skills)
+        check_names("skill", trajectory.shown)
         return replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
 
     def _drafts(self, trajectory: Trajectory, reward: float) -> list[SkillDraft]:
@@ -144,9 +148,9 @@ class Learner:
             if (heard if draft.wish else good)
         ]
 
-    def _used(self, trajectory: Trajectory, user: int) -> list[int]:
-        """Return the used skills that still exist and that the user may see."""
-        numbers = [found for found in map(skill_number, trajectory.skills) if found is not None]
+    def _visible(self, skills: Iterable[str], user: int) -> list[int]:
+        """Return those of these skills that still exist and that the user may see."""
+        numbers = [found for found in map(skill_number, skills) if found is not None]
         seen = self._store.skills(numbers, user)
         return [one for one in dict.fromkeys(numbers) if one in seen]
 
@@ -225,9 +229,9 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
     if isinstance(given, Trajectory):
         return given
     try:
-        values: dict[str, Any] = {"steps": (), "scenarios": (), "skills": (), **given}
+        values: dict[str, Any] = {"steps": (), "scenarios": (), "skills": (), "shown": (), **given}
         values["steps"] = tuple(Step(**step) for step in values["steps"])
-        for name in ("scenarios", "skills"):
+        for name in ("scenarios", "skills", "shown"):
             # A string stays a string, so that the check can reject it.
             values[name] = values[name] if isinstance(values[name], str) else tuple(values[name])
         return Trajectory(**values)

@@ -1,29 +1,28 @@
 """How much each term of the graph can tell apart on this graph, from 0 (nothing) to 1.
 
-A term is a claim: skills of one owner belong together, those of one community do, those that came one after the other
-do. Each claim is checked in two ways that need nobody's judgement, and the better one counts:
+A term is a claim, and what the claim is about decides how it is checked, without anybody's judgement:
 
-- If it is true, related skills are more similar to each other than any two skills are. If owners are noise, they
-  aren't.
-- If it is true, people were more successful with the skills that the term prefers for them. The rewards of the
-  trajectories say so.
-
-With few pairs of skills to look at, a claim is believed.
+- The terms of user and community say what helps a person, whatever they ask. If that is true, people were more
+  successful with the skills that a term prefers for them, and the rewards of the trajectories say so. Where nobody has
+  used anything yet, these terms count for nothing: a person with many notes may well ask for something else. Only the
+  user term of somebody with a profile counts always.
+- The term of neighbours says that what was said one after the other belongs together. If that is true, such skills are
+  more similar to each other than any two are. With few pairs to look at, it is believed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers
-from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 
-__all__ = ["TRUSTED", "Trust", "calibrated"]
+__all__ = ["SAMPLE", "TRUSTED", "Together", "Trust", "calibrated"]
 
 SAMPLE = 256
 """Number of skills that are compared."""
@@ -45,27 +44,31 @@ class Trust:
 TRUSTED = Trust()
 
 
-def calibrated(cache: GraphCache, membership: Membership | None) -> Trust:
-    """Check each claim on the skills and trajectories of the graph."""
-    sample = cache.sample(SAMPLE)
-    if len(sample) < 2:
-        return TRUSTED
+class Together(Protocol):
+    """Says how close users and skills are, as `Membership` does."""
+
+    def together(self, user: int, skills: Integers) -> Floats: ...
+
+
+def calibrated(cache: GraphCache, membership: Together | None, sample: Integers | None = None) -> Trust:
+    """Check each claim on a sample of the skills, or on the trajectories of the graph."""
+    sample = cache.sample(SAMPLE) if sample is None else sample
+
+    def similarity_to(user: int, skills: Integers) -> Floats:
+        person = cache.user_vector(user)
+        return np.zeros(len(skills)) if person is None else products(cache.vectors(skills), person).astype(np.float64)
+
+    return Trust(
+        user=_by_uses(cache, similarity_to),
+        community=0.0 if membership is None else _by_uses(cache, membership.together),
+        neighbours=_by_texts(cache, sample) if len(sample) > 1 else 1.0,
+    )
+
+
+def _by_texts(cache: GraphCache, sample: Integers) -> float:
+    """Return how much more similar neighbours are than any two skills are."""
     vectors, owners = cache.vectors(sample), cache.owner[sample]
-    alike = np.asarray(vectors @ vectors.T, np.float64)
-    others = ~np.eye(len(sample), dtype=np.bool_)
-    mean, deviation = float(alike[others].mean()), float(alike[others].std()) or 1.0
-
-    def by_texts(similarity: Floats, weight: Floats) -> float:
-        """Compare the similarity of related pairs, weighted by how related they are, with that of all pairs."""
-        pairs = float(weight.sum())
-        effect = (float((similarity * weight).sum()) / pairs - mean) / deviation if pairs else 0.0
-        return (BELIEVED + pairs * _share(effect)) / (BELIEVED + pairs)
-
-    one_owner = ((owners[:, np.newaxis] == owners) & others).astype(np.float64)
-    one_community = np.zeros(alike.shape)
-    if membership is not None:
-        rows = {owner: membership.together(owner, sample) for owner in dict.fromkeys(owners.tolist())}
-        one_community = np.array([rows[owner] for owner in owners.tolist()]) * others
+    alike = np.asarray(vectors @ vectors.T, np.float64)[~np.eye(len(sample), dtype=np.bool_)]
     sequence = np.array(
         [
             (number, other)
@@ -74,19 +77,12 @@ def calibrated(cache: GraphCache, membership: Membership | None) -> Trust:
         ],
         np.int64,
     ).reshape(-1, 2)
-    in_sequence = np.einsum("ij,ij->i", *(cache.vectors(column) for column in sequence.T)).astype(np.float64)
-
-    def similarity_to(user: int, skills: Integers) -> Floats:
-        person = cache.user_vector(user)
-        return np.zeros(len(skills)) if person is None else products(cache.vectors(skills), person).astype(np.float64)
-
-    return Trust(
-        user=max(by_texts(alike, one_owner), _by_uses(cache, similarity_to)),
-        community=max(
-            by_texts(alike, one_community), 0.0 if membership is None else _by_uses(cache, membership.together)
-        ),
-        neighbours=by_texts(in_sequence, np.ones(len(in_sequence))),
-    )
+    pairs = len(sequence)
+    if not pairs:
+        return 1.0
+    similar = float(np.einsum("ij,ij->i", *(cache.vectors(column) for column in sequence.T)).mean())
+    effect = (similar - float(alike.mean())) / (float(alike.std()) or 1.0)
+    return (BELIEVED + pairs * _share(effect)) / (BELIEVED + pairs)
 
 
 def _by_uses(cache: GraphCache, term: Callable[[int, Integers], Floats]) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from agentfw_memory.graph.stores.interface import Store
 
-__all__ = ["Connections"]
+__all__ = ["REMEMBERED", "SAMPLED", "Connections"]
 
 REMEMBERED = 5
 """Number of latest trajectories of a skill that are followed. A popular skill has thousands."""
@@ -43,14 +43,23 @@ class Connections:
     def catch_up(self, touched: Sequence[int] | None) -> None:
         """Take over what is new in the store: all of it, or scenarios of these skills and uses of any."""
         self._drop_scenarios(touched or ())
-        for skill, scenario in self._store.scenarios(touched):
+        self.know(self._store.scenarios(touched), (), ())
+        # Most edges aren't uses, and those before this one needn't be looked at again.
+        latest = self._store.latest_edge()
+        for row, trajectory, user, skill, reward in self._store.uses(self._row):
+            latest = max(latest, row)
+            self.know((), [(trajectory, skill)], [(user, skill, reward)])
+        self._row = latest
+
+    def know(self, scenarios: Iterable[tuple[int, int]], used: Iterable[tuple[int, int]], uses: Iterable[Use]) -> None:
+        """Take over scenarios of skills, skills that trajectories used, and uses with their rewards, as they are."""
+        for skill, scenario in scenarios:
             self.members.setdefault(scenario, set()).add(skill)
             self.scenarios.setdefault(skill, set()).add(scenario)
-        for row, trajectory, user, skill, reward in self._store.uses(self._row):
-            self._row = row
-            self.uses.append((user, skill, reward))
+        for trajectory, skill in used:
             self._used.setdefault(trajectory, []).append(skill)
             self._trajectories.setdefault(skill, deque(maxlen=REMEMBERED)).append(trajectory)
+        self.uses.extend(uses)
 
     def drop(self, gone: Iterable[int]) -> None:
         """Forget skills. A forgotten user may have made any of the trajectories, so these are read again."""

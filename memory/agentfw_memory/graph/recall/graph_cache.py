@@ -21,11 +21,15 @@ from agentfw_memory.graph.index.word_index import SHARED
 from agentfw_memory.graph.recall.connections import Connections
 from agentfw_memory.graph.recall.timeline import Timeline
 from agentfw_memory.graph.stores.interface import LiveRows, Store
+from agentfw_memory.graph.text.words import words
 
-__all__ = ["GraphCache"]
+__all__ = ["BACKGROUND", "GraphCache", "drawn"]
 
 BACKGROUND = 256
 """Number of skills that stand for all of them where an average is needed."""
+NO_NAMES: dict[int, frozenset[str]] = {}
+ROOM = 16
+"""Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
 
 
 class GraphCache:
@@ -36,12 +40,12 @@ class GraphCache:
         self.counter = 0
         self.index = SkillIndex(dimensions, settings)
         self._saved_at = 0
-        self.owner = np.zeros(1024, np.int64)
-        self.live = np.zeros(1024, np.bool_)
-        self.shared = np.zeros(1024, np.bool_)
-        self.uses = np.zeros(1024, np.int64)
-        self.rewards = np.zeros(1024)
-        self.valid_from = np.zeros(1024)
+        self.owner = np.zeros(ROOM, np.int64)
+        self.live = np.zeros(ROOM, np.bool_)
+        self.shared = np.zeros(ROOM, np.bool_)
+        self.uses = np.zeros(ROOM, np.int64)
+        self.rewards = np.zeros(ROOM)
+        self.valid_from = np.zeros(ROOM)
         self.timeline = Timeline()
         self.connections = Connections(store)
         self.owned: dict[int, set[int]] = {}
@@ -49,7 +53,10 @@ class GraphCache:
         self.complements: dict[int, set[int]] = {}
         self.conflicts: dict[int, set[int]] = {}
         self._private: dict[int, set[int]] = {}
+        self._names: dict[str, dict[int, frozenset[str]]] = {}
+        self._unnamed: set[int] = set()
         self._users: dict[int, Float32Array | None] = {}
+        self._described: set[int] = set()
         self._sums: dict[int, Floats] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
         self._mates: dict[int, Integers] = {}
@@ -90,6 +97,21 @@ class GraphCache:
         self.index.fit_size()
         return [*gone, *touched]
 
+    def know(self, rows: LiveRows) -> None:
+        """Take over some skills as they are, of a graph that is too large to be here as a whole."""
+        self._take(rows)
+        self._load_relations(rows.numbers.tolist())
+
+    def know_user(self, user: int, vector: Float32Array | None) -> None:
+        """Take over the vector of a user, most of whose skills may not be here."""
+        self._users[user] = vector
+        if self._store.profile(user) is not None:
+            self._described.add(user)
+
+    def described(self, user: int) -> bool:
+        """Return whether a user whose vector was asked for has a profile."""
+        return user in self._described
+
     def private_skills(self, user: int | None) -> Collection[int]:
         """Return a user's private skills, which only they may find."""
         return self._private.get(user, ()) if user is not None else ()
@@ -106,6 +128,7 @@ class GraphCache:
         """Return the vector of a user's profile, or the mean of their skills, or None without either."""
         if user not in self._users:
             vector = self._store.profile(user)
+            (self._described.discard if vector is None else self._described.add)(user)
             if vector is None and self.owned.get(user):
                 if user not in self._sums:
                     own = np.fromiter(self.owned[user], np.int64)
@@ -114,6 +137,15 @@ class GraphCache:
                 vector = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
             self._users[user] = vector
         return self._users[user]
+
+    def named(self, asked: Collection[str]) -> list[int]:
+        """Return the owners whose names are among these words."""
+        if self._unnamed:
+            self._learn_names()
+        known = set(asked)
+        return [
+            owner for word in known for owner, name in self._names.get(word, NO_NAMES).items() if name.issubset(known)
+        ]
 
     def siblings(self, owner: int, reader: int | None) -> Integers:
         """Return an owner's skills that a reader may see: the most useful first, then the newest."""
@@ -139,19 +171,28 @@ class GraphCache:
 
     def sample(self, count: int) -> Integers:
         """Return up to `count` of all skills. The same graph always gives the same ones."""
-        return _drawn(np.flatnonzero(self.live), count)
+        return drawn(np.flatnonzero(self.live), count)
 
     def background(self, user: int | None) -> Float32Array:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
         if self._background is None:
-            self._background = self.vectors(_drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
+            self._background = self.vectors(drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
         private = self.private_skills(user)
         if not private:
             return self._background
-        own = _drawn(np.fromiter(private, np.int64, len(private)), BACKGROUND)
+        own = drawn(np.fromiter(private, np.int64, len(private)), BACKGROUND)
         return np.concatenate([self._background, self.vectors(own)])
 
     # Helpers
+
+    def _learn_names(self) -> None:
+        """Read what new owners are called. Each is listed under one word of their name."""
+        one_each = [next(iter(self.owned[owner])) for owner in self._unnamed if owner in self.owned]
+        for number, skill in self._store.skills(one_each).items():
+            name = frozenset(words(skill.owner))
+            if name:
+                self._names.setdefault(min(name), {})[int(self.owner[number])] = name
+        self._unnamed.clear()
 
     def _take(self, rows: LiveRows) -> None:
         numbers = rows.numbers
@@ -178,6 +219,8 @@ class GraphCache:
         self._list_private(numbers)
         self._add_to_sums(numbers, rows.vectors)
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
+            if owner not in self.owned:
+                self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
             self._users.pop(owner, None)
         if self._siblings:
@@ -201,6 +244,8 @@ class GraphCache:
             if not self.owned[owner]:
                 del self.owned[owner]
                 self._sums.pop(owner, None)
+                for names in self._names.values():
+                    names.pop(owner, None)
         self._drop_relations(numbers.tolist())
 
     def _list_private(self, numbers: Integers) -> None:
@@ -266,7 +311,7 @@ class GraphCache:
             self.index.put(numbers, rows.vectors[here], self.shared[numbers])
 
 
-def _drawn(numbers: Integers, count: int) -> Integers:
+def drawn(numbers: Integers, count: int) -> Integers:
     """Draw from these numbers by a hash, so that adding one changes at most one that is drawn."""
     if len(numbers) <= count:
         return np.sort(numbers)

@@ -9,11 +9,12 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
     + community_weight * share of levels on which both are in the same community
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
-Four things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` is the paper's form):
-similarity is by vectors and words together, the terms of user, community and neighbours count as much as they can tell
-apart on this graph (calibration.py), skills just before and after a similar one gain, as does a skill of the time that
-the query names, and the conflict term looks at the skills that were already selected, so that the better of two
-contradicting skills isn't held back by the other.
+Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
+is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows that
+they help (calibration.py), skills just before and after a similar one gain, as does a skill of the owner or of the time
+that the query names, and the conflict term looks at the skills that were already selected, so that the better of two
+contradicting skills isn't held back by the other. A sixth is no setting: communities are made of users and skills,
+where the paper's also hold tools, scenarios and trajectories (membership.py says why).
 """
 
 from __future__ import annotations
@@ -21,18 +22,28 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Integers
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.arrays import Bools, Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.calibration import Trust
+from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.similarity import Scores, Similarity
+from agentfw_memory.graph.text.words import words
 
-__all__ = ["Found", "Ranked", "rank"]
+__all__ = ["Found", "Ranked", "chosen", "rank"]
+
+EVEN, STEP = 19.0, 3.5
+"""Standard deviations above the best of unrelated skills at which every other skill answers the query, and the change
+that makes it about three times as likely or unlikely: chosen on conversations and on questions about documents."""
+MEANT = 9.0
+"""The least evidence for a skill whose owner, time or subject the query names, in the same unit."""
+SHORT = 30.0
+"""Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
+it, but a paragraph speaks for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +60,41 @@ class Ranked:
 
     number: int
     score: float
+    relevance: float
     terms: dict[str, float]
     points: dict[str, float]
     found: Found | None
 
 
+def chosen(similarity: Similarity, settings: GraphSettings, k: int, asked: Iterable[int] = ()) -> Integers:
+    """Return the candidates, of which recalling k skills begins: the most similar ones, and those asked for."""
+    if not settings.candidates:
+        return np.zeros(0, np.int64)
+    similar = similarity.best(max(settings.candidates, k))
+    more = [number for number in asked if number not in similar]
+    return np.concatenate([similar, np.array(more, np.int64)]) if more else similar
+
+
 def rank(
     cache: GraphCache,
-    membership: Membership | None,
+    membership: Together | None,
+    candidates: Integers,
     similarity: Similarity,
     settings: GraphSettings,
     *,
     user: int | None,
     k: int,
     trust: Trust,
+    query: str = "",
     times: Sequence[tuple[float, float]] = (),
+    asked: Mapping[int, float] = MappingProxyType({}),
+    at_least: float = 0.0,
 ) -> list[Ranked]:
-    """Return the k skills with the highest scores, highest first. `times` are the spans that the query names."""
-    wanted = max(settings.candidates, k) if settings.candidates else 0
-    candidates = similarity.best(wanted) if wanted else np.zeros(0, np.int64)
+    """Return the k skills with the highest scores, highest first, without those that are less relevant than `at_least`.
+
+    `times` are the spans that the query names, and `asked` the skills that state what it asks for, each with how much
+    of that.
+    """
     if not len(candidates):
         return []
     around: dict[int, list[int]] = {}
@@ -81,26 +108,38 @@ def rank(
     similar = similarity.of(everything, vectors)
     by_query = np.sum(list(similar.values()), axis=0)
     person = cache.user_vector(user) if user is not None else None
+    # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
+    user_trust = 1.0 if user is not None and cache.described(user) else trust.user
     terms = {
         "query": by_query[: len(pool)],
         "user": np.zeros(len(pool)) if person is None else products(vectors[: len(pool)], person),
         "community": np.zeros(len(pool)) if membership is None or user is None else membership.together(user, pool),
-        "neighbours": _sums(pool, everything, by_query, around),
+        "neighbours": _sums(pool, everything, by_query, around) * _brevity(similarity.lengths(pool)),
+        "owner": _owned_by(cache, pool, cache.named(words(query)) if settings.owner_weight else ()),
         "time": _within(cache, pool, times),
+        "fact": np.array([asked.get(number, 0.0) for number in pool.tolist()]),
         "complement": _related(cache.complements, candidates, pool),
     }
     points = {
         **{name: settings.query_weight * values[: len(pool)] for name, values in similar.items()},
-        "user": settings.user_weight * trust.user * terms["user"],
+        "user": settings.user_weight * user_trust * terms["user"],
         "community": settings.community_weight * trust.community * terms["community"],
         "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours * terms["neighbours"],
+        "owner": settings.owner_weight * terms["owner"],
         "time": settings.time_weight * terms["time"],
+        "fact": settings.fact_weight * terms["fact"],
         "complement": settings.complement_boost * terms["complement"],
     }
     score = np.sum(list(points.values()), axis=0)
+    meant = (terms["owner"] > 0.0) | (terms["time"] > 0.0) | (terms["fact"] > 0.0)
+    relevance = _relevance(found, everything, similarity.evidence(by_query), around, meant)
+    if (relevance < at_least).any():
+        kept = relevance >= at_least
+        pool, score, relevance = pool[kept], score[kept], relevance[kept]
+        terms, points = ({name: values[kept] for name, values in some.items()} for some in (terms, points))
     if settings.conflicts_with == "candidates":
         conflicts = _related(cache.conflicts, candidates, pool)
-        best = np.lexsort((pool, -terms["query"], -(score - settings.conflict_weight * conflicts)))[:k]
+        best = np.lexsort((-pool, -terms["query"], -(score - settings.conflict_weight * conflicts)))[:k]
     else:
         best, conflicts = _selected(cache, pool, terms["query"], score, settings.conflict_weight, k)
     terms["conflict"], points["conflict"] = conflicts, -settings.conflict_weight * conflicts
@@ -109,6 +148,7 @@ def rank(
         Ranked(
             number := int(pool[place]),
             float(score[place]),
+            float(relevance[place]),
             {name: float(values[place]) for name, values in terms.items()},
             {name: float(values[place]) for name, values in points.items()},
             found[number],
@@ -175,6 +215,37 @@ def _sums(pool: Integers, everything: Integers, by_query: Scores, around: Mappin
     return sums[: len(pool)]
 
 
+def _relevance(
+    found: Mapping[int, Found | None],
+    everything: Integers,
+    evidence: Scores,
+    around: Mapping[int, Sequence[int]],
+    meant: Bools,
+) -> Scores:
+    """Return for each found skill how likely it, or what it was found through, answers the query."""
+    alike = dict(zip(everything.tolist(), evidence.tolist(), strict=True))
+    best = dict(alike)
+    for number, others in around.items():
+        for other in others:
+            best[number] = max(best[number], alike[other])
+            best[other] = max(best[other], alike[number])
+    through = np.array(
+        [max(best[number], alike[one.candidate]) if one else best[number] for number, one in found.items()]
+    )
+    through[meant] = np.maximum(through[meant], MEANT)
+    return np.asarray(1.0 / (1.0 + np.exp((EVEN - through) / STEP)))
+
+
+def _brevity(lengths: Floats) -> Floats:
+    """Return how much texts of these lengths need what stands beside them to be understood."""
+    return np.minimum(1.0, SHORT / np.maximum(lengths, 1.0))
+
+
+def _owned_by(cache: GraphCache, pool: Integers, owners: Sequence[int]) -> Scores:
+    """Return 1 for each skill of these owners, otherwise 0."""
+    return np.isin(cache.owner[pool], owners).astype(np.float64) if owners else np.zeros(len(pool))
+
+
 def _within(cache: GraphCache, pool: Integers, times: Sequence[tuple[float, float]]) -> Scores:
     """Return 1 for each skill that became true in one of these spans, otherwise 0."""
     when, within = cache.valid_from[pool], np.zeros(len(pool))
@@ -199,20 +270,20 @@ def _selected(
     """Select greedily: the best remaining skill each time, less the penalty if it contradicts a selected one."""
     conflicts, numbers = np.zeros(len(pool)), pool.tolist()
     if not any(number in cache.conflicts for number in numbers):
-        return np.lexsort((pool, -by_query, -score))[:k], conflicts
+        return np.lexsort((-pool, -by_query, -score))[:k], conflicts
     places = {number: place for place, number in enumerate(numbers)}
-    queue = [(-worth, -alike, number, 0.0) for worth, alike, number in zip(score, by_query, numbers, strict=True)]
+    queue = [(-worth, -alike, -number, 0.0) for worth, alike, number in zip(score, by_query, numbers, strict=True)]
     heapq.heapify(queue)
     selected: list[int] = []
     while queue and len(selected) < k:
-        _, _, number, reduced = heapq.heappop(queue)
-        place = places[number]
+        _, _, negative, reduced = heapq.heappop(queue)  # of equals, the newest comes first
+        place = places[-negative]
         if reduced != conflicts[place]:
             continue  # its reduced score is in the queue too
         selected.append(place)
-        for rival in cache.conflicts.get(number, ()):
+        for rival in cache.conflicts.get(-negative, ()):
             other = places.get(rival)
             if other is not None and other not in selected and not conflicts[other]:
                 conflicts[other] = 1.0
-                heapq.heappush(queue, (penalty - score[other], -by_query[other], rival, 1.0))
+                heapq.heappush(queue, (penalty - score[other], -by_query[other], -rival, 1.0))
     return np.array(selected, np.int64), conflicts

@@ -7,36 +7,46 @@ returned skill is checked once more for whether this user may see it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from agentfw_memory.errors import StoreRefusedError
+from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.facts.newest_first import newest_first
+from agentfw_memory.graph.facts.questions import asked_share, wanted_subjects
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder
 from agentfw_memory.graph.index.skill_index import PARTS
-from agentfw_memory.graph.index.vector_index import ListIndex, faiss_installed
+from agentfw_memory.graph.index.vector_index import ListIndex, faiss_installed, products
 from agentfw_memory.graph.index.vector_index_file import load_index, save_index
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.index.word_index_state import load_words, save_words
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.ranking import Ranked, rank
+from agentfw_memory.graph.recall.loaded import SMALL
+from agentfw_memory.graph.recall.ranking import Ranked, chosen, rank
+from agentfw_memory.graph.recall.ratings import by_ratings
+from agentfw_memory.graph.recall.server_recall import ServerRecall
 from agentfw_memory.graph.recall.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
 from agentfw_memory.graph.records import Hit, Skill, Why
-from agentfw_memory.graph.stores.interface import EmbedderRecord, Store
+from agentfw_memory.graph.stores.interface import EmbedderRecord, Search, Store
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.validation import check_vectors
 
 __all__ = ["Recaller", "record_of"]
 
 ATTEMPTS = 3
+ORDERED = 10
+"""Minimum number of hits among which those about the same thing are ordered by time."""
 MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
 RESAVE_GROWTH = 0.05
 """Share of an index that must have changed to be saved again."""
+FOCUSED = 200
+"""Number of similar skills that learning looks at in a graph that isn't in memory."""
 NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
 
@@ -54,6 +64,8 @@ class Recaller:
         self._store, self._embedder, self._settings = store, embedder, settings
         self._maker = record_of(embedder)
         self._saved_sizes: dict[str, int] = {}
+        self.server: ServerRecall | None = None
+        """Searches in the database, if the graph is too large for this process."""
         self._reset()
 
     def embed(self, texts: list[str]) -> Float32Array:
@@ -67,11 +79,18 @@ class Recaller:
 
     def catch_up(self, upto: int | None = None) -> None:
         """Take over all changes of the store, or those up to the change `upto`."""
+        if self.server is not None:
+            self.check_embedder()
+            return
         counter = self._store.counter() if upto is None else upto
         if counter == self.cache.counter:
             return
         self.check_embedder()
+        search, most = self._store.search, self._settings.in_memory_up_to
         if not self.cache.counter:
+            if search is not None and search.count() > most:
+                self._leave_to(search)
+                return
             self._load_indexes()
         try:
             self._update(self.cache.catch_up(counter))
@@ -79,25 +98,84 @@ class Recaller:
             # A half-updated cache can't be trusted. The next call loads it again.
             self._reset()
             raise
+        if search is not None and len(self.cache) > most:
+            self._leave_to(search)
 
-    def recall(self, query: str, user: str, k: int) -> list[Hit]:
-        """Return the k best skills."""
+    def recall(self, query: str, user: str, k: int, at_least: float) -> list[Hit]:
+        """Return the k best skills that are at least so relevant."""
+        vector = self._query_vector(query)
+        with self._store.reading():
+            return self._recall(query, vector, user, k, at_least)
+
+    def _recall(self, query: str, vector: Float32Array | None, user: str, k: int, at_least: float) -> list[Hit]:
         self.catch_up()
         reader = self._store.find("user", user)
-        vector = self._query_vector(query)
         times = spans(query, self._store.now()) if self._settings.time_weight else ()
         for _ in range(ATTEMPTS):
-            similarity = self._similarity(query, vector, reader)
-            trust = self._calibrated()
-            ranked = rank(
-                self.cache, self.membership, similarity, self._settings, user=reader, k=k, trust=trust, times=times
-            )
+            asked = self.asked(query, user, reader)
+            ranked = self._ranked(query, vector, reader, max(k, ORDERED), times, asked, at_least)
+            if reader is not None and self._settings.rating_weight:
+                ratings = self._store.ratings(reader, [one.number for one in ranked])
+                ranked = by_ratings(query, ranked, ratings, self._settings.rating_weight) if ratings else ranked
             skills = self._skills([one.number for one in ranked], user, reader)
             if len(skills) == len(ranked):
                 break
             # Another process has just removed one of them or made it private.
             self.catch_up()
-        return [_hit(one, skills) for one in ranked if one.number in skills]
+        hits = [_hit(one, skills) for one in ranked if one.number in skills]
+        return (hits if times else newest_first(query, hits))[:k]
+
+    def _ranked(
+        self,
+        query: str,
+        vector: Float32Array | None,
+        reader: int | None,
+        k: int,
+        times: Sequence[tuple[float, float]],
+        asked: Mapping[int, float],
+        at_least: float,
+    ) -> list[Ranked]:
+        if self.server is not None:
+            return self.server.rank(query, vector, reader, k, times, asked, at_least)
+        similarity, settings = self._similarity(query, vector, reader), self._settings
+        return rank(
+            self.cache,
+            self.membership,
+            chosen(similarity, settings, k, asked),
+            similarity,
+            settings,
+            user=reader,
+            k=k,
+            trust=self._calibrated(),
+            query=query,
+            times=times,
+            asked=asked,
+            at_least=at_least,
+        )
+
+    def asked(self, query: str, user: str, reader: int | None) -> dict[int, float]:
+        """Return the skills that state a fact which a query asks for, each with how much of that it states."""
+        subjects = wanted_subjects(query, user) if self._settings.fact_weight else []
+        stated = self._store.facts_of(subjects) if subjects else []
+        shares = {number: asked_share(name.partition(": ")[2], query) for name, number in stated}
+        found = {number: share for number, share in shares.items() if share}
+        return {number: found[number] for number in self._store.skills(list(found), reader or NOBODY)} if found else {}
+
+    def focus(self, owner: str, scenarios: Sequence[str], vectors: Iterable[Float32Array]) -> None:
+        """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors.
+
+        A graph that is in memory has them anyway.
+        """
+        if self.server is not None:
+            user = self._store.find("user", owner)
+            known = [self._store.find("scenario", name) for name in scenarios]
+            numbers = [number for number in known if number is not None]
+            self.cache = self.server.of_owner(NOBODY if user is None else user, numbers, vectors, FOCUSED)
+
+    def focus_on(self, user: int) -> None:
+        """Have a user's skills at hand."""
+        if self.server is not None:
+            self.cache = self.server.of_owner(user, (), (), FOCUSED)
 
     def save(self) -> None:
         """Save the communities, the word index and large indexes of vectors for the next process."""
@@ -115,22 +193,46 @@ class Recaller:
     def prepare(self) -> None:
         """Do what may take long: load everything and run a full pass over the communities."""
         self.catch_up()
-        if self.membership is not None:
-            self.membership.split_all()
+        if self.server is not None:
+            self.server.prepare()
+            return
+        if self._settings.community_weight:
+            self._joined().split_all()
         self.save()
+
+    def communities(self) -> tuple[int, ...]:
+        """Return the number of communities per level."""
+        self.catch_up()
+        if self.server is not None:
+            return self.server.prepared().communities
+        if not self._settings.community_weight:
+            return ()
+        if self.membership is None:
+            self._joined().catch_up()
+        return self._joined().counts
 
     def drop_communities(self) -> None:
         """Compute the communities again, because a user was forgotten."""
         self.membership = None
         self.catch_up()
 
+    def unload(self) -> None:
+        """Give back the memory of a small graph."""
+        if len(self.cache) <= SMALL:
+            self._reset()
+
     def close(self) -> None:
-        """Save, if anything was loaded and no other process has changed the embedder."""
+        """Save, if anything was loaded, no other process has changed the embedder, and the store can be reached."""
         if self.cache.counter:
-            with contextlib.suppress(StoreRefusedError):
+            with contextlib.suppress(StoreRefusedError, StorageError):
                 self.save()
 
     # Helpers
+
+    def _leave_to(self, search: Search) -> None:
+        """Let the database search from now on, because the graph is too large for a process."""
+        self._reset()
+        self.server = ServerRecall(self._store, search, self._settings, self._embedder.dimensions)
 
     def _reset(self) -> None:
         self.cache = GraphCache(self._store, self._settings, self._embedder.dimensions)
@@ -147,10 +249,20 @@ class Recaller:
         if self._words is not None:
             self._update_words(self._words, touched)
         self._uncalibrated += len(touched)
-        if self._settings.community_weight:
-            self.membership = self.membership or Membership(self._store, self._settings)
+        if self.membership is not None or self._communities_count():
             live = self.cache.live
-            self.membership.catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])
+            self._joined().catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])
+
+    def _communities_count(self) -> bool:
+        """Return whether communities can change a score. Finding them takes seconds in a large graph."""
+        settings = self._settings
+        return bool(settings.community_weight and (not settings.calibrate or self.cache.connections.uses))
+
+    def _joined(self) -> Membership:
+        if self.membership is None:
+            self.membership = Membership(self._store, self._settings)
+            self._trust = None
+        return self.membership
 
     def _update_words(self, words: WordIndex, touched: list[int]) -> None:
         if self._words_saved_at:
@@ -177,6 +289,8 @@ class Recaller:
 
     def _skills(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """Return those of these skills that exist and that this user may see."""
+        if self.server is not None:  # nobody says here which skills have changed
+            return self._store.skills(numbers, NOBODY if reader is None else reader)
         missing = [number for number in numbers if number not in self._skill_cache]
         if missing:
             if len(self._skill_cache) > MAXIMUM_CACHED_SKILLS:
@@ -196,7 +310,8 @@ class Recaller:
             assert self._words is not None
             return WordSimilarity(self._words.question(query, reader))
         by_vectors = VectorSimilarity(self.cache, vector, reader)
-        return HybridSimilarity(by_vectors, self._words.question(query, reader), self.cache.background(reader))
+        cosines = products(self.cache.background(reader), vector)
+        return HybridSimilarity(by_vectors, self._words.question(query, reader), cosines)
 
     def _calibrated(self) -> Trust:
         if not self._settings.calibrate:
@@ -236,4 +351,4 @@ def _hit(one: Ranked, skills: dict[int, Skill]) -> Hit:
     if one.found is not None:
         told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
         path = f"{told}, which is similar to the query"
-    return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points))
+    return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points), one.relevance)

@@ -10,22 +10,28 @@ The pure forms are those of the parpo-psgm paper's ablations.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array, Integers
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import Question
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 
-__all__ = ["HybridSimilarity", "Scores", "Similarity", "VectorSimilarity", "WordSimilarity"]
+__all__ = ["Asked", "HybridSimilarity", "Scores", "Similarity", "VectorSimilarity", "WordSimilarity"]
 
 Scores = NDArray[np.floating[Any]]
 
 SPREAD = 0.05
 """What one standard deviation counts: about the standard deviation of cosines of unrelated sentences."""
+KNOWN = 5.0
+"""What a word of the query that is known counts as evidence, in standard deviations."""
+FEW = 20
+"""Number of skills below which nobody can say what is usual, so that none is left out by default."""
+ENOUGH = 5.0
+"""The evidence that each of a few skills has at least."""
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
@@ -38,6 +44,30 @@ class Similarity(Protocol):
 
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
         """Return the similarity of each of these skills, by words and by vectors. The sum is the similarity."""
+
+    def lengths(self, numbers: Integers) -> Floats:
+        """Return the number of terms of each of these skills, or 0 if texts aren't at hand."""
+
+    def evidence(self, similar: Scores) -> Scores:
+        """Return how far such similarities are above those of unrelated skills, in standard deviations."""
+
+
+class Asked(Protocol):
+    """A query by words, such as `Question`."""
+
+    count: int
+    """The number of skills that the user may see."""
+    known: bool
+    """Whether any of them has a word of the query."""
+
+    mean: float
+    deviation: float
+
+    def best(self, k: int) -> Integers: ...
+
+    def scores(self, numbers: Integers) -> Scores: ...
+
+    def lengths(self, numbers: Integers) -> Floats: ...
 
 
 class VectorSimilarity:
@@ -52,11 +82,17 @@ class VectorSimilarity:
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
         return {"vectors": products(vectors, self._query)}
 
+    def lengths(self, numbers: Integers) -> Floats:
+        return np.zeros(len(numbers))
+
+    def evidence(self, similar: Scores) -> Scores:
+        return np.full(len(similar), np.inf)  # nothing says here what a cosine of this embedder means
+
 
 class WordSimilarity:
     """BM25 over the words of the texts."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Asked) -> None:
         self._question = question
 
     def best(self, k: int) -> Integers:
@@ -65,14 +101,19 @@ class WordSimilarity:
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
         return {"words": self._question.scores(numbers)}
 
+    def lengths(self, numbers: Integers) -> Floats:
+        return self._question.lengths(numbers)
+
+    def evidence(self, similar: Scores) -> Scores:
+        return np.full(len(similar), np.inf)  # a skill without any word of the query isn't found
+
 
 class HybridSimilarity:
     """Both, each standardised."""
 
-    def __init__(self, by_vectors: VectorSimilarity, question: Question, background: Float32Array) -> None:
-        """`background` holds vectors of the query's similarity to skills drawn from all that the user may see."""
+    def __init__(self, by_vectors: Similarity, question: Asked, cosines: Scores) -> None:
+        """`cosines` are those of the query and of skills drawn from all that the user may see."""
         self._by_vectors, self._question = by_vectors, question
-        cosines = by_vectors.of(np.zeros(0, np.int64), background)["vectors"]
         count = len(cosines) + ASSUMED_AS_OFTEN
         self._mean = (float(cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
         squares = float(np.square(cosines - self._mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
@@ -88,3 +129,13 @@ class HybridSimilarity:
         # Words that are in no visible skill, or in all of them, tell nothing apart.
         words = (question.scores(numbers) - question.mean) / (question.deviation or 1.0)
         return {"words": SPREAD * words, "vectors": SPREAD * (cosines - self._mean) / self._deviation}
+
+    def lengths(self, numbers: Integers) -> Floats:
+        return self._question.lengths(numbers)
+
+    def evidence(self, similar: Scores) -> Scores:
+        # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
+        # only chance to go by.
+        count = max(self._question.count, 2)
+        evidence = similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)
+        return np.maximum(evidence, ENOUGH) if count < FEW else evidence

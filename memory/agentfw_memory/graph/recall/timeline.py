@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
-__all__ = ["Timeline"]
+__all__ = ["GAP", "Timeline"]
 
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.stores.interface import Clock, Store
 from agentfw_memory.graph.stores.postgres_store import PostgresStore
 from agentfw_memory.graph.stores.sqlite_store import SqliteStore
@@ -26,12 +27,15 @@ from agentfw_memory.graph.validation import check_name
 __all__ = ["list_tenants", "open_store"]
 
 
-def open_store(where: str | Path, *, tenant: str, power_safe: bool = False, clock: Clock = time.time) -> Store:
+def open_store(
+    where: str | Path, *, tenant: str, settings: GraphSettings | None = None, clock: Clock = time.time
+) -> Store:
     """Open or create a tenant's store, in a file or at a `postgresql://` URL."""
     check_name("tenant", tenant)
+    chosen = settings or GraphSettings()
     if _is_postgres(where):
-        return PostgresStore.open(str(where), tenant=tenant, clock=clock)
-    return SqliteStore.open(where, tenant=tenant, power_safe=power_safe, clock=clock)
+        return PostgresStore.open(str(where), tenant=tenant, clock=clock, patience=chosen.patience)
+    return SqliteStore.open(where, tenant=tenant, power_safe=chosen.power_safe, clock=clock)
 
 
 def list_tenants(where: str | Path) -> list[str]:

@@ -15,26 +15,32 @@ All nodes of a tenant share one sequence of numbers, and no number is used twice
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion, Visibility
 
 __all__ = [
     "MINIMUM_WEIGHT",
+    "Answer",
     "Change",
     "Clock",
+    "Corpus",
     "EdgeRow",
     "EmbedderRecord",
+    "Labels",
     "LiveRows",
     "Record",
+    "Search",
     "SkillRow",
     "Store",
     "TrajectoryRow",
+    "told_apart",
 ]
 
 MINIMUM_WEIGHT = 0.05
@@ -42,6 +48,11 @@ MINIMUM_WEIGHT = 0.05
 
 Record = dict[str, Any]
 """One exported row: plain JSON values, with the name of its table under "row"."""
+
+Answer = TypeVar("Answer")
+
+Labels = Mapping[int, tuple[int, ...]]
+"""The communities of users and skills, from the coarsest level."""
 
 Clock = Callable[[], float]
 """Returns the current time in seconds since 1970."""
@@ -74,6 +85,9 @@ class SkillRow:
     visibility: Visibility
     vector: Float32Array
     valid_from: float
+    metadata: str = ""
+    """An object as JSON, or nothing."""
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,92 @@ class TrajectoryRow:
     reward: float
 
 
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """How many texts there are and how many different terms they have, each text counted for itself."""
+
+    count: int
+    length: int
+
+
+def told_apart(text: str, metadata: str) -> str:
+    """Return what tells an owner's skills apart: the text, with the metadata if there is any, in whatever order."""
+    return f"{text}\0{json.dumps(json.loads(metadata), sort_keys=True)}" if metadata else text
+
+
+class Search(Protocol):
+    """Searches the skills of one tenant in the database, so that no process has to hold all of it.
+
+    Shared skills are searched by an index, and what a user has in private is read as a whole: it is little. So what a
+    user may not see is never looked at. Answers are as of the moment, without any cache.
+    """
+
+    def count(self) -> int:
+        """Return the number of valid skills."""
+
+    def nearest(self, query: Float32Array, k: int) -> tuple[Integers, Floats]:
+        """Return the shared skills with the most similar vectors, and these similarities."""
+
+    def own(self, user: int, query: Float32Array) -> tuple[Integers, Floats]:
+        """Return all private skills of a user and their similarities, the most similar first."""
+
+    def shared_with(self, terms: Sequence[str], most: int) -> dict[str, list[int]]:
+        """Return for each term up to `most` shared skills that have it."""
+
+    def shared_with_all(self, terms: Sequence[str], most: int) -> list[int]:
+        """Return up to `most` shared skills that have all of these terms."""
+
+    def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
+        """Return for each term the private skills of a user that have it."""
+
+    def own_corpus(self, user: int) -> Corpus:
+        """Describe the texts of a user's private skills."""
+
+    def around(self, numbers: Sequence[int], reader: int | None, seconds: float) -> list[int]:
+        """Return the visible skills just before and after each of these in time, at most so far away."""
+
+    def used_with(self, numbers: Sequence[int], latest: int) -> list[tuple[int, int]]:
+        """Return (trajectory, skill) for all uses in the latest trajectories of each of these, oldest first."""
+
+    def mates(self, scenarios: Sequence[int], reader: int | None, count: int) -> list[int]:
+        """Return visible skills of each scenario: the most useful of the newest shared ones, and all private ones."""
+
+    def siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
+        """Return the most useful visible skills of the owners of these skills."""
+
+    def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
+        """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
+
+        Without scenarios, all skills are looked at.
+        """
+
+    def person(self, user: int) -> Float32Array | None:
+        """Return the vector of a user's profile, or the mean of their skills, or None without either."""
+
+    def latest_uses(self, count: int) -> list[tuple[int, int, float]]:
+        """Return (user, skill, reward) of the latest uses."""
+
+    def rows(self, numbers: Sequence[int]) -> LiveRows | None:
+        """Return the valid ones of these skills, by number, or None if there are none."""
+
+    def labels(self, nodes: Sequence[int]) -> Labels: ...
+
+    def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
+        """Replace the communities of all users and skills."""
+
+    def complete(self, rows: int) -> int:
+        """Add to up to `rows` skills what searching needs and an earlier version didn't store. Return how many."""
+
+    def build(self, dimensions: int) -> None:
+        """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
+
+    def describe(self, common: int) -> tuple[Corpus, dict[str, int]]:
+        """Describe the texts of all shared skills, with the terms that more than `common` of them have."""
+
+    def sample(self, count: int) -> list[int]:
+        """Return up to `count` shared skills, drawn from all of them."""
+
+
 class Store(Protocol):
     """The rows of one tenant."""
 
@@ -133,7 +233,13 @@ class Store(Protocol):
         """The number of the last change."""
 
     def forgotten(self) -> int:
-        """The number of the last change that forgot a user. Caches from before it must not stay on disk."""
+        """The number of the last change that deleted for good. Caches from before it must not stay on disk."""
+
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        """Return what a call returns. Repeat it for a while if it loses its connection to a server.
+
+        A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
+        """
 
     # Writing
 
@@ -152,13 +258,16 @@ class Store(Protocol):
         """Add skills with new numbers."""
 
     def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
-        """Return the numbers of valid skills that have one of these (owner, text) pairs."""
+        """Return the numbers of valid skills that have one of these (owner, text) pairs. See `told_apart`."""
 
     def replace_skill(self, change: Change, row: SkillRow) -> None:
         """End the current version at `row.valid_from` and start this one."""
 
-    def end_skills(self, change: Change, numbers: Sequence[int]) -> None:
-        """End skills with their versions and edges. Their vectors are deleted, their history stays."""
+    def end_skills(self, change: Change, numbers: Sequence[int], when: float | None = None) -> None:
+        """End skills with their versions and edges, now or `when`. Their vectors are deleted, their history stays."""
+
+    def set_expiry(self, change: Change, number: int, when: float | None) -> None:
+        """Change when a skill ends by itself. This is no new version."""
 
     def count_use(self, change: Change, number: int, uses: int, rewards: float) -> None:
         """Add to a skill's number of uses and to the sum of their rewards."""
@@ -185,6 +294,9 @@ class Store(Protocol):
 
     # Reading
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Read several times over one connection. Each read still sees what was committed just before it."""
+
     def find(self, kind: NodeKind, name: str) -> int | None:
         """Return the number of a node, or None. Trajectories are found by their id."""
 
@@ -210,14 +322,32 @@ class Store(Protocol):
     def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:
         """Return (skill, scenario) for the valid APPLIES_TO and TRIGGERS edges of these skills, or of all skills."""
 
+    def latest_edge(self) -> int:
+        """Return the row of the latest edge, or 0."""
+
     def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
         """Yield the valid EXECUTED edges after a row: (row, trajectory, its user, skill, reward), oldest first."""
+
+    def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
+        """Return (skill, query, reward) of the trajectories of a user that showed one of these skills, oldest first."""
 
     def profile(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile."""
 
     def profiles_changed(self, since: int) -> list[int]:
         """Return the users whose profile changed after `since`."""
+
+    def owned(self, user: int) -> list[int]:
+        """Return the valid skills of a user, sorted."""
+
+    def owned_in(self, user: int, scenario: int) -> list[int]:
+        """Return the valid skills of a user that apply to a scenario or are triggered by it, sorted."""
+
+    def holders(self, prefix: str = "") -> list[str]:
+        """Return the names of the users who have valid skills, sorted: all, or those that begin with a prefix."""
+
+    def expired(self) -> list[int]:
+        """Return the valid skills whose time is over."""
 
     def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
         """Return the valid ones of these skills, in this order. With a `reader`, only those that user may see."""
@@ -230,6 +360,21 @@ class Store(Protocol):
 
     def versions(self, number: int) -> list[SkillVersion]:
         """Return all versions of a skill, oldest first."""
+
+    def facts_of(self, subjects: Sequence[str]) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for all facts of these subjects that are stated now."""
+
+    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, int, SkillVersion]]:
+        """Return what held at a time, of what this user may see: (owner, number of earlier versions, version)."""
+
+    def owners_ever(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """Return (skill, owner) for these skills, ended ones included."""
+
+    def versions_of(self, user: int) -> list[tuple[int, int, str, bool]]:
+        """Return (skill, ordinal, text, whether it has ended) for all versions of a user's skills."""
+
+    def told_by(self, user: int) -> list[tuple[int, str]]:
+        """Return (number, query and outcome) for all trajectories of a user."""
 
     def edges(self, number: int) -> list[Edge]:
         """Return all edges of a node, ended ones included, oldest first."""
@@ -253,6 +398,10 @@ class Store(Protocol):
     def index_path(self) -> Path | None:
         """Where a search index may be saved, or None if it can't be saved beside this store."""
 
+    @property
+    def search(self) -> Search | None:
+        """Searches in the database, or None if the database can't."""
+
     # Saved caches
 
     def save_state(self, change: Change, name: str, state: bytes) -> None: ...
@@ -264,8 +413,16 @@ class Store(Protocol):
     def forget(self, change: Change, user: int) -> dict[str, int]:
         """Delete a user and all their data, and all saved states. Return row counts by the names of `Receipt`."""
 
+    def erase_versions(
+        self, change: Change, versions: Sequence[tuple[int, int]], trajectories: Sequence[int]
+    ) -> dict[str, int]:
+        """Delete these versions (number, ordinal), and skills that have no version left with their vectors and edges.
+
+        Empty the texts of these trajectories. Return row counts by the names of `Receipt`.
+        """
+
     def erase(self) -> None:
-        """Remove deleted rows from the files too. Call it after `forget` was committed."""
+        """Remove deleted rows from the files too. Call it after the deletion was committed."""
 
     # Re-embedding
 

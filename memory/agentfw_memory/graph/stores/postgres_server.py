@@ -1,10 +1,15 @@
-"""The tables of skill graphs on a PostgreSQL server with pgvector, and the connection to it.
+"""The tables of skill graphs on a PostgreSQL server with pgvector, and the connections to it.
 
 All tables are in the schema `skillgraph`. A schema of another program or of a newer version is left untouched.
 
-    connection = open_server("postgresql://ana@db.example.org/team")
-    with transaction(connection):
+    server = open_server("postgresql://ana@db.example.org/team")
+    with server.transaction() as connection:
         ...
+    server.release()
+
+All graphs of a process on one database share at most `CONNECTIONS` connections. A connection is taken for one
+transaction and keeps no state between two, so a pooler such as PgBouncer in transaction mode may stand in between. A
+broken connection is replaced; what was under way on it raises DisconnectedError.
 
 A commit waits for the server's disk, so acknowledged writes survive a crash of either side. Vectors are pgvector's, of
 up to 16,000 dimensions. Error messages never show the password.
@@ -12,25 +17,42 @@ up to 16,000 dimensions. Error messages never show the password.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory.errors import (
+    DisconnectedError,
+    MissingExtraError,
+    SkillGraphError,
+    StorageError,
+    StoreBusyError,
+    StoreRefusedError,
+)
+from agentfw_memory.graph.stores.interface import Answer
 
 if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["TABLES", "open_server", "server_errors", "transaction"]
+__all__ = ["TABLES", "Server", "open_server"]
 
-VERSION = 1
+VERSION = 3
+CONNECTIONS = 10
+"""Maximum number of connections of a process to one database. Further threads wait for a free one."""
 LOCK_TIMEOUT = 120
-"""Seconds to wait for other processes before raising StoreBusyError."""
+"""Seconds that a write waits for other processes before raising StoreBusyError."""
 CREATION_LOCK = 0x534B4730
 """Advisory lock held while the tables are created, so that several processes can open a new server at once."""
+ATTEMPT = 0.5
+"""Seconds that one attempt to get a connection takes. Attempts are repeated until the caller's patience ends."""
 
 SCHEMA = """
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -76,9 +98,12 @@ CREATE TABLE skillgraph.version (
     valid_from float8 NOT NULL,
     valid_to float8,
     recorded_at float8 NOT NULL,
+    metadata text DEFAULT '',
+    expires_at float8,
     PRIMARY KEY (tenant, number, ordinal)
 );
 CREATE INDEX ON skillgraph.version (tenant, owner);
+CREATE INDEX ON skillgraph.version (tenant, expires_at) WHERE valid_to IS NULL AND expires_at IS NOT NULL;
 CREATE TABLE skillgraph.live (
     tenant bigint NOT NULL,
     number bigint NOT NULL,
@@ -89,6 +114,8 @@ CREATE TABLE skillgraph.live (
     uses bigint NOT NULL DEFAULT 0,
     rewards float8 NOT NULL DEFAULT 0,
     vector vector NOT NULL,
+    words tsvector,
+    valid_from float8,
     PRIMARY KEY (tenant, number),
     UNIQUE (tenant, owner, digest)
 );
@@ -135,7 +162,38 @@ CREATE TABLE skillgraph.state (
     value bytea NOT NULL,
     PRIMARY KEY (tenant, name)
 );
+CREATE TABLE skillgraph.community (
+    tenant bigint NOT NULL,
+    node bigint NOT NULL,
+    labels bigint[] NOT NULL,
+    PRIMARY KEY (tenant, node)
+);
 """
+
+MIGRATIONS = {
+    1: (
+        "what large tenants are searched by, which `prepare` fills",
+        """
+        ALTER TABLE skillgraph.live ADD words tsvector, ADD valid_from float8;
+        ALTER TABLE skillgraph.live ALTER words SET STATISTICS 0;
+        CREATE TABLE skillgraph.community (
+            tenant bigint NOT NULL,
+            node bigint NOT NULL,
+            labels bigint[] NOT NULL,
+            PRIMARY KEY (tenant, node)
+        );
+        """,
+    ),
+    2: (
+        "metadata and expiry",
+        """
+        ALTER TABLE skillgraph.version ADD metadata text DEFAULT '', ADD expires_at float8;
+        ALTER TABLE skillgraph.version ALTER metadata SET STATISTICS 0;
+        CREATE INDEX ON skillgraph.version (tenant, expires_at) WHERE valid_to IS NULL AND expires_at IS NOT NULL;
+        """,
+    ),
+}
+"""What each format lacked, and the statements that lead to the next one. They rewrite no rows."""
 
 # The planner keeps samples of column values, which would outlive a forgotten user. No statement needs these samples.
 UNSAMPLED = (
@@ -143,57 +201,120 @@ UNSAMPLED = (
     ("trajectory", "query"),
     ("trajectory", "outcome"),
     ("version", "text"),
+    ("version", "metadata"),
     ("live", "vector"),
+    ("live", "words"),
     ("profile", "text"),
     ("profile", "vector"),
     ("staged", "vector"),
 )
 
-TABLES = ("node", "trajectory", "version", "live", "ended", "edge", "profile", "staged", "state")
+TABLES = ("node", "trajectory", "version", "live", "ended", "edge", "profile", "staged", "state", "community")
 """The tables that can hold data of a user."""
 
 
-def open_server(url: str) -> Connection:
-    """Connect, and create the tables if there are none."""
+PAUSE = 0.1
+"""Seconds before a call is repeated whose connection broke."""
+
+logger = logging.getLogger(__name__)
+
+_servers: dict[tuple[int, str], Server] = {}
+_opening = threading.Lock()
+
+
+def open_server(url: str) -> Server:
+    """Return this process's connections to a database, and create the tables if there are none."""
     try:
-        import psycopg
+        import psycopg_pool  # noqa: F401
     except ImportError:
-        raise MissingExtraError("a graph on PostgreSQL", "postgres", module="psycopg") from None
-    shown = _without_password(url)
-    try:
-        connection = psycopg.connect(url, autocommit=True, connect_timeout=20)
-    except psycopg.Error as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise StoreRefusedError(
-            f"{shown} can't be reached: {reason}", fix="check that the server is running, and the address and user name"
-        ) from None
-    try:
-        connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}s'")
-        _prepare(connection, shown)
-        connection.execute("SET search_path TO skillgraph, public")
-    except psycopg.Error as error:
-        connection.close()
-        raise StoreRefusedError(
-            f"{shown} can't hold skill graphs: {str(error).strip()}",
-            fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
-        ) from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        raise MissingExtraError("a graph on PostgreSQL", "postgres", module="psycopg_pool") from None
+    key = os.getpid(), url  # connections of a parent process are of no use after a fork
+    with _opening:
+        server = _servers.get(key)
+        if server is None:
+            _create_tables(url)
+            server = _servers[key] = Server(url)
+        server.graphs += 1
+        return server
+
+
+class Server:
+    """The connections of this process to one database."""
+
+    def __init__(self, url: str) -> None:
+        import psycopg_pool
+
+        self._url, self.graphs = url, 0
+        self._no_connection = psycopg_pool.PoolTimeout
+        self._pool = psycopg_pool.ConnectionPool(
+            url,
+            # Without names, because a prepared statement belongs to a session, and a pooler may change it.
+            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": 10},
+            min_size=0,
+            max_size=CONNECTIONS,
+            max_idle=60.0,
+            reconnect_timeout=ATTEMPT,
+            open=True,
+        )
+
+    @contextmanager
+    def connection(self, patience: float) -> Iterator[Connection]:
+        """Lend a connection, and raise errors of the server as ours. Wait up to `patience` seconds for a free one."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                connection = self._pool.getconn(timeout=ATTEMPT)
+                break
+            except self._no_connection as error:
+                if time.monotonic() > until:
+                    raise StorageError(
+                        f"{without_password(self._url)} gave no connection within {patience:.0f} seconds",
+                        fix="check that the server is running; acknowledged writes are safe",
+                    ) from error
+        try:
+            with server_errors(connection):
+                yield connection
+        finally:
+            self._pool.putconn(connection)
+
+    @contextmanager
+    def transaction(self, patience: float, settings: str) -> Iterator[Connection]:
+        """Commit at the end of the block, or roll back on an exception. `settings` hold for this transaction only."""
+        with self.connection(patience) as connection:
+            committing = False
+            try:
+                with connection.transaction():
+                    connection.execute(settings.encode())
+                    yield connection
+                    committing = True
+            except _disconnections() as error:
+                raise _failed(connection, error, unsure=committing) from error
+
+    def retried(self, call: Callable[[], Answer], patience: float, *, repeatable: bool = True) -> Answer:
+        """Return what a call returns, and repeat it for a while if its connection breaks. See `Store.retried`."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return call()
+            except DisconnectedError as error:
+                if (error.unsure and not repeatable) or time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE)
+            # After a restart of the server, the idle connections are broken too.
+            with contextlib.suppress(self._no_connection):
+                self._pool.check()
+
+    def release(self) -> None:
+        """Close the connections when the last graph releases them."""
+        with _opening:
+            self.graphs -= 1
+            if not self.graphs:
+                _servers.pop((os.getpid(), self._url), None)
+                self._pool.close()
 
 
 @contextmanager
-def transaction(connection: Connection, *, mode: str = "") -> Iterator[None]:
-    """Commit at the end of the block, or roll back on an exception. `mode` is an argument of SET TRANSACTION."""
-    with server_errors(), connection.transaction():
-        if mode:
-            connection.execute(f"SET TRANSACTION {mode}".encode())
-        yield
-
-
-@contextmanager
-def server_errors() -> Iterator[None]:
+def server_errors(connection: Connection) -> Iterator[None]:
     """Raise errors of the server as ours."""
     import psycopg
 
@@ -201,22 +322,60 @@ def server_errors() -> Iterator[None]:
         yield
     except psycopg.errors.LockNotAvailable as error:
         raise StoreBusyError(
-            f"another process has held the graph for {LOCK_TIMEOUT} seconds",
+            "another process has held the graph for too long",
             fix="end the process that hangs in a transaction, then try again",
         ) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise StorageError(
-            f"the server failed: {str(error).strip()}", fix="open the graph again; acknowledged writes are safe"
-        ) from error
+    except _disconnections() as error:
+        raise _failed(connection, error) from error
     except psycopg.Error as error:
         raise SkillGraphError(
             f"the server refused: {str(error).strip()}", fix="change the input; nothing of it was stored"
         ) from error
 
 
+def _disconnections() -> tuple[type[Exception], ...]:
+    import psycopg
+
+    # After a failover, a connection may lead to a server that only reads.
+    return psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction
+
+
+def _failed(connection: Connection, error: Exception, *, unsure: bool = False) -> StorageError:
+    import psycopg
+
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        connection.close()
+    what = f"the server failed: {str(error).strip()}"
+    if not connection.closed:
+        return StorageError(what, fix="repeat the call; acknowledged writes are safe")
+    return DisconnectedError(what, unsure=unsure)
+
+
+def _create_tables(url: str) -> None:
+    import psycopg
+
+    shown = without_password(url)
+    try:
+        connection = psycopg.connect(url, autocommit=True, connect_timeout=20, prepare_threshold=None)
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise StoreRefusedError(
+            f"{shown} can't be reached: {reason}", fix="check that the server is running, and the address and user name"
+        ) from None
+    with contextlib.closing(connection):
+        try:
+            _prepare(connection, shown)
+        except psycopg.Error as error:
+            raise StoreRefusedError(
+                f"{shown} can't hold skill graphs: {str(error).strip()}",
+                fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
+            ) from None
+
+
 def _prepare(connection: Connection, shown: str) -> None:
     """Check whose schema it is, and create it if there is none."""
     with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
         found = connection.execute("SELECT to_regnamespace('skillgraph'), to_regclass('skillgraph.format')").fetchone()
         assert found is not None
@@ -236,9 +395,14 @@ def _prepare(connection: Connection, shown: str) -> None:
                 f"{shown} was written by a newer agentfw (format {version}, this version reads {VERSION})",
                 fix="pip install --upgrade agentfw",
             )
+        for version in range(row[0], VERSION):
+            missing, statements = MIGRATIONS[version]
+            connection.execute(statements.encode())
+            connection.execute("UPDATE skillgraph.format SET version = %s", (version + 1,))
+            logger.warning("%s: migrated from format %d to %d: %s", shown, version, version + 1, missing)
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
     try:
         parts = urlsplit(url)
         return f"postgresql://{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"

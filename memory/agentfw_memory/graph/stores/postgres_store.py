@@ -11,19 +11,23 @@ The statements are in sql_rows.py and sql_store.py, the tables and the connectio
 from __future__ import annotations
 
 import itertools
+import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.stores.interface import Clock
-from agentfw_memory.graph.stores.postgres_server import TABLES, open_server, server_errors, transaction
+from agentfw_memory.graph.graph_settings import PATIENCE
+from agentfw_memory.graph.stores.interface import Answer, Change, Clock, EmbedderRecord, LiveRows, Search
+from agentfw_memory.graph.stores.postgres_erasing import erase
+from agentfw_memory.graph.stores.postgres_search import PostgresSearch, words_of
+from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, TABLES, Server, open_server, server_errors
 from agentfw_memory.graph.stores.sql_store import SqlStore
 
 if TYPE_CHECKING:
@@ -34,49 +38,56 @@ __all__ = ["PostgresStore"]
 FETCH_SIZE = 2_000
 """Rows fetched at a time during an export."""
 _cursors = itertools.count()
+_TABLE = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE)\s+(tenant|{'|'.join(TABLES)})\b")
 
 
 class PostgresStore(SqlStore):
     """One tenant of a database."""
 
     any_of = "= ANY(?::bigint[])"
+    by_bytes = ' COLLATE "C"'
     vector_value = "?::real[]::vector"
     vector_column = "vector_send(vector)"
+    searched: ClassVar[Mapping[str, str]] = {"words": "array_to_tsvector(?::text[])", "valid_from": "?"}
 
-    def __init__(self, connection: Connection, tenant: str, number: int, clock: Clock) -> None:
+    def __init__(self, server: Server, tenant: str, number: int, clock: Clock, patience: float) -> None:
         super().__init__(tenant, number, clock)
-        self._connection = connection
+        self._server, self._patience = server, patience
+        self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
+        self._open: Connection | None = None
+        """The connection of the transaction that is open."""
 
     @classmethod
-    def open(cls, url: str, *, tenant: str, clock: Clock = time.time) -> PostgresStore:
+    def open(cls, url: str, *, tenant: str, clock: Clock = time.time, patience: float = PATIENCE) -> PostgresStore:
         """Connect, and create the tenant if it is new."""
-        connection = open_server(url)
+        server = open_server(url)
         try:
-            with server_errors():
-                find = "SELECT tenant FROM tenant WHERE name = %s"
-                row = connection.execute(find, (tenant,)).fetchone()
-                if row is None:
-                    connection.execute(
-                        "INSERT INTO tenant (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                        (tenant, uuid.uuid4().hex),
-                    )
-                    row = connection.execute(find, (tenant,)).fetchone()
-            assert row is not None
+            number = server.retried(lambda: _tenant_number(server, tenant, patience), patience)
         except BaseException:
-            connection.close()
+            server.release()
             raise
-        return cls(connection, tenant, int(row[0]), clock)
+        return cls(server, tenant, number, clock, patience)
 
     @classmethod
     def tenants(cls, url: str) -> list[str]:
         """Return the names of the tenants in a database."""
-        connection = open_server(url)
-        try:
-            with server_errors():
-                rows = connection.execute('SELECT name FROM tenant ORDER BY name COLLATE "C"').fetchall()
+
+        def names() -> list[str]:
+            with server.connection(PATIENCE) as connection:
+                rows = connection.execute('SELECT name FROM skillgraph.tenant ORDER BY name COLLATE "C"').fetchall()
             return [name for (name,) in rows]
+
+        server = open_server(url)
+        try:
+            return server.retried(names, PATIENCE)
         finally:
-            connection.close()
+            server.release()
+
+    def reading(self) -> AbstractContextManager[None]:
+        return self._in_transaction(self._waiting)
+
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        return self._server.retried(call, self._patience, repeatable=repeatable)
 
     def bytes_on_disk(self) -> int:
         sql = (
@@ -90,38 +101,90 @@ class PostgresStore(SqlStore):
         """None: each process builds its index from the rows."""
         return None
 
+    @property
+    def search(self) -> Search:
+        return PostgresSearch(self, self._tenant)
+
+    def _note_forgotten(self, change: Change, gone: list[int], receipt: dict[str, int]) -> None:
+        super()._note_forgotten(change, gone, receipt)
+        self._delete("community", "node", gone)
+
+    def take_staged(self, change: Change, embedder: EmbedderRecord) -> None:
+        # It is for vectors of the old size. `prepare` creates it again.
+        self._run(f"DROP INDEX IF EXISTS skillgraph.live_vectors_{self._tenant}")
+        super().take_staged(change, embedder)
+
     def close(self) -> None:
-        self._connection.close()
+        self._server.release()
 
     def erase(self) -> None:
-        """Rewrite the tables, so that their files hold nothing of what was deleted."""
-        for table in TABLES:
-            self._run(f"VACUUM FULL {table}")
+        erase(self._server, self._tenant, self._patience)
+
+    # What a search needs
+
+    def run(self, sql: str, *values: Any) -> int:
+        return self._run(sql, *values)
+
+    def run_alone(self, sql: str) -> None:
+        with self._server.connection(self._patience) as connection:
+            connection.execute(sql.encode())
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        return self._rows(sql, *values)
+
+    def read_vectors(self, values: Sequence[bytes]) -> Float32Array:
+        return self._read_vectors(values)
+
+    def live_rows(self, numbers: Sequence[int]) -> LiveRows | None:
+        found = sorted(self._rows(f"{self._live_select} {self.any_of}", self._tenant, self._numbers(numbers)))
+        return self._live_rows(found) if found else None
 
     # The dialect
 
-    def _run(self, sql: str, *values: Any) -> int:
-        with server_errors():
-            return self._connection.execute(_query(sql), values).rowcount
+    def _searched(self, text: str, valid_from: float) -> tuple[Any, ...]:
+        return words_of(text), valid_from
 
-    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        with server_errors(), self._connection.cursor() as cursor:
+    def _run(self, sql: str, *values: Any) -> int:
+        with self._connection() as connection:
+            return connection.execute(_query(sql), values).rowcount
+
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        with self._connection() as connection, connection.cursor() as cursor:
             cursor.executemany(_query(sql), rows)
+            return max(0, cursor.rowcount)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        with server_errors():
-            return self._connection.execute(_query(sql), values).fetchall()
+        with self._connection() as connection:
+            return connection.execute(_query(sql), values).fetchall()
 
     def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
-        with self._connection.cursor(f"stream_{next(_cursors)}") as cursor:
+        with self._connection() as connection, connection.cursor(f"stream_{next(_cursors)}") as cursor:
             cursor.itersize = FETCH_SIZE
             yield from cursor.execute(_query(sql), values)
 
     def _transaction(self) -> AbstractContextManager[None]:
-        return transaction(self._connection)
+        return self._in_transaction(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
 
     def _snapshot(self) -> AbstractContextManager[None]:
-        return transaction(self._connection, mode="ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        return self._in_transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    @contextmanager
+    def _in_transaction(self, settings: str) -> Iterator[None]:
+        with self._server.transaction(self._patience, settings) as self._open:
+            try:
+                yield
+            finally:
+                self._open = None
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """The connection of the open transaction, or one for a single statement."""
+        if self._open is not None:
+            with server_errors(self._open):
+                yield self._open
+            return
+        with self._server.transaction(self._patience, self._waiting) as one:
+            yield one
 
     def _numbers(self, numbers: Iterable[int]) -> list[int]:
         return list(numbers)
@@ -135,7 +198,24 @@ class PostgresStore(SqlStore):
         return np.stack([np.frombuffer(value, ">f4", offset=4) for value in values]).astype(np.float32)
 
 
+def _tenant_number(server: Server, tenant: str, patience: float) -> int:
+    find = b"SELECT tenant FROM skillgraph.tenant WHERE name = %s"
+    with server.connection(patience) as connection:
+        row = connection.execute(find, (tenant,)).fetchone()
+        if row is None:
+            connection.execute(
+                "INSERT INTO skillgraph.tenant (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (tenant, uuid.uuid4().hex),
+            )
+            row = connection.execute(find, (tenant,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 @lru_cache(maxsize=1_000)
 def _query(sql: str) -> bytes:
-    """Return a statement with the placeholders of psycopg."""
-    return sql.replace("?", "%s").encode()
+    """Return a statement with the placeholders of psycopg, and its tables with their schema.
+
+    A search path would be a setting of the session, which doesn't exist behind a pooler in transaction mode.
+    """
+    return _TABLE.sub(r"\1 skillgraph.\2", sql).replace("?", "%s").encode()

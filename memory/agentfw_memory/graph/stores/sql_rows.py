@@ -9,6 +9,7 @@ the few expressions that differ. CROSS JOIN fixes the order in which SQLite join
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,11 +29,14 @@ from agentfw_memory.graph.stores.interface import (
     LiveRows,
     SkillRow,
     TrajectoryRow,
+    told_apart,
 )
 
 __all__ = ["SqlRows", "digest"]
 
 MAXIMUM_CACHED_NAMES = 100_000
+FEW = 500
+"""Up to so many skills of a scenario are looked up one by one."""
 
 
 class SqlRows(ABC):
@@ -46,6 +50,11 @@ class SqlRows(ABC):
     """Expression that reads the column `vector`."""
     edges_by_row: ClassVar[str] = "edge e"
     """The table of edges as `e`, with a hint where the planner needs one to read them in the order of their rows."""
+    by_bytes: ClassVar[str] = ""
+    """Makes a comparison go by bytes, where the database compares in the order of a language."""
+    searched: ClassVar[Mapping[str, str]] = {}
+    """Further columns of `live`, by which the database searches, with their placeholders. `_searched` makes their
+    values."""
 
     def __init__(self, tenant: str, number: int, clock: Clock) -> None:
         self.tenant, self._tenant, self._clock = tenant, number, clock
@@ -98,9 +107,9 @@ class SqlRows(ABC):
         return range(end - count, end)
 
     def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
+        columns = {**self._live_columns, "owner": "?", "tenant": "?", "number": "?"}
         self._run_many(
-            "INSERT INTO live (changed, shared, digest, vector, owner, tenant, number) "
-            f"VALUES (?, ?, ?, {self.vector_value}, ?, ?, ?)",
+            f"INSERT INTO live ({', '.join(columns)}) VALUES ({', '.join(columns.values())})",
             [(*self._live_values(change, row), row.owner, self._tenant, row.number) for row in rows],
         )
         self._start_versions(change, rows)
@@ -113,15 +122,13 @@ class SqlRows(ABC):
     def replace_skill(self, change: Change, row: SkillRow) -> None:
         self._end_versions([row.number], row.valid_from)
         self._start_versions(change, [row])
-        sql = (
-            f"UPDATE live SET changed = ?, shared = ?, digest = ?, vector = {self.vector_value} "
-            "WHERE tenant = ? AND number = ?"
-        )
+        columns = ", ".join(f"{name} = {place}" for name, place in self._live_columns.items())
+        sql = f"UPDATE live SET {columns} WHERE tenant = ? AND number = ?"
         self._run(sql, *self._live_values(change, row), self._tenant, row.number)
         self._delete("staged", "number", [row.number])
 
-    def end_skills(self, change: Change, numbers: Sequence[int]) -> None:
-        self._end_versions(numbers, change.now)
+    def end_skills(self, change: Change, numbers: Sequence[int], when: float | None = None) -> None:
+        self._end_versions(numbers, change.now if when is None else when)
         self._delete("live", "number", numbers)
         self._note_ended(change, numbers)
         for end in ("source", "target"):
@@ -157,12 +164,17 @@ class SqlRows(ABC):
             "INSERT INTO edge (tenant, kind, source, target, weight, valid_from, recorded_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
         )
-        new = 0
-        for row in rows:
-            start = change.now if row.valid_from is None else row.valid_from
-            values = (self._tenant, row.kind, row.source, row.target, row.weight, start, change.now)
-            new += self._run(sql, *values) or self._change_weight(change, row)
-        return new
+        new = self._run_many(
+            sql,
+            [
+                (
+                    *(self._tenant, row.kind, row.source, row.target, row.weight),
+                    *(change.now if row.valid_from is None else row.valid_from, change.now),
+                )
+                for row in rows
+            ],
+        )
+        return new if new == len(rows) else new + sum(self._change_weight(change, row) for row in rows)
 
     def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
         sql = (
@@ -194,14 +206,7 @@ class SqlRows(ABC):
         return rows[0][0] if rows else None
 
     def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
-        since_when = (
-            "(SELECT v.valid_from FROM version v "
-            "WHERE v.tenant = live.tenant AND v.number = live.number AND v.valid_to IS NULL)"
-        )
-        sql = (
-            f"SELECT number, owner, shared, {self.vector_column}, uses, rewards, {since_when} "
-            "FROM live WHERE tenant = ? AND number"
-        )
+        sql = self._live_select
         if not since:
             last = 0
             while batch := self._rows(f"{sql} > ? ORDER BY number LIMIT {rows}", self._tenant, last):
@@ -256,6 +261,11 @@ class SqlRows(ABC):
         of_these = f"{applies} AND source {self.any_of} {now} UNION {triggers} AND target {self.any_of} {now}"
         return sorted(self._rows(of_these, *wanted, *wanted))
 
+    def latest_edge(self) -> int:
+        return int(
+            self._column(f"SELECT coalesce(max(e.row), 0) FROM {self.edges_by_row} WHERE e.tenant = ?", self._tenant)[0]
+        )
+
     def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
         sql = (
             f'SELECT e.row, e.source, t."user", e.target, e.weight FROM {self.edges_by_row} '
@@ -266,6 +276,14 @@ class SqlRows(ABC):
             after = batch[-1][0]
             yield from batch
 
+    def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
+        sql = (
+            "SELECT e.target, t.query, e.weight FROM edge e CROSS JOIN trajectory t WHERE t.tenant = e.tenant "
+            f"AND t.number = e.source AND e.tenant = ? AND e.target {self.any_of} AND e.kind = 'SHOWN' "
+            'AND e.valid_to IS NULL AND t."user" = ? ORDER BY e.row'
+        )
+        return self._rows(sql, self._tenant, self._numbers(numbers), user)
+
     def profile(self, user: int) -> Float32Array | None:
         sql = f'SELECT {self.vector_column} FROM profile WHERE tenant = ? AND "user" = ?'
         found = self._column(sql, self._tenant, user)
@@ -274,12 +292,33 @@ class SqlRows(ABC):
     def profiles_changed(self, since: int) -> list[int]:
         return self._column('SELECT "user" FROM profile WHERE tenant = ? AND changed > ?', self._tenant, since)
 
+    def owned(self, user: int) -> list[int]:
+        return sorted(self._column("SELECT number FROM live WHERE tenant = ? AND owner = ?", self._tenant, user))
+
+    def owned_in(self, user: int, scenario: int) -> list[int]:
+        there = self.skills_of(scenario)
+        if len(there) < FEW:
+            sql = f"SELECT number FROM live WHERE tenant = ? AND owner = ? AND number {self.any_of}"
+            return sorted(self._column(sql, self._tenant, user, self._numbers(there)))
+        return sorted(set(there).intersection(self.owned(user)))
+
+    def holders(self, prefix: str = "") -> list[str]:
+        sql = (
+            "SELECT name FROM node WHERE tenant = ? AND kind = 'user' AND EXISTS "
+            "(SELECT 1 FROM live l WHERE l.tenant = node.tenant AND l.owner = node.number)"
+        )
+        if not prefix:
+            return sorted(self._column(sql, self._tenant))
+        begins = f"AND name{self.by_bytes} BETWEEN ? AND ?"
+        return sorted(self._column(f"{sql} {begins}", self._tenant, prefix, f"{prefix}\U0010ffff"))
+
     def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
         asked = self._numbers(numbers)
         visible, values = ("", ()) if reader is None else ("AND (l.shared = 1 OR l.owner = ?)", (reader,))
         rows = self._rows(
-            "SELECT l.number, l.owner, v.text, v.visibility, l.uses, l.rewards, v.valid_from, v.recorded_at "
-            "FROM live l CROSS JOIN version v WHERE v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
+            "SELECT l.number, l.owner, v.text, v.visibility, l.uses, l.rewards, v.valid_from, v.recorded_at, "
+            "v.ordinal, v.metadata, v.expires_at FROM live l CROSS JOIN version v "
+            "WHERE v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
             f"AND l.tenant = ? AND l.number {self.any_of} {visible}",
             self._tenant,
             asked,
@@ -287,7 +326,7 @@ class SqlRows(ABC):
         )
         sql = (
             f"SELECT row, source, kind, target FROM edge WHERE tenant = ? AND source {self.any_of} "
-            "AND kind IN ('REQUIRES', 'APPLIES_TO') AND valid_to IS NULL"
+            "AND kind IN ('REQUIRES', 'APPLIES_TO', 'STATES', 'SAID_IN') AND valid_to IS NULL"
         )
         edges = sorted(self._rows(sql, self._tenant, asked))
         names = self._node_names({owner for _, owner, *_ in rows} | {target for *_, target in edges})
@@ -304,10 +343,15 @@ class SqlRows(ABC):
                 visibility,
                 uses,
                 rewards / uses if uses else 0.0,
-                valid_from,
-                recorded_at,
+                since,
+                recorded,
+                metadata=_object(metadata),
+                expires_at=ends,
+                fact="".join(linked.get((number, "STATES"), ())),
+                conversation="".join(linked.get((number, "SAID_IN"), ())[-1:]),
+                corrections=ordinal,
             )
-            for number, owner, text, visibility, uses, rewards, valid_from, recorded_at in rows
+            for (number, owner, text, visibility, uses, rewards, since, recorded, ordinal, metadata, ends) in rows
         }
         return {number: found[number] for number in numbers if number in found}
 
@@ -325,10 +369,30 @@ class SqlRows(ABC):
 
     def versions(self, number: int) -> list[SkillVersion]:
         sql = (
-            "SELECT text, visibility, valid_from, valid_to, recorded_at FROM version "
+            "SELECT text, visibility, valid_from, valid_to, recorded_at, metadata FROM version "
             "WHERE tenant = ? AND number = ? ORDER BY ordinal"
         )
-        return [SkillVersion(*row) for row in self._rows(sql, self._tenant, number)]
+        return [_version(row) for row in self._rows(sql, self._tenant, number)]
+
+    def facts_of(self, subjects: Sequence[str]) -> list[tuple[str, int]]:
+        # One query a subject: for several ranges at once, SQLite would read all facts of the tenant.
+        one = (
+            "SELECT n.name, e.source FROM node n CROSS JOIN edge e WHERE e.tenant = n.tenant AND e.target = n.number "
+            "AND e.kind = 'STATES' AND e.valid_to IS NULL AND n.tenant = ? AND n.kind = 'fact' "
+            f"AND n.name{self.by_bytes} >= ? AND n.name{self.by_bytes} < ?"
+        )
+        ends = ((self._tenant, f"{subject}: ", f"{subject}:!") for subject in subjects)
+        return sorted(self._rows(" UNION ".join(one for _ in subjects), *(value for end in ends for value in end)))
+
+    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, int, SkillVersion]]:
+        rows = self._rows(
+            "SELECT v.number, n.name, v.ordinal, v.text, v.visibility, v.valid_from, v.valid_to, v.recorded_at, "
+            "v.metadata FROM version v CROSS JOIN node n WHERE n.tenant = v.tenant AND n.number = v.owner "
+            "AND v.tenant = ? AND (v.visibility = 'shared' OR v.owner = ?) AND v.valid_from <= ? "
+            "AND (v.valid_to IS NULL OR v.valid_to > ?) ORDER BY v.number, v.ordinal",
+            *(self._tenant, reader, when, when),
+        )
+        return {number: (owner, ordinal, _version(version)) for number, owner, ordinal, *version in rows}
 
     def edges(self, number: int) -> list[Edge]:
         sql = (
@@ -369,19 +433,6 @@ class SqlRows(ABC):
         )
         return {(one, other): count for one, other, count in sorted(rows)}
 
-    def counts(self) -> Mapping[str, Mapping[str, int]]:
-        nodes = "SELECT kind, count(*) FROM node WHERE tenant = ? GROUP BY kind"
-        edges = "SELECT kind, count(*) FROM edge WHERE tenant = ? AND valid_to IS NULL GROUP BY kind"
-        live, shared = self._rows("SELECT count(*), coalesce(sum(shared), 0) FROM live WHERE tenant = ?", self._tenant)[
-            0
-        ]
-        past = self._value("SELECT count(*) FROM version WHERE tenant = ? AND valid_to IS NOT NULL", self._tenant)
-        return {
-            "nodes": {**dict(sorted(self._rows(nodes, self._tenant))), "skill": live},
-            "edges": dict(sorted(self._rows(edges, self._tenant))),
-            "skills": {"shared": int(shared), "past": past},
-        }
-
     # Helpers
 
     def _value(self, sql: str, *values: Any) -> Any:
@@ -412,6 +463,17 @@ class SqlRows(ABC):
         self._run(sql, self._tenant, number, kind, name, change.now)
         return number
 
+    @property
+    def _live_select(self) -> str:
+        when = (
+            "(SELECT v.valid_from FROM version v "
+            "WHERE v.tenant = live.tenant AND v.number = live.number AND v.valid_to IS NULL)"
+        )
+        return (
+            f"SELECT number, owner, shared, {self.vector_column}, uses, rewards, {when} "
+            "FROM live WHERE tenant = ? AND number"
+        )
+
     def _live_rows(self, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
         numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*batch, strict=True)
         return LiveRows(
@@ -425,25 +487,45 @@ class SqlRows(ABC):
         )
 
     def _live_values(self, change: Change, row: SkillRow) -> tuple[Any, ...]:
-        """Values of the columns changed, shared, digest and vector."""
-        return change.number, int(row.visibility == "shared"), digest(row.text), self._vector(row.vector)
+        """Values of `_live_columns`."""
+        shared, vector = int(row.visibility == "shared"), self._vector(row.vector)
+        return (
+            change.number,
+            shared,
+            digest(told_apart(row.text, row.metadata)),
+            vector,
+            *self._searched(row.text, row.valid_from),
+        )
+
+    @property
+    def _live_columns(self) -> dict[str, str]:
+        """The columns of `live` that a version of a skill sets, with their placeholders."""
+        return {"changed": "?", "shared": "?", "digest": "?", "vector": self.vector_value, **self.searched}
+
+    def _searched(self, text: str, valid_from: float) -> tuple[Any, ...]:
+        """Values of the columns `searched`."""
+        return ()
 
     def _start_versions(self, change: Change, rows: Sequence[SkillRow]) -> None:
         self._run_many(
-            "INSERT INTO version (tenant, number, owner, text, visibility, valid_from, recorded_at, ordinal) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT count(*) FROM version WHERE tenant = ? AND number = ?))",
+            "INSERT INTO version (tenant, number, owner, text, visibility, valid_from, recorded_at, metadata, "
+            "expires_at, ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+            "(SELECT count(*) FROM version WHERE tenant = ? AND number = ?))",
             [
                 (
                     *(self._tenant, row.number, row.owner, row.text, row.visibility, row.valid_from, change.now),
-                    *(self._tenant, row.number),
+                    *(row.metadata, row.expires_at, self._tenant, row.number),
                 )
                 for row in rows
             ],
         )
 
     def _end_versions(self, numbers: Sequence[int], when: float) -> None:
-        sql = f"UPDATE version SET valid_to = ? WHERE tenant = ? AND number {self.any_of} AND valid_to IS NULL"
-        self._run(sql, when, self._tenant, self._numbers(numbers))
+        sql = (
+            "UPDATE version SET valid_to = CASE WHEN expires_at < ? THEN expires_at ELSE ? END "
+            f"WHERE tenant = ? AND number {self.any_of} AND valid_to IS NULL"
+        )
+        self._run(sql, when, when, self._tenant, self._numbers(numbers))
 
     def _note_ended(self, change: Change, numbers: Sequence[int]) -> None:
         """Tell other processes that these skills or users are gone."""
@@ -465,8 +547,8 @@ class SqlRows(ABC):
         """Execute a statement and return the number of rows it changed."""
 
     @abstractmethod
-    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Execute a statement once for each row of values."""
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Execute a statement once for each row of values, and return the number of rows it changed."""
 
     @abstractmethod
     def _rows(self, sql: str, *values: Any) -> list[Any]:
@@ -499,6 +581,15 @@ class SqlRows(ABC):
 
 def digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _version(row: Sequence[Any]) -> SkillVersion:
+    return SkillVersion(*(*row[:-1], _object(row[-1])))
+
+
+def _object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found
 
 
 def _named(number: int, kind: str | None, name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What a store does with a whole tenant: forgetting a user, replacing all vectors, export and import.
+"""What a store does with a whole tenant: expiry, deleting for good, replacing all vectors, export and import.
 
 SQLite and PostgreSQL run the same statements in the same order, so the same graph gives the same receipt and the same
 export in both.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 import numpy as np
 
 from agentfw_memory.errors import SkillGraphError, StorageError, StoreBusyError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import EDGE_ENDS
-from agentfw_memory.graph.stores.interface import Change, EmbedderRecord, Record
+from agentfw_memory.graph.stores.interface import Answer, Change, EmbedderRecord, Record, Search, told_apart
 from agentfw_memory.graph.stores.sql_rows import SqlRows, digest
 from agentfw_memory.graph.validation import check_name
 
@@ -27,13 +28,18 @@ _EXPORTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "node": (("number", "kind", "name", "recorded_at"), "number"),
     "trajectory": (("number", "user", "query", "outcome", "reward"), "number"),
     "version": (
-        ("number", "ordinal", "owner", "text", "visibility", "valid_from", "valid_to", "recorded_at"),
+        (
+            *("number", "ordinal", "owner", "text", "visibility", "valid_from", "valid_to", "recorded_at"),
+            *("metadata", "expires_at"),
+        ),
         "number, ordinal",
     ),
     "live": (("number", "owner", "shared", "uses", "rewards", "vector"), "number"),
     "edge": (("kind", "source", "target", "weight", "valid_from", "valid_to", "recorded_at"), "row"),
     "profile": (("user", "text", "vector"), '"user"'),
 }
+_ABSENT: Mapping[str, str | None] = {"metadata": "", "expires_at": None}
+"""Columns that an export of an earlier version lacks, with their values."""
 _MALFORMED: tuple[type[Exception], ...] = (KeyError, ValueError, TypeError, AttributeError, SkillGraphError)
 
 
@@ -42,6 +48,29 @@ class SqlStore(SqlRows):
 
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that the database driver raises for an invalid row."""
+
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        return call()
+
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @property
+    def search(self) -> Search | None:
+        return None
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        nodes = "SELECT kind, count(*) FROM node WHERE tenant = ? GROUP BY kind"
+        edges = "SELECT kind, count(*) FROM edge WHERE tenant = ? AND valid_to IS NULL GROUP BY kind"
+        live, shared = self._rows("SELECT count(*), coalesce(sum(shared), 0) FROM live WHERE tenant = ?", self._tenant)[
+            0
+        ]
+        past = self._value("SELECT count(*) FROM version WHERE tenant = ? AND valid_to IS NOT NULL", self._tenant)
+        return {
+            "nodes": {**dict(sorted(self._rows(nodes, self._tenant))), "skill": live},
+            "edges": dict(sorted(self._rows(edges, self._tenant))),
+            "skills": {"shared": int(shared), "past": past},
+        }
 
     # Saved caches
 
@@ -56,6 +85,16 @@ class SqlStore(SqlRows):
         found = self._column("SELECT value FROM state WHERE tenant = ? AND name = ?", self._tenant, name)
         return bytes(found[0]) if found else None
 
+    # Expiry
+
+    def expired(self) -> list[int]:
+        sql = "SELECT number FROM version WHERE tenant = ? AND expires_at <= ? AND valid_to IS NULL"
+        return self._column(sql, self._tenant, self._clock())
+
+    def set_expiry(self, change: Change, number: int, when: float | None) -> None:
+        sql = "UPDATE version SET expires_at = ? WHERE tenant = ? AND number = ? AND valid_to IS NULL"
+        self._run(sql, when, self._tenant, number)
+
     # Forgetting
 
     def forget(self, change: Change, user: int) -> dict[str, int]:
@@ -69,18 +108,48 @@ class SqlStore(SqlRows):
             "skills": len(skills),
             "versions": self._delete("version", "number", skills),
             "vectors": self._delete("live", "number", skills) + self._delete("profile", '"user"', [user]),
-            "edges": self._delete("edge", "source", gone) + self._delete("edge", "target", gone),
+            "edges": self._delete_edges(gone),
             "trajectories": self._delete("trajectory", "number", trajectories),
         }
         self._delete("node", "number", trajectories)
         receipt["nodes"] = self._delete("node", "number", [user]) + self._delete_unused(neighbours)
-        saved = "DELETE FROM state WHERE tenant = ?"
-        receipt["communities"] = self._run(f"{saved} AND name LIKE ?", self._tenant, "communities%")
-        receipt["word_index"] = self._run(saved, self._tenant)
-        self._delete("staged", "number", gone)
-        self._note_ended(change, [*skills, user])
+        saved = "DELETE FROM state WHERE tenant = ? AND name LIKE ?"
+        receipt["communities"] = self._run(saved, self._tenant, "communities%")
+        self._note_forgotten(change, [*skills, user], receipt)
         self.recount(change, sorted(neighbours.difference(gone)))
-        self._run("UPDATE tenant SET forgotten = ? WHERE tenant = ?", change.number, self._tenant)
+        return receipt
+
+    def owners_ever(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        sql = f"SELECT DISTINCT number, owner FROM version WHERE tenant = ? AND number {self.any_of}"
+        return sorted(self._rows(sql, self._tenant, self._numbers(numbers)))
+
+    def versions_of(self, user: int) -> list[tuple[int, int, str, bool]]:
+        sql = "SELECT number, ordinal, text, valid_to IS NOT NULL FROM version WHERE tenant = ? AND owner = ?"
+        return self._rows(sql, self._tenant, user)
+
+    def told_by(self, user: int) -> list[tuple[int, str]]:
+        sql = "SELECT number, query || ' ' || outcome FROM trajectory WHERE tenant = ? AND \"user\" = ?"
+        return self._rows(sql, self._tenant, user)
+
+    def erase_versions(
+        self, change: Change, versions: Sequence[tuple[int, int]], trajectories: Sequence[int]
+    ) -> dict[str, int]:
+        sql = "DELETE FROM version WHERE tenant = ? AND number = ? AND ordinal = ?"
+        deleted = self._run_many(sql, [(self._tenant, *version) for version in versions])
+        numbers = sorted({number for number, _ in versions})
+        left = f"SELECT number FROM version WHERE tenant = ? AND number {self.any_of}"
+        skills = sorted(set(numbers).difference(self._column(left, self._tenant, self._numbers(numbers))))
+        neighbours = self._neighbours(skills)
+        emptied = f"UPDATE trajectory SET query = '', outcome = '' WHERE tenant = ? AND number {self.any_of}"
+        receipt = {
+            "skills": len(skills),
+            "versions": deleted,
+            "vectors": self._delete("live", "number", skills),
+            "edges": self._delete_edges(skills),
+            "trajectories": self._run(emptied, self._tenant, self._numbers(trajectories)),
+            "nodes": self._delete_unused(neighbours),
+        }
+        self._note_forgotten(change, skills, receipt)
         return receipt
 
     # Re-embedding
@@ -133,7 +202,7 @@ class SqlStore(SqlRows):
 
     def load(self, change: Change, records: Iterable[Record]) -> int:
         dimensions = 0
-        texts: dict[int, str] = {}
+        texts: dict[int, tuple[str, str, float]] = {}
         count = 0
         for count, record in enumerate(records, start=1):
             try:
@@ -164,12 +233,16 @@ class SqlStore(SqlRows):
         self.set_embedder(change, maker)
         return maker.dimensions
 
-    def _load_row(self, change: Change, record: Record, dimensions: int, texts: dict[int, str]) -> None:
-        """Load one row. `texts` holds the texts of valid versions, whose rows of `live` follow later."""
+    def _load_row(
+        self, change: Change, record: Record, dimensions: int, texts: dict[int, tuple[str, str, float]]
+    ) -> None:
+        """Load one row. `texts` holds what is said of valid versions, whose rows of `live` follow later."""
         table = record["row"]
-        values = {name: record[name] for name in _EXPORTED[table][0]}
+        values: dict[str, Any] = {
+            name: record[name] if name in record else _ABSENT[name] for name in _EXPORTED[table][0]
+        }
         if table == "version" and values["valid_to"] is None:
-            texts[values["number"]] = values["text"]
+            texts[values["number"]] = values["text"], values["metadata"], values["valid_from"]
         if table == "edge" and values["kind"] not in EDGE_ENDS:
             raise ValueError(f"unknown kind of edge {values['kind']!r}")
         if "name" in values:
@@ -178,10 +251,26 @@ class SqlStore(SqlRows):
             values["vector"] = self._vector(_decoded(values["vector"], dimensions))
             values["changed"] = change.number
         if table == "live":
-            values["digest"] = digest(texts.pop(values["number"]))
+            text, metadata, valid_from = texts.pop(values["number"])
+            values["digest"] = digest(told_apart(text, metadata))
+            values.update(zip(self.searched, self._searched(text, valid_from), strict=True))
         names = ", ".join(f'"{name}"' for name in values)
-        places = ", ".join(self.vector_value if name == "vector" else "?" for name in values)
+        special = {"vector": self.vector_value, **self.searched}
+        places = ", ".join(special.get(name, "?") for name in values)
         self._run(f"INSERT INTO {table} (tenant, {names}) VALUES (?, {places})", self._tenant, *values.values())
+
+    def _delete_edges(self, nodes: list[int]) -> int:
+        return self._delete("edge", "source", nodes) + self._delete("edge", "target", nodes)
+
+    def _note_forgotten(self, change: Change, gone: list[int], receipt: dict[str, int]) -> None:
+        """Delete what is kept beside the rows of nodes, and tell other processes that they are gone."""
+        # What is called "search" says how common words are that a thousand skills have, and nothing of anyone.
+        # Communities hold no words.
+        saved = "DELETE FROM state WHERE tenant = ? AND name NOT LIKE ? AND name NOT LIKE ?"
+        receipt["word_index"] = self._run(saved, self._tenant, "search%", "communities%")
+        self._delete("staged", "number", gone)
+        self._note_ended(change, gone)
+        self._run("UPDATE tenant SET forgotten = ? WHERE tenant = ?", change.number, self._tenant)
 
     def _neighbours(self, numbers: list[int]) -> set[int]:
         """Return the nodes at the other end of these nodes' edges, ended edges included."""

@@ -7,26 +7,33 @@ A file of another program or of a newer version is left untouched. Locked files 
     with transaction(connection):
         ...
 
+A file of an earlier version is migrated when it is opened. A copy of it as it was stays beside it.
+
 The file uses write-ahead logging, so readers and one writer don't block each other. With `synchronous=NORMAL`, commits
 survive `kill -9`, because the log is in the hands of the operating system. `power_safe` waits for the disk too.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from agentfw_memory.errors import StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory.private_file import make_private
 
-__all__ = ["LOCK_TIMEOUT", "open_file", "transaction", "wait_for_lock"]
+__all__ = ["LOCK_TIMEOUT", "disk_errors", "kept_copies", "open_file", "transaction", "wait_for_lock"]
+
+logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x534B4730  # "SKG0": marks our files
 LOCK_TIMEOUT = 120.0
 """Seconds to wait for other processes before raising StoreBusyError. A write takes milliseconds, an export seconds."""
@@ -72,9 +79,12 @@ CREATE TABLE version (
     valid_from REAL NOT NULL,
     valid_to REAL,
     recorded_at REAL NOT NULL,
+    metadata TEXT NOT NULL DEFAULT '',
+    expires_at REAL,
     PRIMARY KEY (tenant, number, ordinal)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX version_of ON version (tenant, owner);
+CREATE INDEX version_expires ON version (tenant, expires_at) WHERE valid_to IS NULL AND expires_at IS NOT NULL;
 CREATE TABLE live (
     tenant INTEGER NOT NULL,
     number INTEGER NOT NULL,
@@ -134,9 +144,37 @@ CREATE TABLE state (
 ) STRICT;
 """
 
+MIGRATIONS = {
+    1: """
+    ALTER TABLE version ADD COLUMN metadata TEXT NOT NULL DEFAULT '';
+    ALTER TABLE version ADD COLUMN expires_at REAL;
+    CREATE INDEX version_expires ON version (tenant, expires_at) WHERE valid_to IS NULL AND expires_at IS NOT NULL;
+    """,
+}
+"""The statements that lead from each format to the next. They rewrite no rows."""
+
+
+@contextmanager
+def disk_errors(path: str | Path) -> Iterator[None]:
+    """Raise what the disk or a damaged file causes as ours."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise _damaged(path, error) from error
+        if _code(error) in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN):
+            raise StorageError(f"the disk failed: {error}", fix="mend it or free some space, then try again") from error
+        raise
+
+
+def kept_copies(path: str | Path) -> list[Path]:
+    """Return the copies that migrations have left beside a file."""
+    return [one for version in MIGRATIONS if (one := _copy_of(path, version)).exists()]
+
 
 def open_file(path: str | Path, *, power_safe: bool) -> sqlite3.Connection:
     """Open or create a file of skill graphs. `:memory:` is a private one in memory."""
+    make_private(path)
     try:
         connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, check_same_thread=False, isolation_level=None)
     except sqlite3.Error as error:
@@ -151,6 +189,8 @@ def open_file(path: str | Path, *, power_safe: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA wal_autocheckpoint = 8000")
     except sqlite3.DatabaseError as error:
         connection.close()
+        if _code(error) == sqlite3.SQLITE_CORRUPT:
+            raise _damaged(path, error) from error
         raise StoreRefusedError(f"{path} is not a file of skill graphs: {error}", fix="choose another path") from None
     except BaseException:
         connection.close()
@@ -212,11 +252,52 @@ def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
         if _pragma(connection, "application_id") != APPLICATION:
             raise StoreRefusedError(f"{path} is a database of another program", fix="choose another path")
     version = _pragma(connection, "user_version")
+    if version < VERSION:
+        with transaction(connection):
+            _migrate(connection, path)
     if version > VERSION:
         raise StoreRefusedError(
             f"{path} was written by a newer agentfw (format {version}, this version reads {VERSION})",
             fix="pip install --upgrade agentfw",
         )
+
+
+def _damaged(path: str | Path, error: sqlite3.Error) -> StorageError:
+    return StorageError(
+        f"{path} is damaged: {error}",
+        fix=f"restore a backup or import an export; `sqlite3 {path} .dump` prints the rows that can still be read",
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The error code without the part that says where."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _migrate(connection: sqlite3.Connection, path: str | Path) -> None:
+    """Bring a file to this version's format, inside a write transaction. Another process may just have done so."""
+    version = _pragma(connection, "user_version")
+    if version >= VERSION:
+        return
+    copy = _copy_of(path, version)
+    partial = copy.with_name(f"{copy.name}.{os.getpid()}.partial")
+    make_private(partial)
+    try:
+        # Over a connection of its own, because one in a write transaction would wait for itself.
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
+            source.backup(target)
+        partial.replace(copy)
+    finally:
+        partial.unlink(missing_ok=True)
+    for one in range(version, VERSION):
+        for statement in MIGRATIONS[one].split(";"):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    logger.warning("%s: migrated from format %d to %d; the file as it was is kept as %s", path, version, VERSION, copy)
+
+
+def _copy_of(path: str | Path, version: int) -> Path:
+    return Path(f"{path}.format-{version}")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

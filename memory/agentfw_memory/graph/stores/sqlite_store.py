@@ -24,7 +24,14 @@ from agentfw_memory.errors import StoreBusyError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.stores.interface import Clock
 from agentfw_memory.graph.stores.sql_store import SqlStore
-from agentfw_memory.graph.stores.sqlite_file import LOCK_TIMEOUT, open_file, transaction, wait_for_lock
+from agentfw_memory.graph.stores.sqlite_file import (
+    LOCK_TIMEOUT,
+    disk_errors,
+    kept_copies,
+    open_file,
+    transaction,
+    wait_for_lock,
+)
 
 __all__ = ["SqliteStore"]
 
@@ -45,7 +52,8 @@ class SqliteStore(SqlStore):
         """Open or create a file and the tenant in it. `:memory:` lives only as long as this store."""
         connection = open_file(path, power_safe=power_safe)
         try:
-            number = _tenant_number(connection, tenant)
+            with disk_errors(path):
+                number = _tenant_number(connection, tenant)
         except BaseException:
             connection.close()
             raise
@@ -56,7 +64,8 @@ class SqliteStore(SqlStore):
         """Return the names of the tenants in a file."""
         connection = open_file(path, power_safe=False)
         try:
-            rows = wait_for_lock(lambda: connection.execute("SELECT name FROM tenant ORDER BY name").fetchall())
+            with disk_errors(path):
+                rows = wait_for_lock(lambda: connection.execute("SELECT name FROM tenant ORDER BY name").fetchall())
             return [name for (name,) in rows]
         finally:
             connection.close()
@@ -80,6 +89,8 @@ class SqliteStore(SqlStore):
         SQLite can overwrite deleted rows with zeros (`secure_delete`), but copies of moved rows stay in the free space
         of pages.
         """
+        for copy in kept_copies(self.path):
+            copy.unlink(missing_ok=True)  # of before a migration: it holds what was deleted now
         until = time.monotonic() + LOCK_TIMEOUT
         # The temporary copy holds no deleted rows and may be too large for memory.
         self._execute("PRAGMA temp_store = FILE")
@@ -88,24 +99,28 @@ class SqliteStore(SqlStore):
         while wait_for_lock(lambda: self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())[0]:
             if time.monotonic() > until:
                 raise StoreBusyError(
-                    "the log still holds the forgotten data, because another process keeps reading it",
-                    fix="close the other process and call forget again",
+                    "the rows are deleted, but their bytes stay while another process reads the state before",
+                    fix="end that reader (an export, a backup, an open sqlite3), then repeat the call",
                 )
             time.sleep(0.05)
 
     # The dialect
 
     def _run(self, sql: str, *values: Any) -> int:
-        return max(0, self._execute(sql, values).rowcount)
+        with disk_errors(self.path):
+            return max(0, self._execute(sql, values).rowcount)
 
-    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self._connection.executemany(sql, rows)
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        with disk_errors(self.path):
+            return max(0, self._connection.executemany(sql, rows).rowcount)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        return wait_for_lock(lambda: self._execute(sql, values).fetchall())
+        with disk_errors(self.path):
+            return wait_for_lock(lambda: self._execute(sql, values).fetchall())
 
     def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
-        return self._execute(sql, values)
+        with disk_errors(self.path):
+            yield from self._execute(sql, values)
 
     def _transaction(self) -> AbstractContextManager[None]:
         return transaction(self._connection)

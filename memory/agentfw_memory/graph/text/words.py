@@ -4,6 +4,13 @@
     ['ana', 'meet', '2023', 'may', '7', 'cost', '1200', 'euro']
     >>> terms("the 7th of May, 2023")
     ['7', 'may', '2023']
+    >>> terms("Die Katzen schlafen auf dem Sofa")
+    ['katz', 'schlaf', 'sofa']
+    >>> terms("我住在柏林")
+    ['我住', '住在', '在柏', '柏林']
+
+Words are stemmed in their language, which languages.py finds out. Where words aren't separated by spaces, and in
+Korean, where endings hide them, each pair of neighbouring characters is a term.
 
 A query and a skill pass through the same function, so a wrong stem does little harm as long as it is the same one.
 Without `snowballstemmer` (extra `memory`), words are compared as they are.
@@ -13,10 +20,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 
-__all__ = ["MONTHS", "terms", "tokens"]
+from agentfw_memory.graph.text.languages import PAIRED, STOP_WORDS, language_of, script_of
+
+__all__ = ["MONTHS", "terms", "tokens", "words"]
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -24,24 +35,15 @@ MONTHS = (
 )
 
 _WORD = re.compile(r"\w+")
+# Vowel signs and other marks belong to their word, but aren't letters to Python.
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
+_MARKED_WORD = re.compile(rf"[\w{_MARKS}{PAIRED}]+")
+_PAIRED = re.compile(rf"[{PAIRED}]")
+_RUN = re.compile(rf"[{PAIRED}]+|[^{PAIRED}]+")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _ORDINAL = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b")
-
-_STOP_WORDS = frozenset(
-    _WORD.findall(
-        """
-        a about after again all also am an and any are as at be because been before being but by can could did do does
-        doing don down during each for from get had has have having he her here hers him his how i if in into is it its
-        just let me more most my no nor not of off on once only or other our out over own please same shall she should
-        so some such than that the their them then there these they this those through to too under until up us very
-        was we were what when where which while who whom whose why will with would you your
-        """
-    )
-)
-"""English words that are in every other sentence. In another language, words that are in most skills count for little
-anyway, because they are common."""
 
 
 def tokens(text: str) -> list[str]:
@@ -49,13 +51,29 @@ def tokens(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
+def words(text: str) -> list[str]:
+    """Split a text of any script into case-folded words. A run of characters without spaces becomes its pairs."""
+    plain = text.casefold()
+    return _WORD.findall(plain) if plain.isascii() else list(_split(unicodedata.normalize("NFKC", plain)))
+
+
 def terms(text: str) -> list[str]:
     """Return the terms of a text in their order. A text of stop words alone keeps them."""
     plain = _APOSTROPHE.sub("", text.casefold())
     if any(sign.isdigit() for sign in plain):
         plain = _ORDINAL.sub(r"\1", _GROUPED.sub("", _ISO_DATE.sub(_spelled, plain)))
-    words = _WORD.findall(plain)
-    return [_stem(word) for word in words if word not in _STOP_WORDS] or words
+    spoken = words(plain)
+    language = language_of(spoken)
+    return [_stem(word, language) for word in spoken if word not in STOP_WORDS[language]] or spoken
+
+
+def _split(plain: str) -> Iterator[str]:
+    for word in _MARKED_WORD.findall(plain):
+        for run in _RUN.findall(word):
+            if _PAIRED.match(run) and len(run) > 1:
+                yield from map("".join, pairwise(run))
+            else:
+                yield run
 
 
 def _spelled(date: re.Match[str]) -> str:
@@ -65,15 +83,19 @@ def _spelled(date: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=200_000)
-def _stem(word: str) -> str:
-    return word if word.isdigit() or word in MONTHS else _stemmer()(word)
+def _stem(word: str, language: str) -> str:
+    if word.isdigit() or word in MONTHS or _PAIRED.match(word):
+        return word
+    return _stemmer(script_of(word) or language)(word)
 
 
 @cache
-def _stemmer() -> Callable[[str], str]:
+def _stemmer(language: str) -> Callable[[str], str]:
     if importlib.util.find_spec("snowballstemmer") is None:
         return str
     import snowballstemmer
 
-    stem: Callable[[str], str] = snowballstemmer.stemmer("english").stemWord
+    if language not in snowballstemmer.algorithms():
+        return str
+    stem: Callable[[str], str] = snowballstemmer.stemmer(language).stemWord
     return stem

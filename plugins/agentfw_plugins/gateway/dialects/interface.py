@@ -1,8 +1,11 @@
-"""The interface of the formats that the gateway speaks, and what they have in common.
+"""The interface of the formats that the gateway speaks.
 
-asked = dialect.read(body)
-answer = dialect.whole(reply, asked, about)
-stream = dialect.stream(asked, about)       # stream.start(), stream.text(piece), stream.end(reply)
+Between them and a policy, everything is in the format of chat completions: a dialect turns requests into it, and makes
+answers out of it. What has no counterpart there is refused by name.
+
+    request = dialect.chat(body)
+    answer = dialect.whole(reply, body)
+    stream = dialect.stream(body)       # stream.take(chunk), stream.end()
 """
 
 from __future__ import annotations
@@ -12,12 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentfw.episode import Call
-from agentfw.session import Reply
+from ..bodies import BadRequest, Body
 
-from ..bodies import Asked, BadRequest, Body
-
-__all__ = ["About", "Dialect", "Pieces", "Stream", "arguments", "counts", "event"]
+__all__ = ["About", "Dialect", "Stream", "event", "problem_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,61 +30,38 @@ class About:
 
 
 class Stream(Protocol):
-    """Writes one streamed answer. The text of all pieces, and of the end, adds up to that of the reply."""
+    """Writes one streamed answer."""
 
-    def start(self) -> Iterator[bytes]: ...
-    def text(self, piece: str) -> Iterator[bytes]: ...
-    def end(self, reply: Reply, rest: str) -> Iterator[bytes]: ...
+    def take(self, chunk: Mapping[str, Any]) -> Iterator[bytes]: ...
+    def end(self) -> Iterator[bytes]: ...
 
 
 class Dialect(Protocol):
     """One format of requests and answers."""
 
-    def read(self, body: Body) -> Asked: ...
-    def whole(self, reply: Reply, asked: Asked, about: About) -> dict[str, Any]: ...
-    def stream(self, asked: Asked, about: About) -> Stream: ...
+    passes: bool
+    """Whether it is the format of chat completions, so that a server's answers are passed on as they are."""
+    names: Mapping[str, str]
+    """Its names of fields, by those of chat completions, where they differ."""
+
+    def chat(self, body: Body) -> Body: ...
+    def whole(self, reply: Mapping[str, Any], body: Body) -> dict[str, Any]: ...
+    def stream(self, body: Body) -> Stream: ...
     def error(self, problem: BadRequest) -> dict[str, Any]: ...
     def failed(self, problem: BadRequest) -> bytes: ...
-
-
-class Pieces:
-    """Decides how much of a growing text can be told: nothing that may turn out to be a call, or to be cut off."""
-
-    _BEGINS = ("<", "{", "`", "[")
-
-    def __init__(self, asked: Asked) -> None:
-        self._calls, self._waits = bool(asked.actions), bool(asked.stop)
-        self._text = self.told = ""
-
-    def take(self, piece: str) -> str:
-        """Take the next piece of the policy's text. Returns what can be told now."""
-        self._text += piece
-        if self._waits:
-            return ""
-        safe = self._text
-        if self._calls:
-            safe = safe[: min((place for mark in self._BEGINS if (place := safe.find(mark)) >= 0), default=len(safe))]
-            safe = safe.rstrip()
-        new, self.told = safe[len(self.told) :], max(safe, self.told, key=len)
-        return new
-
-    def rest(self, text: str) -> str:
-        """What is left to tell of the reply's text."""
-        return text[len(self.told) :] if text.startswith(self.told) else ""
-
-
-def counts(reply: Reply) -> tuple[int, int, int]:
-    """Tokens of the prompt, those of them that were cached, and those of the answer."""
-    turn = reply.turn
-    prompt = len(turn.prompt_ids) if turn.usage.prompt is None else turn.usage.prompt
-    return prompt, turn.usage.cached or 0, turn.count if turn.usage.sampled is None else turn.usage.sampled
-
-
-def arguments(call: Call) -> str:
-    return json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
 def event(data: Mapping[str, Any], name: str = "") -> bytes:
     """One server-sent event."""
     text = json.dumps(data, separators=(",", ":"))
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
+
+
+def problem_of(error: object, status: int = 502, headers: Mapping[str, str] | None = None) -> BadRequest:
+    """The problem that an error in the format of chat completions tells of."""
+    given = error if isinstance(error, Mapping) else {"message": error}
+    words = {name: str(given.get(name) or "") for name in ("message", "code", "param", "type")}
+    words["message"] = words["message"] or "the model's server refused the request"
+    return BadRequest(
+        words["message"], status, code=words["code"], field=words["param"], kind=words["type"], headers=headers
+    )

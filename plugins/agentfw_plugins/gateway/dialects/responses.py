@@ -1,183 +1,208 @@
-"""OpenAI's responses: text and function tools, with the whole conversation in each request."""
+"""OpenAI's responses, with the whole conversation in each request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
-from agentfw import Message
-from agentfw.episode import Call
-from agentfw.session import Reply
-
-from ..bodies import Asked, BadRequest, Body, chosen_actions
+from ..bodies import BadRequest, Body
 from .chat_completions import ChatCompletions
-from .interface import About, arguments, counts, event
+from .interface import event
+from .parts import choice_of, message_of, plain, reasoning_of, rest_of
+from .responses_stream import Events, function_call, message_item, reasoning_item, response
 
 __all__ = ["Responses"]
 
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_PARTS = ("input_text", "output_text", "text", "refusal")
+_ROLES = ("system", "developer", "user", "assistant")
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "previous_response_id": ("",),
+    "conversation": ("",),
+    "background": (False,),
+    "prompt": ({},),
+    "truncation": ("disabled",),
+    "max_tool_calls": (),
+    "context_management": (),
+    "moderation": (),
+}
+"""Values that change nothing, of fields that chat completions have no counterpart of."""
+_NAMES = {
+    "input": "",
+    "instructions": "",
+    "tools": "",
+    "tool_choice": "",
+    "text": "",
+    "reasoning": "",
+    "include": "",
+    "max_output_tokens": "max_completion_tokens",
+    **dict.fromkeys(_NEUTRAL, ""),
+}
 
 
 class Responses:
     """The format of /v1/responses."""
 
-    def read(self, body: Body) -> Asked:
-        body.refuse(previous_response_id="", conversation="", background=False, prompt={})
-        if "text" in body and "format" in body.inner("text"):
-            kind = body.inner("text").inner("format").text("type")
-            if kind != "text":
-                raise BadRequest("text.format is not supported; offer a tool with that schema", field="text.format")
+    passes = False
+    names: Mapping[str, str] = {
+        "messages": "input",
+        "response_format": "text.format",
+        "verbosity": "text.verbosity",
+        "reasoning_effort": "reasoning.effort",
+        "max_completion_tokens": "max_output_tokens",
+    }
+
+    def chat(self, body: Body) -> Body:
+        body.refuse(_NEUTRAL)
+        values = rest_of(body, _NAMES)
         instructions = body.text("instructions", "")
-        messages = [Message("system", instructions)] if instructions else []
+        messages: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
         if isinstance(body.values.get("input"), str):
-            messages.append(Message("user", body.text("input")))
+            messages.append({"role": "user", "content": body.text("input")})
         else:
             messages += _conversation(body.listed("input"))
-        actions = []
-        for tool in body.listed("tools"):
-            if tool.text("type") != "function":
-                raise tool.wrong("type", "must be function")
-            actions.append(tool.action())
-        choice = body.values.get("tool_choice")
-        if isinstance(choice, dict):
-            choice = body.inner("tool_choice").name("name")
-        elif choice in ("auto", "required"):
-            choice = None
-        return Asked(
-            model=body.name("model"),
-            messages=tuple(messages),
-            actions=chosen_actions(actions, choice, body),
-            sampling=body.sampling("max_output_tokens"),
-            stream=body.flag("stream"),
-            user=body.name("user", ""),
-        )
+        values["messages"] = messages
+        if tools := [_tool(tool) for tool in body.listed("tools")]:
+            values["tools"] = tools
+        if "tool_choice" in body:
+            values["tool_choice"] = _choice(body)
+        if "text" in body:
+            text = body.inner("text")
+            text.refuse_others(("format", "verbosity"))
+            if "format" in text and (form := _format(text.inner("format"))):
+                values["response_format"] = form
+            if "verbosity" in text:
+                values["verbosity"] = text.values["verbosity"]
+        if "reasoning" in body:
+            reasoning = body.inner("reasoning")
+            reasoning.refuse_others(("effort",))
+            if "effort" in reasoning:
+                values["reasoning_effort"] = reasoning.values["effort"]
+        for place, name in enumerate(body.strings("include", 20)):
+            if name != "message.output_text.logprobs":
+                raise body.unsupported(f"include[{place}]")
+            values["logprobs"] = True
+        if values.get("top_logprobs"):
+            values["logprobs"] = True
+        return Body(values)
 
-    def whole(self, reply: Reply, asked: Asked, about: About) -> dict[str, Any]:
-        return _response(about, "completed", _items(reply, about), reply)
+    def whole(self, reply: Mapping[str, Any], body: Body) -> dict[str, Any]:
+        message, choice = message_of(reply), choice_of(reply)
+        name = str(reply.get("id", "")).removeprefix("chatcmpl-")
+        items: list[dict[str, Any]] = []
+        if reasoning := reasoning_of(message):
+            items.append(reasoning_item(f"rs_{name}", reasoning))
+        calls = message.get("tool_calls") or []
+        text, refusal = message.get("content") or "", message.get("refusal") or ""
+        if text or refusal or not calls:
+            logprobs = (choice.get("logprobs") or {}).get("content") or []
+            items.append(message_item(f"msg_{name}", text, refusal, logprobs))
+        for index, call in enumerate(calls):
+            function = call.get("function") or {}
+            items.append(
+                function_call(f"fc_{name}_{index}", call.get("id"), function.get("name"), function.get("arguments"))
+            )
+        return response(body, reply, items, choice.get("finish_reason"))
 
-    def stream(self, asked: Asked, about: About) -> _Events:
-        return _Events(about)
+    def stream(self, body: Body) -> Events:
+        return Events(body)
 
     def error(self, problem: BadRequest) -> dict[str, Any]:
         return ChatCompletions().error(problem)
 
     def failed(self, problem: BadRequest) -> bytes:
-        data = {"type": "error", "code": problem.code or None, "message": problem.message, "param": None}
-        return event({**data, "sequence_number": 0}, "error")
+        data = {"code": problem.code or None, "message": problem.message, "param": problem.field or None}
+        return event({"type": "error", **data, "sequence_number": 0}, "error")
 
 
-class _Events:
-    """A streamed response: an item with the text, and one for each call."""
+def _conversation(items: list[Body]) -> list[dict[str, Any]]:
+    """The messages of a list of items. Calls and thoughts belong to the answer that they were made in."""
+    found: list[dict[str, Any]] = []
+    thoughts = ""
 
-    def __init__(self, about: About) -> None:
-        self._about, self._number, self._said = about, 0, ""
-        self._item = f"msg_{about.id}"
+    def answer() -> dict[str, Any]:
+        """The answer that the next item belongs to."""
+        nonlocal thoughts
+        if thoughts or not found or found[-1]["role"] != "assistant":
+            found.append({"role": "assistant", "content": None})
+            if thoughts:
+                found[-1]["reasoning_content"], thoughts = thoughts, ""
+        return found[-1]
 
-    def start(self) -> Iterator[bytes]:
-        for name in ("response.created", "response.in_progress"):
-            yield self._event(name, response=_response(self._about, "in_progress", []))
-
-    def text(self, piece: str) -> Iterator[bytes]:
-        where = {"item_id": self._item, "output_index": 0, "content_index": 0}
-        if not self._said:
-            item = _message(self._item, "", "in_progress")
-            yield self._event("response.output_item.added", output_index=0, item={**item, "content": []})
-            yield self._event("response.content_part.added", **where, part=_part(""))
-        self._said += piece
-        yield self._event("response.output_text.delta", **where, delta=piece, logprobs=[])
-
-    def end(self, reply: Reply, rest: str) -> Iterator[bytes]:
-        if rest:
-            yield from self.text(rest)
-        items = _items(reply, self._about)
-        for index, item in enumerate(items):
-            if item["type"] == "message":
-                where = {"item_id": self._item, "output_index": 0, "content_index": 0}
-                yield self._event("response.output_text.done", **where, text=reply.text, logprobs=[])
-                yield self._event("response.content_part.done", **where, part=_part(reply.text))
-            else:
-                begun = {**item, "arguments": "", "status": "in_progress"}
-                yield self._event("response.output_item.added", output_index=index, item=begun)
-                where = {"item_id": item["id"], "output_index": index}
-                yield self._event("response.function_call_arguments.delta", **where, delta=item["arguments"])
-                done = {"name": item["name"], "arguments": item["arguments"]}
-                yield self._event("response.function_call_arguments.done", **where, **done)
-            yield self._event("response.output_item.done", output_index=index, item=item)
-        yield self._event("response.completed", response=_response(self._about, "completed", items, reply))
-
-    def _event(self, name: str, /, **data: Any) -> bytes:
-        self._number += 1
-        return event({"type": name, "sequence_number": self._number - 1, **data}, name)
-
-
-def _conversation(items: list[Body]) -> list[Message]:
-    """The messages of a list of items. Calls belong to the answer that they were made in."""
-    found: list[Message] = []
     for item in items:
         kind = item.text("type", "message")
         if kind == "message":
-            role = _ROLES.get(item.text("role"))
-            if role is None:
+            role = item.text("role")
+            if role not in _ROLES:
                 raise item.wrong("role", f"must be {', '.join(_ROLES)}")
-            found.append(Message(role, item.texts("content", _PARTS)))
+            content = item.values.get("content")
+            given = content if isinstance(content, str) else plain([_part(part) for part in item.listed("content")])
+            if role == "assistant" and thoughts:
+                answer()["content"] = given
+            else:
+                found.append({"role": role, "content": given})
         elif kind == "function_call":
-            call: Call = item.call(item.name("call_id"))
-            before = found.pop() if found and found[-1].role == "assistant" else Message("assistant", "")
-            found.append(Message("assistant", before.content, (*before.calls, call)))
+            function = {"name": item.text("name"), "arguments": item.text("arguments", "")}
+            call = {"id": item.text("call_id"), "type": "function", "function": function}
+            answer().setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
-            found.append(Message("tool", item.texts("output", _PARTS), answers=item.name("call_id")))
-        elif kind != "reasoning":
-            raise item.wrong("type", f'"{kind[:50]}" is not supported: this server reads messages and functions')
+            output = item.values.get("output")
+            given = output if isinstance(output, str) else plain([_part(part) for part in item.listed("output")])
+            found.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": given})
+        elif kind == "reasoning":
+            if "encrypted_content" in item:
+                raise item.unsupported("encrypted_content")
+            said = [*item.listed("content"), *item.listed("summary")]
+            thoughts += "\n".join(part.text("text", "") for part in said)
+        else:
+            raise item.unsupported("type", f'"{kind[:50]}" is not supported')
     return found
 
 
-def _items(reply: Reply, about: About) -> list[dict[str, Any]]:
-    items = [_message(f"msg_{about.id}", reply.text, "completed")] if reply.text or not reply.calls else []
-    for index, call in enumerate(reply.calls):
-        items.append(
-            {
-                "type": "function_call",
-                "id": f"fc_{about.id}_{index}",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": arguments(call),
-                "status": "completed",
-            }
-        )
-    return items
+def _part(part: Body) -> dict[str, Any]:
+    kind = part.text("type")
+    if kind in ("input_text", "output_text", "text"):
+        return {"type": "text", "text": part.text("text")}
+    if kind == "refusal":
+        return {"type": "refusal", "refusal": part.text("refusal")}
+    if kind == "input_image" and "image_url" in part:
+        detail = {"detail": part.values["detail"]} if "detail" in part else {}
+        return {"type": "image_url", "image_url": {"url": part.text("image_url"), **detail}}
+    if kind == "input_file" and "file_url" not in part:
+        names = ("file_id", "file_data", "filename")
+        return {"type": "file", "file": {name: part.values[name] for name in names if name in part}}
+    if kind == "input_audio":
+        return {"type": "input_audio", "input_audio": part.values.get("input_audio")}
+    raise part.unsupported("type", f'"{kind[:50]}" is not supported here')
 
 
-def _message(name: str, text: str, status: str) -> dict[str, Any]:
-    return {"type": "message", "id": name, "role": "assistant", "status": status, "content": [_part(text)]}
+def _tool(tool: Body) -> dict[str, Any]:
+    if tool.text("type") != "function":
+        raise tool.unsupported("type", "must be function: other tools are not supported")
+    tool.refuse({"defer_loading": (False,)})
+    return {"type": "function", "function": {key: value for key, value in tool.values.items() if key != "type"}}
 
 
-def _part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": []}
+def _choice(body: Body) -> Any:
+    choice = body.values["tool_choice"]
+    if not isinstance(choice, dict):
+        return choice
+    kind = choice.get("type")
+    if kind == "function":
+        return {"type": "function", "function": {"name": body.inner("tool_choice").text("name")}}
+    if kind == "allowed_tools":
+        tools = [_tool_named(tool) for tool in body.inner("tool_choice").listed("tools")]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.get("mode", "auto"), "tools": tools}}
+    raise body.unsupported("tool_choice")
 
 
-def _response(about: About, status: str, items: list[dict[str, Any]], reply: Reply | None = None) -> dict[str, Any]:
-    cut = reply is not None and reply.finish == "length"
-    response: dict[str, Any] = {
-        "id": f"resp_{about.id}",
-        "object": "response",
-        "created_at": about.created,
-        "model": about.model,
-        "status": "incomplete" if cut else status,
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-        "error": None,
-        "output": items,
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-    }
-    if reply is not None:
-        prompt, cached, sampled = counts(reply)
-        response["usage"] = {
-            "input_tokens": prompt,
-            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
-            "output_tokens": sampled,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": prompt + sampled,
-        }
-    return response
+def _tool_named(tool: Body) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": tool.text("name")}}
+
+
+def _format(form: Body) -> dict[str, Any] | None:
+    kind = form.text("type")
+    if kind == "text":
+        return None
+    if kind == "json_schema":
+        schema = {key: value for key, value in form.values.items() if key != "type"}
+        return {"type": "json_schema", "json_schema": schema}
+    return dict(form.values)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .event_attributes import CHOICES, NEUTRAL, RELATIONS
+from .event_attributes import CHOICES, NEUTRAL, PRIVATE, RELATIONS
 
 __all__ = ["FEATURES", "ChoiceLearner", "Floats", "Prior", "choices", "fit_prior", "matrix"]
 
@@ -38,10 +38,12 @@ def _features() -> tuple[str, ...]:
     found += [f"min={name}" for _, name in _MINUTES]
     for tag in ("topic", "urgency", "due", "place", "series", "notice", "hold"):
         found += [f"{tag}={value}" for value in CHOICES[tag] if value != NEUTRAL.get(tag)]
-    return (*found, "series=any")
+    return (*found, "series=any", *(f"who={relation}" for relation in PRIVATE))
 
 
 FEATURES = _features()
+_PRIVATE_MEAN, _PRIVATE_VARIANCE = (5.0, 0.5, 5.5), 6.0
+"""Most people put family and health before work. This is set and not fitted: family, friend, doctor."""
 _PLACE = {name: place for place, name in enumerate(FEATURES)}
 
 
@@ -118,10 +120,17 @@ class Prior:
     @classmethod
     def load(cls, path: Path) -> Prior:
         record = json.loads(path.read_text("utf-8"))
-        if tuple(record["features"]) != FEATURES:
+        count = len(record["features"])
+        if tuple(record["features"]) not in (FEATURES, FEATURES[: -len(PRIVATE)]):
             raise ValueError(f"{path.name} was fitted on other features")
-        roles = {name: np.array(values) for name, values in record["roles"].items()}
-        return cls(np.array(record["mean"]), np.array(record["variance"]), roles)
+
+        def whole(values: Sequence[float], unfitted: Sequence[float]) -> Floats:
+            """Private relations, which no generated user has, weren't fitted."""
+            return np.array([*values, *unfitted[count - len(FEATURES) :]] if count < len(FEATURES) else values)
+
+        roles = {name: whole(values, _PRIVATE_MEAN) for name, values in record["roles"].items()}
+        variance = [_PRIVATE_VARIANCE] * len(PRIVATE)
+        return cls(whole(record["mean"], _PRIVATE_MEAN), whole(record["variance"], variance), roles)
 
 
 class ChoiceLearner:

@@ -42,12 +42,14 @@ def make_calendar(
     """Write users, their regular year and their conflicts, split by organisation."""
     from importlib.util import find_spec
 
+    from agentfw.errors import MissingExtraError
+
     from .data_export import make_data
 
     if parquet is None:
         parquet = find_spec("pyarrow") is not None
         if not parquet:
-            out.note('JSONL only; for Parquet: pip install "agentfw[calendar]"')
+            out.note(f"JSONL only; for Parquet: {MissingExtraError('Parquet', 'calendar').fix}")
     done = 0
 
     def progress(name: str) -> None:

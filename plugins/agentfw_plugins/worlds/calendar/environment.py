@@ -26,7 +26,6 @@ conflict.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -104,7 +103,7 @@ class CalendarConflicts(Environment):
         self.settings = settings or CalendarSettings()
 
     def goal(self) -> str:
-        return instructions(inspect.cleandoc(type(self).__doc__ or ""), self.settings.style)
+        return instructions(super().goal(), self.settings.style)
 
     def brief(self) -> Brief:
         """Offer only the letters of a round."""
@@ -304,7 +303,7 @@ class CalendarConflicts(Environment):
         """The benchmark's figures over the rounds played, with `aer@N` for each N that was reached."""
         return episode_figures(self._errors, self._distances, self._invalid)
 
-    def scene(self, tasks: Sequence[Task]) -> str:
+    def describe(self, tasks: Sequence[Task]) -> str:
         users = {task.user for task in tasks}
         rounds = f"{self.settings.rounds} rounds of {self.settings.conflicts} events"
         if len(users) > 1:

@@ -32,6 +32,7 @@ __all__ = [
     "LETTERS",
     "NEUTRAL",
     "OUTSIDE",
+    "PRIVATE",
     "RELATIONS",
     "TAGS",
     "Event",
@@ -45,6 +46,8 @@ LETTERS = "ABCDE"
 INSIDE = ("superior", "report", "peer")
 OUTSIDE = ("client", "partner", "vendor")
 RELATIONS = (*INSIDE, *OUTSIDE)
+PRIVATE = ("family", "friend", "doctor")
+"""Relations of a life besides work. No generated user has them; a person's own calendar does."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "by": ("self", *RELATIONS),

@@ -9,7 +9,7 @@ same users.
     agentfw run calendar-strategyhub
 
 They are the settings of PEARL's evaluation (its section 4 and appendix D), in words of our own. There the answer is
-JSON in a single turn; here it is a call of `decide`, which a model may also write out as JSON in its text.
+JSON in a single turn; here it is a call of `decide`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,22 @@ __all__ = ["STYLES", "Style", "instructions"]
 
 Style = Literal["plain", "zero_shot", "react", "memory_react", "strategyhub"]
 
-_CALL = '{"name": "decide", "arguments": {"accept": "B", "ranking": ["B", "A", "C"], "reason": "..."}}'
-
 STYLES: Mapping[Style, str] = {
     "plain": "",
-    "zero_shot": f"""\
+    "zero_shot": """\
 Answer each conflict at once, by calling `decide`: one event to keep, a ranking with the letters of all events, and a
-short reason. If you can't call functions, write just the call, such as {_CALL}.""",
-    "react": f"""\
+short reason.""",
+    "react": """\
 Think before you decide, and let it be seen. Write <reasoning> first: go through the events one by one, say what speaks
 for and against each, and weigh them for this person. Close it with </reasoning>. Then decide, by calling `decide`
-with one event to keep, a ranking with the letters of all events, and a short reason. If you can't call functions, write
-the call between <response> and </response>, such as <response>{_CALL}</response>. Nothing counts as a decision
-but that one call.""",
-    "memory_react": f"""\
+with one event to keep, a ranking with the letters of all events, and a short reason. Nothing counts as a decision but
+that one call.""",
+    "memory_react": """\
 Work in three steps, and let them be seen. Write <observation> first: of the earlier conflicts that you can still see,
 say which event this person kept, what you had taken, and what they gave as the reason. Close it with </observation>.
 Then write <reasoning>: what these choices have in common, and what that means for each of the events at hand. Close it
 with </reasoning>. Then decide, by calling `decide` with one event to keep, a ranking with the letters of all events,
-and a short reason. If you can't call functions, write the call between <response> and </response>, such as
-<response>{_CALL}</response>. Nothing counts as a decision but that one call.""",
+and a short reason. Nothing counts as a decision but that one call.""",
     "strategyhub": """\
 You have a notebook about this person: the tool `strategy_hub`. It holds a few short strategies and stays with you when
 the conversation is cut off. At each conflict, list it first. Compare what it says with what the person kept last: where

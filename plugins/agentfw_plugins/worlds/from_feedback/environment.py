@@ -1,6 +1,6 @@
 """The environment `from_feedback`: conversations that were recorded, and the answers that people rated.
 
-    agentfw train --from RUN --set policy.model=path/to/model --set learner.model=path/to/model
+    agentfw train --from RUN --set policy.model=path/to/model
 
 An episode is one conversation, up to the answer that was rated. A teacher gives that answer again, or the correction,
 and gets the feedback that it got. A policy gives an answer of its own. It is measured on conversations that were held
@@ -18,8 +18,10 @@ from typing import Literal
 from pydantic import Field
 
 from agentfw import Session, Settings, Task
+from agentfw.out import counted
 from agentfw.seeds import Seeds
 from agentfw.session import SessionEnvironment
+from agentfw.statistics import LEAST_PAIRS
 
 from .examples import Example, read_examples, split_of
 
@@ -56,8 +58,15 @@ class FromFeedback(SessionEnvironment):
             for index, example in enumerate(self._examples(split)[:count])
         ]
 
-    def scene(self, tasks: Sequence[Task]) -> str:
-        return f"{len(_examples(self.settings))} rated answers"
+    def describe(self, tasks: Sequence[Task]) -> str:
+        examples = _examples(self.settings)
+        wanted = sum(example.wanted for example in examples)
+        held_out = len({task.index for task in tasks})
+        few = f", too few to tell a change from chance ({LEAST_PAIRS} are the least)" if held_out < LEAST_PAIRS else ""
+        return (
+            f"{counted(len(examples), 'rated answer')}: {wanted} good or corrected, {len(examples) - wanted} bad   "
+            f"{held_out} held out{few}"
+        )
 
     async def play(self, session: Session) -> None:
         task = session.episode.task

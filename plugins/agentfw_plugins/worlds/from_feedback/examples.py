@@ -1,6 +1,6 @@
 """Reads what there is to learn from in recorded runs: answers with good or bad feedback, and corrections.
 
-for example in read_examples([Path("runs/2026-11-22-sessions-7f3a")], good=0.5):
+for example in read_examples([Path("runs/2026-11-22-sessions-7f3a19c4")], good=0.5):
     print(example.messages[-1].content, "->", example.text, example.value)
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agentfw import Episode, Message, Turn
 from agentfw.errors import UsageError
+from agentfw.out import counted
 from agentfw.request import Action
 from agentfw.runs import RunFolder, read_sessions
 
@@ -21,7 +22,7 @@ from ...rewards.feedback import feedback_of
 __all__ = ["Example", "read_examples", "split_of"]
 
 _SHARES = ("train",) * 8 + ("validation", "test")
-LEAST = 10
+LEAST = len(set(_SHARES))
 """Minimum number of conversations with a wanted answer, so that each split has one."""
 
 
@@ -51,8 +52,11 @@ def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
     found = {_mark(example): example for run in runs for example in _of_run(run, good)}
     begun = {_begin(example) for example in found.values() if example.wanted}
     if len(begun) < LEAST:
+        bad = sum(not example.wanted for example in found.values())
         raise UsageError(
-            f"answers with good feedback or a correction are in {len(begun)} conversations, and {LEAST} are needed",
+            f"answers with good feedback or a correction are in {counted(len(begun), 'conversation')}, and {LEAST} are "
+            f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
+            "feedback alone say what to avoid, not what to reach",
             fix="rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
         )
     return [found[mark] for mark in sorted(found)]
@@ -61,11 +65,13 @@ def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
 def split_of(examples: Sequence[Example], split: str) -> list[Example]:
     """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split.
 
-    Conversations that have bad answers only are for training, so that every split has wanted ones.
+    Of fewer than ten, one is for validation and one for the test. Conversations that have bad answers only are for
+    training, so that every split has wanted ones.
     """
     begun = sorted({_begin(example) for example in examples if example.wanted})
     order = {begin: number for number, begin in enumerate(begun)}
-    return [example for example in examples if _SHARES[order.get(_begin(example), 0) % len(_SHARES)] == split]
+    shares = _SHARES[-len(begun) :]
+    return [example for example in examples if shares[order.get(_begin(example), 0) % len(shares)] == split]
 
 
 def _begin(example: Example) -> bytes:

@@ -16,6 +16,7 @@ import importlib
 import json
 import math
 import shutil
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 
 from agentfw import Session, Task
 from agentfw.errors import AgentfwError, SettingsError, in_words
+from agentfw.runs import make_folder
 from agentfw.session import SessionEnvironment
 
 from .process import Result, last_json, run_command, words_of
@@ -117,7 +119,7 @@ class Program(SessionEnvironment):
     def _put_away(self, folder: Path, task: Task) -> None:
         if self.settings.keep:
             home = Path(self.settings.keep) / f"{task.split}-{task.id}-{folder.name}"
-            home.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(home.parent)
             shutil.move(folder, home)
         else:
             shutil.rmtree(folder, ignore_errors=True)
@@ -136,11 +138,15 @@ def _figures(said: Mapping[str, Any]) -> dict[str, float]:
 
 def _load(path: str) -> Function:
     module, colon, name = path.partition(":")
+    # As for `python -m`, but at the end: nothing that is installed can be replaced by a file of the same name.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         found = getattr(importlib.import_module(module), name) if colon else None
     except (ImportError, AttributeError) as error:
         raise SettingsError(
-            f"environment.function: can't load {path}: {error}", fix="write package.module:function"
+            f"environment.function: can't load {path}: {error}",
+            fix=f"write package.module:function, of a module that is installed or below {here}",
         ) from None
     if not callable(found):
         raise SettingsError(f"environment.function: {path} is no function", fix="write package.module:function")

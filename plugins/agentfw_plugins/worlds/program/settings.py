@@ -15,8 +15,9 @@ __all__ = ["ProgramSettings"]
 class ProgramSettings(Settings):
     tasks: str = Field(
         min_length=1,
-        description="File of tasks, one JSON object per line. {split} in its name stands for train, validation or "
-        "test. Without it, the splits share the file.",
+        description="File of tasks, one JSON object per line. {split} in its name stands for the split: a training "
+        "learns from train and is evaluated on validation, and a run plays test. Without it, the splits share the "
+        "file.",
     )
     command: str = Field(
         "",
@@ -25,8 +26,8 @@ class ProgramSettings(Settings):
     )
     function: str = Field(
         "",
-        description="Async function to call for each task in place of a command, as package.module:name. It is given "
-        "the task, the base URL and a key.",
+        description="Async function to call for each task in place of a command, as package.module:name, installed or "
+        "in the current directory. It is given the task, the base URL and a key.",
     )
     check: str = Field(
         "",

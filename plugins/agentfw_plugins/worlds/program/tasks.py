@@ -43,8 +43,20 @@ def read_tasks(file: str, split: str) -> Sequence[Row]:
         return _read(path, path.stat().st_mtime_ns)
     except OSError as error:
         raise SettingsError(
-            f"environment.tasks: can't read {path}: {error.strerror}", fix="set it to a file with one task per line"
+            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}",
+            fix=_other_splits(file) or "set it to a file with one task per line",
         ) from None
+
+
+def _other_splits(file: str) -> str:
+    """How to use a split that has a file."""
+    there = [split for split in ("validation", "test", "train") if Path(file.replace("{split}", split)).is_file()]
+    if not there:
+        return ""
+    keys = f"in a run --set split={there[0]}"
+    if there[0] != "train":
+        keys += f", in a training --set evaluation.split={there[0]}"
+    return f"write that file, or use another split that has one: {keys}"
 
 
 def shown(row: Row) -> Row:

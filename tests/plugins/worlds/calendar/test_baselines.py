@@ -89,7 +89,7 @@ def test_a_run_shows_them_beside_its_own_figures(
 def test_one_user_is_called_by_name() -> None:
     environment = CalendarConflicts(CalendarSettings(rounds=3))
 
-    scene = environment.scene([Task(0, 0, "7-test-0-1")])
+    described = environment.describe([Task(0, 0, "7-test-0-1")])
 
-    assert scene.endswith("   3 rounds of 5 events")
-    assert "(" in scene
+    assert described.endswith("   3 rounds of 5 events")
+    assert "(" in described

@@ -20,7 +20,7 @@ from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
 from agentfw_plugins.worlds.calendar.prompting import STYLES
 
 DECISION = {"accept": "C", "ranking": ["C", "A", "B", "D", "E"], "reason": "it is urgent"}
-ROUNDS = 8
+ROUNDS = 23
 
 Message = dict[str, Any]
 Model = Callable[[dict[str, Any]], Message]
@@ -46,35 +46,23 @@ def told(body: dict[str, Any], what: str) -> int:
     return sum(what in str(message["content"]) for message in body["messages"] if message["role"] == "user")
 
 
-def written(text: str) -> str:
-    return f"{text}{json.dumps({'name': 'decide', 'arguments': DECISION})}"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("style", "answer", "told"),
     [
-        ("zero-shot", {"content": written("")}, ["at once"]),
-        (
-            "react",
-            {"content": written("<reasoning>A is optional, C is not.</reasoning>\n<response>") + "</response>"},
-            ["<reasoning>"],
-        ),
+        ("zero-shot", "", ["at once"]),
+        ("react", "<reasoning>A is optional, C is not.</reasoning>", ["<reasoning>"]),
         (
             "memory-react",
-            {
-                "content": written("<observation>None yet.</observation><reasoning>So C.</reasoning><response>")
-                + "</response>"
-            },
+            "<observation>None yet.</observation><reasoning>So C.</reasoning>",
             ["<observation>", "<reasoning>"],
         ),
-        ("react", {"content": "<reasoning>C it is.</reasoning>", **call("decide", **DECISION)}, ["<reasoning>"]),
     ],
 )
 def test_a_style_is_what_the_model_reads_and_its_answer_is_a_decision(
-    tmp_path: Path, style: str, answer: Message, told: list[str]
+    tmp_path: Path, style: str, answer: str, told: list[str]
 ) -> None:
-    run, asked = play(style, lambda body: answer, tmp_path)
+    run, asked = play(style, lambda body: {"content": answer, **call("decide", **DECISION)}, tmp_path)
 
     (episode,) = run.folder.episodes()
     assert len(asked) == ROUNDS
@@ -88,9 +76,9 @@ def test_a_style_is_what_the_model_reads_and_its_answer_is_a_decision(
         assert "strategy_hub" not in json.dumps(body)
         assert [tool["function"]["name"] for tool in body["tools"]] == ["decide"]
         assert (body["temperature"], body["top_p"]) == (0.6, 0.95)
-    # The window of the paper: five turns back, each with the feedback on the one before.
+    # The window of the paper: 20 rounds back, each with the feedback on the one before.
     last = [message for message in asked[-1]["messages"] if message["role"] == "user"]
-    assert len(last) == 5
+    assert len(last) == 20 + 1
     assert all("feedback: " in message["content"] for message in last)
 
 
@@ -128,8 +116,8 @@ def test_with_a_strategyhub_the_model_lists_updates_and_decides(tmp_path: Path) 
         ]
     seen = [message["content"] for message in asked[-1]["messages"] if message["role"] == "tool"]
     assert "urgent first" in seen[-1]
-    assert told(asked[-1], "conflict: ") == 5, "as many as in the other styles, for the window counts rounds"
-    assert told(asked[-1], "feedback: ") == 5
+    assert told(asked[-1], "conflict: ") == 20 + 1, "as many as in the other styles, for the window counts rounds"
+    assert told(asked[-1], "feedback: ") == 20 + 1
 
 
 def test_without_a_style_the_goal_is_as_it_always_was() -> None:

@@ -79,6 +79,41 @@ def test_bad_answers_are_trained_on_only_where_they_are_asked_for(recorded: Path
     assert held_out[0] == held_out[1] > 0, "what is held out has wanted answers only"
 
 
+async def thumbs(host: Host, runs: Path, *, good: int, bad: int) -> Path:
+    """Sessions of one answer each, rated good or bad."""
+    async with LiveRun.create(parse_spec(SPEC), host, runs) as live:
+        for number in range(good + bad):
+            session = live.begin(f"s{number}", user="ada")
+            await session.answer([Message("user", f"Which tea at {number}?")], [])
+            session.feedback(1.0 if number < good else -1.0, turn=0)
+            await live.keep(session)
+        return live.folder.path
+
+
+def test_few_good_answers_among_many_bad_ones_can_be_trained_on(host: Host, tmp_path: Path) -> None:
+    run = asyncio.run(thumbs(host, tmp_path, good=9, bad=31))
+    world = FromFeedback(FromFeedbackSettings(runs=(str(run),), answers="rated"))
+
+    sizes = {split: len(world.tasks(100, 7, split)) for split in ("train", "validation", "test")}
+
+    assert sizes == {"train": 38, "validation": 1, "test": 1}
+    assert world.describe(world.tasks(16, 7, "validation")) == (
+        "40 rated answers: 9 good or corrected, 31 bad   "
+        "1 held out, too few to tell a change from chance (6 are the least)"
+    )
+
+
+def test_bad_answers_alone_are_an_error_that_says_what_is_missing(host: Host, tmp_path: Path) -> None:
+    run = asyncio.run(thumbs(host, tmp_path, good=2, bad=20))
+
+    with pytest.raises(
+        UsageError, match=r"in 2 conversations, and 3 are needed.*20 answers with bad feedback"
+    ) as error:
+        read_examples([run], 0.5)
+
+    assert "agentfw feedback" in error.value.fix
+
+
 def test_too_little_feedback_is_an_error_that_says_what_to_do(recorded: Path) -> None:
     with pytest.raises(UsageError, match="are needed"):
         read_examples([], 0.5)

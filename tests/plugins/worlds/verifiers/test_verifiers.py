@@ -81,7 +81,7 @@ def test_without_the_library_the_error_names_the_extra(host: Host, tmp_path: Pat
     with pytest.raises(MissingExtraError) as error:
         played(host, tmp_path, {"id": "vf-sums"}, ["4"], episodes=1)
 
-    assert error.value.fix == 'pip install "agentfw[verifiers]"'
+    assert error.value.fix.endswith('[verifiers]"')
 
 
 @with_library

@@ -1,4 +1,4 @@
-"""A memory of postcards: one small JSON file an episode, in a folder of the user's own.
+"""A memory of postcards: one small JSON file an episode, in a folder of the user's own, which is in the run's folder.
 
 The one rule: a card's name says which episode it is of. So an episode that is handed over twice is one card, two runs
 that share the folder never get in each other's way, and a card that somebody deletes is forgotten.
@@ -25,7 +25,9 @@ __all__ = ["Postcards", "PostcardsSettings"]
 
 
 class PostcardsSettings(Settings):
-    folder: Path = Field(default=Path("postcards"), description="Where the cards are kept; several runs may share it.")
+    folder: Path | None = Field(
+        default=None, description="Where the cards are kept; several runs may share it. Default: in the run's folder."
+    )
     words: int = Field(default=40, ge=5, description="How many words fit on a card.")
 
 
@@ -34,6 +36,10 @@ class Postcards(Memory):
 
     def __init__(self, settings: PostcardsSettings) -> None:
         self.settings = settings
+        self._cards_of_all = settings.folder or Path("postcards")
+
+    def open(self, folder: Path) -> None:
+        self._cards_of_all = self.settings.folder or folder / "postcards"
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         asked = _words(query.text)
@@ -79,7 +85,7 @@ class Postcards(Memory):
 
     def _folder(self, user: str) -> Path:
         # A hash: a user's name may hold anything, and must not lead out of the folder.
-        return self.settings.folder / _hash(user)
+        return self._cards_of_all / _hash(user)
 
 
 def _hash(text: str) -> str:

@@ -94,7 +94,7 @@ class Assistant(Environment):
             )
         return found
 
-    def scene(self, tasks: Sequence[Task]) -> str:
+    def describe(self, tasks: Sequence[Task]) -> str:
         users, days = len({task.user for task in tasks}), max(self._day(task) for task in tasks)
         return f"{counted(users, 'user')}, {counted(days, 'day')}, {self.settings.difficulty} requests"
 

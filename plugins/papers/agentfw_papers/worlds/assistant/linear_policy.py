@@ -16,10 +16,12 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Annotated
 
 from pydantic import Field
 
 from agentfw import Generation, Policy, Request, Settings
+from agentfw.settings import VERSION
 from agentfw_memory import followed
 from agentfw_plugins.linear import Decision, read_weights, write_decisions
 
@@ -41,7 +43,7 @@ _KEPT = 4096
 
 
 class LinearSettings(Settings):
-    weights: str = Field("", description="File of trained weights. Default: those below.")
+    weights: Annotated[str, VERSION] = Field("", description="File of trained weights. Default: those below.")
     stated: float = Field(0.5, description="Weight of stated tastes that an offer meets.")
     own: float = Field(0.5, description="Weight of the user's recalled wishes that it meets.")
     shared: float = Field(0.5, description="Weight of recalled wishes of several users that it meets.")
@@ -90,6 +92,7 @@ class LinearPolicy(Policy):
         return Generation(
             text=write_decisions(made),
             calls=tuple(calls),
+            said="",  # decisions are for the learner
             count=len(made),
             prompt_ids=tuple(range(len(request.messages))),  # it has no vocabulary, so each message is a token
             token_ids=tuple(one.choice for one in made),

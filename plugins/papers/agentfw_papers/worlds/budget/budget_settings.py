@@ -8,8 +8,8 @@ The agent reads both the budget and its sentence. Sentences are in the order of 
     (1000, 2000, 4000, 8000)
 
 After the time-aware training of the engagement-process paper (section 5.3, appendix F): one of four budgets for each
-problem. Of the four its text has kept the least and the largest; 2000 and 4000 are ours, and so are the sentences and
-everything about sums.
+problem, each with a sentence of its own. Of the four budgets the paper's text has kept the least and the largest; 2000
+and 4000 are ours. The sentences say in our words what the paper's four say. Everything about sums is ours.
 """
 
 from __future__ import annotations

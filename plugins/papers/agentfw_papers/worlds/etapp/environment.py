@@ -91,7 +91,7 @@ class Etapp(Environment):
             found.append(Task(index, seeds.integer(index), user=name, split=split, query=query))
         return found
 
-    def scene(self, tasks: Sequence[Task]) -> str:
+    def describe(self, tasks: Sequence[Task]) -> str:
         persons, asked = len({task.user for task in tasks}), len({task.query for task in tasks})
         return f"{persons} persons, {asked} instructions"
 

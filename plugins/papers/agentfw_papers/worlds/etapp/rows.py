@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def row_of(copy: Copy, name: str, instruction: Instruction, split: str) -> dict[
     return {
         "data_source": "etapp-hard",
         "prompt": [
-            {"role": "system", "content": (Etapp.__doc__ or "").strip()},
+            {"role": "system", "content": cleandoc(Etapp.__doc__ or "")},
             {"role": "user", "content": request_text(instruction, person)},
         ],
         "ability": "personal assistant",

@@ -95,7 +95,7 @@ class MerchantMarket(Environment):
             found.append(Task(index, seeds.integer(name, day), user=name, split=split, query=query))
         return found
 
-    def scene(self, tasks: Sequence[Task]) -> str:
+    def describe(self, tasks: Sequence[Task]) -> str:
         users = len({task.user for task in tasks})
         days = max(self._turn(task.split, task.index)[1] for task in tasks)
         return f"{users} merchants, {days} {'day' if days == 1 else 'days'}"

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from agentfw import Generation, Intervention, Observation, Policy, Request, Settings
+from agentfw.settings import VERSION
 from agentfw_plugins.linear import Decision, read_weights, write_decisions
 
 from .plans import plan_of
@@ -31,7 +32,7 @@ _KEPT = 4096
 
 
 class PlannerSettings(Settings):
-    weights: str = Field("", description="File of trained weights. Default: those below.")
+    weights: Annotated[str, VERSION] = Field("", description="File of trained weights. Default: those below.")
     topic: float = Field(0.5, description="Log-odds of an analysis that covers a topic of the request.")
     other: float = Field(0.0, description="Log-odds of an analysis that covers another topic.")
     taste: float = Field(0.0, description="Weight of ranking products by a taste at all.")
@@ -79,6 +80,7 @@ class PlannerPolicy(Policy):
         return Generation(
             text=write_decisions(made),
             calls=tuple(calls),
+            said="",  # decisions are for the learner
             count=len(made),
             prompt_ids=tuple(range(len(request.messages))),  # it has no vocabulary, so each message is a token
             token_ids=tuple(one.choice for one in made),

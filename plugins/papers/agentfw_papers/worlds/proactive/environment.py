@@ -217,7 +217,7 @@ class Proactive(Environment):
                 found["delay"] = sum(self._delays) / len(self._delays)
         return found
 
-    def scene(self, tasks: Sequence[Task]) -> str:
+    def describe(self, tasks: Sequence[Task]) -> str:
         count = len({self.example(task).id for task in tasks})
         turns = sum(len(self._asked(task.index, task.split).turns) for task in tasks)
         return f"{self.catalog.name}   {turns} turns of {count} dialogue{'s' * (count != 1)}"

@@ -30,7 +30,10 @@ def test_the_training_of_a_large_model_has_the_settings_of_the_paper() -> None:
     assert (learner.precision, learner.rank, learner.alpha, learner.workers) == ("nf4", 8, 16, 4)
     assert {one.removesuffix("_proj") for one in learner.modules} == {"q", "k", "v", "o", "gate", "up", "down"}
     assert learner.tokens == 4 * server.context
-    assert learner.model == server.model
+    # Symmetric workers, and steps of four samples: with a single step every ratio is 1, and its cap does nothing.
+    assert learner.share == "replicated"
+    assert spec.tasks * spec.samples / learner.minibatches == 4
+    assert (learner.model, learner.precision) == (server.model, server.precision), "what is trained is what is served"
     assert (spec.optimizer.name, optimizer.ratio_cap, optimizer.kl) == ("turnwise", 10, 0)
 
 

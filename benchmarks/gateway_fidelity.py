@@ -1,0 +1,400 @@
+"""What of requests, answers and refusals passes a gateway in front of a chat completions server.
+
+    python benchmarks/gateway_fidelity.py
+    python benchmarks/gateway_fidelity.py --litellm LITELLM/bin/litellm
+
+Each feature is tried alone, with the official clients of OpenAI and Anthropic, through a gateway of agentfw and, with
+`--litellm`, through a LiteLLM proxy, in front of the same recording server. A feature passes if the server was asked
+what it should be, or the client got what the server answered. It is refused if the client got an error of status 400
+that names it. Otherwise it is lost. Required: nothing is lost.
+
+The proxy needs an environment of its own:
+
+    python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+
+sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
+
+Body = dict[str, Any]
+OWN = [{"role": "user", "content": "Hi"}]
+"""What the gateway itself asks at the start."""
+Ask = Callable[[str, Body], Any]
+
+
+class Feature(NamedTuple):
+    """One thing that can be lost."""
+
+    group: str
+    name: str
+    path: str
+    given: Body
+    reply: Any
+    holds: Callable[[Body, Any], bool]
+    """Whether it passed, by what the server was asked and what the client got."""
+
+
+class Got(NamedTuple):
+    """What a client got."""
+
+    status: int
+    headers: Any
+    text: str
+
+    @property
+    def body(self) -> Body:
+        found: Body = json.loads(self.text)
+        return found
+
+    @property
+    def events(self) -> list[Body]:
+        lines = [line[6:] for line in self.text.splitlines() if line.startswith("data: {")]
+        return [json.loads(line) for line in lines]
+
+
+def features() -> Iterator[Feature]:
+    import features as told  # type: ignore[import-not-found]
+    from chat_server import Reply, chunks, completion  # type: ignore[import-not-found]
+
+    chat: Body = {"messages": told.HELLO}
+    fine = completion("fine")
+    path = "chat/completions"
+
+    def asks(wanted: Body) -> Callable[[Body, Any], bool]:
+        return lambda asked, got: all(asked.get(key) == value for key, value in wanted.items())
+
+    for name, value in told.FIELDS.items():
+        yield Feature("chat: request", name, path, {**chat, name: value}, fine, asks({name: value}))
+    for index, message in enumerate(told.CONVERSATION[:4]):
+        given = {"messages": [*told.HELLO, message]}
+        names = ("developer, name", "picture", "broken arguments, reasoning_content", "tool result in parts")
+        yield Feature("chat: request", names[index], path, given, fine, asks(given))
+    given = {"messages": told.CONVERSATION[4:]}
+    yield Feature("chat: request", "two users in a row", path, given, fine, asks(given))
+
+    for name, reply in told.ANSWERS.items():
+        message = reply.body["choices"][0]
+
+        def comes_back(asked: Body, got: Got, wanted: Body = message, reply: Any = reply) -> bool:
+            same = _within(wanted, got.body["choices"][0]) and _within(reply.body["usage"], got.body["usage"])
+            return same and all(got.body.get(key) == reply.body.get(key) for key in ("id", "service_tier"))
+
+        yield Feature("chat: answer", name, path, {**chat, "tools": [told.TOOL]}, reply, comes_back)
+
+    def streams(wanted: Callable[[list[Body]], bool]) -> Callable[[Body, Any], bool]:
+        return lambda asked, got: wanted(got.events)
+
+    def delta(key: str, *parts: Any) -> Callable[[list[Body]], bool]:
+        return lambda events: (
+            [value for event in events for choice in event["choices"] if (value := choice["delta"].get(key))]
+            == list(parts)
+        )
+
+    stream = {**chat, "stream": True}
+    all_of_it = (
+        ("reasoning_content", "H", "m."),
+        ("content", "Sun", "ny."),
+    )
+    for key, *parts in all_of_it:
+        yield Feature("chat: stream", key, path, stream, told.STREAM, streams(delta(key, *parts)))
+    arguments = streams(
+        lambda events: (
+            [
+                call["function"]["arguments"]
+                for event in events
+                for choice in event["choices"]
+                for call in choice["delta"].get("tool_calls") or ()
+            ]
+            == ['{"city": ', '"Rome"}']
+        )
+    )
+    yield Feature("chat: stream", "tool_calls in pieces", path, stream, told.STREAM, arguments)
+    ids = streams(lambda events: {event["id"] for event in events} == {"chatcmpl-1"})
+    yield Feature("chat: stream", "id", path, stream, told.STREAM, ids)
+    counted = {**stream, "stream_options": {"include_usage": True}}
+    usage = streams(lambda events: _within(told.COUNTS, events[-1].get("usage") or {}))
+    yield Feature("chat: stream", "usage", path, counted, told.STREAM, usage)
+    for name, choice in (
+        ("refusal", {"delta": {"refusal": "No."}, "finish_reason": None}),
+        ("content_filter", {"delta": {}, "finish_reason": "content_filter"}),
+        ("logprobs", {"delta": {"content": "a"}, "finish_reason": None, "logprobs": {"content": [told.LOGPROB]}}),
+    ):
+        ended = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"] or "stop"}
+        reply = chunks(*({**told.HEAD, "choices": [each]} for each in ({"index": 0, **choice}, ended)))
+        yield Feature("chat: stream", name, path, stream, reply, streams(partial(_has_choice, choice)))
+    cut = chunks({**told.HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}, done=False)
+    noticed = streams(lambda events: any("error" in event for event in events))
+    yield Feature("chat: stream", "an end that is none is an error", path, stream, cut, noticed)
+
+    refusals: tuple[tuple[str, int, Body, Body], ...] = (
+        ("429 with retry-after", 429, _error("slow", "requests", "rate_limit"), {"retry-after": "7"}),
+        ("429 of a quota", 429, {"message": "pay", "type": "insufficient_quota", "code": "insufficient_quota"}, {}),
+        ("401", 401, {"message": "wrong key", "type": "invalid_request_error", "code": "invalid_api_key"}, {}),
+        ("400 too long", 400, _error("long", "invalid_request_error", "context_length_exceeded"), {}),
+        ("404", 404, {"message": "no model", "type": "invalid_request_error", "code": "model_not_found"}, {}),
+        ("422", 422, {"message": "wrong", "type": "invalid_request_error", "param": "n", "code": None}, {}),
+        ("500", 500, {"message": "oh", "type": "server_error", "code": "oh"}, {}),
+        ("503 with retry-after-ms", 503, _error("busy", "server_error", "busy"), {"retry-after-ms": "500"}),
+    )
+    for name, status, error, headers in refusals:
+
+        def refused(asked: Body, got: Got, status: int = status, error: Body = error, headers: Body = headers) -> bool:
+            told = got.body.get("error") or {}
+            kept = all(got.headers.get(key) == value for key, value in headers.items())
+            return got.status == status and kept and all(told.get(key) == value for key, value in error.items())
+
+        yield Feature("chat: refusal", name, path, chat, Reply({"error": error}, status, headers), refused)
+
+    for group, table, wrong, base in (
+        ("responses", told.RESPONSES, told.NO_RESPONSES, {"input": "hi"}),
+        ("messages", told.MESSAGES, told.NO_MESSAGES, {"messages": told.HELLO, "max_tokens": 50}),
+    ):
+        for name, (given, wanted) in table.items():
+            yield Feature(f"{group}: request", name, group, {**base, **given}, fine, asks(wanted))
+        for given, field in wrong:
+            yield Feature(f"{group}: request", field, group, {**base, **given}, fine, lambda asked, got: False)
+        for name, status, error, headers in refusals:
+            if name.startswith(("429 with", "401", "400")):
+
+                def meant(
+                    asked: Body, got: Got, status: int = status, headers: Body = headers, error: Body = error
+                ) -> bool:
+                    kept = all(got.headers.get(key) == value for key, value in headers.items())
+                    return got.status == status and kept and error["message"] in got.text
+
+                yield Feature(f"{group}: refusal", name, group, base, Reply({"error": error}, status, headers), meant)
+        for name, there in _parts(group).items():
+            yield Feature(f"{group}: answer", name, group, base, told.RICH, there)
+            yield Feature(f"{group}: stream", name, group, {**base, "stream": True}, told.STREAM, there)
+
+
+def _error(message: str, kind: str, code: str) -> Body:
+    return {"message": message, "type": kind, "code": code, "param": "messages"}
+
+
+def _parts(group: str) -> dict[str, Callable[[Body, Any], bool]]:
+    """What must be in an answer in other formats, whole or streamed."""
+
+    def final(got: Got) -> Body:
+        if not got.text.startswith(("event", "data", ":")):
+            return got.body
+        if group == "responses":
+            whole: Body = next(event["response"] for event in got.events if event["type"] == "response.completed")
+            return whole
+        return _collected(got.events)
+
+    def has(find: Callable[[Body], object], wanted: object) -> Callable[[Body, Any], bool]:
+        return lambda asked, got: find(final(got)) == wanted
+
+    def items(kind: str, answer: Body) -> Body:
+        listed = answer["output"] if group == "responses" else answer["content"]
+        return next(item for item in listed if item["type"] == kind)
+
+    if group == "responses":
+        return {
+            "thoughts": has(
+                lambda a: "".join(
+                    p["text"] for p in (items("reasoning", a).get("content") or items("reasoning", a)["summary"])
+                ),
+                "Hm.",
+            ),
+            "text": has(lambda a: items("message", a)["content"][0]["text"], "Sunny."),
+            "call": has(lambda a: json.loads(items("function_call", a)["arguments"]), {"city": "Rome"}),
+            "call id": has(lambda a: items("function_call", a)["call_id"], "call-weather"),
+            "cached tokens": has(lambda a: a["usage"]["input_tokens_details"]["cached_tokens"], 4),
+            "reasoning tokens": has(lambda a: a["usage"]["output_tokens_details"]["reasoning_tokens"], 2),
+        }
+    return {
+        "thoughts": has(lambda a: items("thinking", a)["thinking"], "Hm."),
+        "text": has(lambda a: items("text", a)["text"], "Sunny."),
+        "call": has(lambda a: items("tool_use", a)["input"], {"city": "Rome"}),
+        "call id": has(lambda a: items("tool_use", a)["id"], "call-weather"),
+        "stop_reason": has(lambda a: a["stop_reason"], "tool_use"),
+        "cached tokens": has(lambda a: a["usage"].get("cache_read_input_tokens"), 4),
+        "tokens": has(lambda a: a["usage"]["output_tokens"], 5),
+    }
+
+
+def _collected(events: list[Body]) -> Body:
+    """A message put together from its events, as the client does."""
+    blocks: list[Body] = []
+    message: Body = {"usage": {}}
+    for event in events:
+        if event["type"] == "message_start":
+            message["usage"] |= event["message"]["usage"]
+        elif event["type"] == "content_block_start":
+            blocks.append({**event["content_block"], "json": ""})
+        elif event["type"] == "content_block_delta":
+            delta, block = event["delta"], blocks[event["index"]]
+            for key, name in (("text", "text"), ("thinking", "thinking"), ("partial_json", "json")):
+                block[name] = block.get(name, "") + delta.get(key, "")
+        elif event["type"] == "message_delta":
+            message |= event["delta"]
+            message["usage"] = {**message["usage"], **event["usage"]}
+    for block in blocks:
+        if block["type"] == "tool_use":
+            block["input"] = json.loads(block["json"] or "{}")
+    return {**message, "content": blocks}
+
+
+def _has_choice(wanted: Body, events: list[Body]) -> bool:
+    return any(_within(wanted, choice) for event in events for choice in event["choices"])
+
+
+def _within(wanted: Any, found: Any) -> bool:
+    """Whether all of a value is in another, which may have more keys."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(_within(value, found.get(key)) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(found, list) and len(wanted) == len(found) and all(map(_within, wanted, found))
+    return bool(wanted == found)
+
+
+# -- what is tried -----------------------------------------------------------------------------------------------------
+
+
+def tried(feature: Feature, ask: Ask, server: Any, script: list[Any]) -> str:
+    script[:] = [feature.reply]
+    before = len(server.bodies)
+    got = ask(feature.path, {"model": "served", **feature.given})
+    asked = [body for body in server.bodies[before:] if body["messages"] != OWN]
+    named = feature.name.split("[")[0].split(".")[-1]
+    try:
+        if feature.holds(asked[-1] if asked else {}, got):
+            return "passes"
+    except (KeyError, IndexError, StopIteration, ValueError, TypeError, AttributeError):
+        pass
+    words = {named, *(key for key in feature.given if key not in ("messages", "model", "input"))}
+    if got.status == 400 and not asked and any(word.split(" ")[0] in got.text for word in words):
+        return "refused by name"
+    return "lost"
+
+
+def asking(url: str) -> Ask:
+    """Asks with the official clients."""
+    import anthropic
+    import openai
+
+    plain = importlib.import_module("httpx2" if importlib.util.find_spec("httpx2") else "httpx")  # what they stand on
+    by_openai = openai.OpenAI(base_url=f"{url}/v1", api_key="sk-none", max_retries=0)
+    by_anthropic = anthropic.Anthropic(base_url=url, api_key="sk-none", max_retries=0)
+
+    def ask(path: str, body: Body) -> Got:
+        client: Any = by_anthropic if path == "messages" else by_openai
+        try:
+            address = "/v1/messages" if path == "messages" else f"/{path}"
+            answer = client.post(address, body=body, cast_to=plain.Response)
+        except (openai.APIStatusError, anthropic.APIStatusError) as error:
+            answer = error.response
+        except (openai.APIConnectionError, anthropic.APIConnectionError) as error:
+            return Got(0, {}, str(error))
+        return Got(answer.status_code, answer.headers, answer.read().decode())
+
+    return ask
+
+
+@contextmanager
+def through_agentfw(upstream: str, folder: Path) -> Iterator[Ask]:
+    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", "--policy"]
+    command += ["openai", "--set", f"policy.base_url={upstream}", "--set", "policy.model=served"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        told = ""
+        while not told.endswith("}\n"):
+            told += process.stdout.readline()
+        yield asking(json.loads(told)["url"])
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def through_litellm(command: str, upstream: str, folder: Path) -> Iterator[Ask]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    route = {"model": "openai/served", "api_base": upstream, "api_key": "sk-up", "use_chat_completions_api": True}
+    settings = {"num_retries": 0, "use_chat_completions_url_for_anthropic_messages": True}
+    config = {"model_list": [{"model_name": "served", "litellm_params": route}], "litellm_settings": settings}
+    config["router_settings"] = {"disable_cooldowns": True}
+    (folder / "config.yaml").write_text(json.dumps(config))
+    words = [command, "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
+    open_to_all = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+    process = subprocess.Popen(
+        words, env={**os.environ, **open_to_all}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(1200):
+            try:
+                httpx.get(f"{url}/health/liveliness").raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.1)
+        yield asking(url)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(litellm: str, every: int) -> dict[str, Any]:
+    from chat_server import refusal, serving
+
+    script: list[Any] = []
+
+    def answer(body: Body) -> Any:
+        return refusal(400, "not known") if body["messages"] == OWN else script[0]
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        address, server = stack.enter_context(serving(answer))
+        ways = {"agentfw": stack.enter_context(through_agentfw(address, folder))}
+        if litellm:
+            ways["LiteLLM"] = stack.enter_context(through_litellm(litellm, address, folder))
+        rows = []
+        for one in list(features())[::every]:
+            found = {way: tried(one, ask, server, script) for way, ask in ways.items()}
+            rows.append({"format": one.group, "feature": one.name, **found})
+    return {"features": len(rows), **{way: dict(Counter(row[way] for row in rows)) for way in ways}, "rows": rows}
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = result["rows"]
+    print_markdown(
+        [*rows[0]], [[f"`{cell}`" if key == "feature" else cell for key, cell in row.items()] for row in rows]
+    )
+    print({key: value for key, value in result.items() if key != "rows"})
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        litellm=("", "the command litellm of an environment that has litellm[proxy]"),
+        every=(1, "try only every so many features"),
+    ).parse_args(arguments)
+    return tell(measure(options.litellm, options.every), options.json, show)
+
+
+if __name__ == "__main__":
+    main()

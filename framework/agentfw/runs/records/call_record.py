@@ -1,0 +1,204 @@
+"""What the components of a run were asked, and what they are being asked now: a small file that is always up to date.
+
+`os._exit`, a crash in C or `kill -9` leaves no traceback. The file then still has the call that was running, because it
+is written when the call begins, and a dead process takes nothing back that the system has. It is not flushed to the
+disk, so it says nothing after a power cut.
+
+    record = CallRecord()
+    row = record.row("tool", "search", 'tool "search" of agentfw-web 1.0.0')
+    record.open(folder)
+    number = row.begin("the tool search", "00001-0")
+    row.end(number, seconds=0.2, failed=True)
+
+calls.jsonl has one line for each component, of a fixed width, so that each can be written over where it stands. The
+file is mapped into memory: writing to it takes a fiftieth of the time of a system call.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from ...errors import StorageError
+from .journal import make_private, read_journal
+
+__all__ = ["CallRecord", "CallRow", "call_table", "read_calls", "running_calls"]
+
+FILE = "calls.jsonl"
+_WIDTH = 1024
+"""Bytes of a line."""
+_ROWS = 32
+"""Number of lines to begin with."""
+_SHOWN = 3
+"""Number of running calls of a component that are written, the newest of them: one is what a process dies of."""
+
+
+@dataclass(eq=False)
+class CallRow:
+    """The calls of one component."""
+
+    record: CallRecord
+    place: int
+    kind: str
+    name: str
+    title: str
+    calls: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    cost: float | None = 0.0
+    """What its tokens cost, where a model answers for it. None if that isn't known."""
+    running: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def begin(self, call: str, episode: str = "") -> int:
+        """A call begins. The number is to be given to `end`."""
+        number = self.record.next_number()
+        self.running[number] = call, episode
+        self.write()
+        return number
+
+    def end(self, number: int, *, seconds: float | None = None, failed: bool = False) -> None:
+        """A call is over. It is counted if it failed, or says how long it took."""
+        self.running.pop(number)
+        if seconds is not None or failed:
+            self.count(seconds or 0.0, failed=failed)
+        else:
+            self.write()
+
+    def count(self, seconds: float, *, failed: bool) -> None:
+        """Count a call that took so long."""
+        self.calls += 1
+        self.failures += failed
+        self.seconds += seconds
+        self.write()
+
+    def spend(self, cost: float | None) -> None:
+        """Add what an answer has cost."""
+        self.cost = None if self.cost is None or cost is None else self.cost + cost
+
+    def write(self) -> None:
+        # Put together by hand: this is done twice for every call of a component.
+        newest = list(self.running.items())[-_SHOWN:]
+        running = ", ".join(f"[{number}, {_quoted(call)}, {_quoted(episode)}]" for number, (call, episode) in newest)
+        self.record.write(
+            self.place,
+            f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
+            f'"cost": {_cost(self.cost)}, "running": [{running}], "more": {len(self.running) - len(newest)}}}',
+        )
+
+    def __post_init__(self) -> None:
+        names = {"kind": self.kind, "name": self.name[:100], "title": self.title[:200]}
+        self._head = json.dumps(names)[:-1]
+
+
+def _cost(cost: float | None) -> str:
+    return "null" if cost is None else repr(float(cost))
+
+
+@lru_cache(maxsize=256)
+def _quoted(text: str) -> str:
+    return json.dumps(text[:100])
+
+
+class CallRecord:
+    """The calls of one run."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, CallRow] = {}
+        """By title."""
+        self._file: IO[bytes] | None = None
+        self._map: mmap.mmap | None = None
+        self._number = 0
+
+    def row(self, kind: str, name: str, title: str) -> CallRow:
+        """The row of a component. There is one for each title."""
+        if title not in self.rows:
+            self.rows[title] = CallRow(self, len(self.rows), kind, name, title)
+        return self.rows[title]
+
+    def open(self, folder: Path) -> None:
+        """Go on with the counts of earlier executions, and write from now on."""
+        for line in read_calls(folder):
+            row = self.row(line["kind"], line["name"], line["title"])
+            row.calls += line["calls"]
+            row.failures += line["failures"]
+            row.seconds += line["seconds"]
+            row.spend(line["cost"])
+        try:
+            # Under another name first: to cut a file short that a process has mapped would end that process.
+            new = folder / f"{FILE}.{os.getpid()}"
+            make_private(new)
+            self._file = new.open("r+b", buffering=0)
+            self._file.truncate()
+            self._grow(_ROWS * _WIDTH)
+            new.replace(folder / FILE)
+        except OSError as error:
+            raise StorageError(
+                f"can't write {folder / FILE}: {error.strerror}", fix="free disk space, and make the folder writable"
+            ) from error
+        for row in self.rows.values():
+            row.write()
+
+    def close(self) -> None:
+        if self._map is not None and self._file is not None:
+            self._map.close()
+            self._file.close()
+            self._map = self._file = None
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def write(self, place: int, line: str) -> None:
+        """Write one line over."""
+        if self._map is None:
+            return
+        if len(self._map) <= place * _WIDTH:
+            self._grow(2 * len(self._map))
+        self._map[place * _WIDTH : (place + 1) * _WIDTH] = line.encode().ljust(_WIDTH - 1) + b"\n"
+
+    def _grow(self, size: int) -> None:
+        assert self._file is not None
+        if self._map is not None:
+            self._map.close()
+        # Written, not only made longer: a mapped file that finds no room on the disk ends the process.
+        before = self._file.seek(0, os.SEEK_END)
+        self._file.write((b"{}".ljust(_WIDTH - 1) + b"\n") * ((size - before) // _WIDTH))
+        self._map = mmap.mmap(self._file.fileno(), size)
+
+
+def read_calls(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run, also while another process writes them. Empty if there is no record."""
+    return [line for line in read_journal(folder / FILE) if "title" in line]
+
+
+def call_table(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The columns and rows of a table of calls."""
+    rows = [
+        [
+            str(row["title"]),
+            f"{row['calls']:,}",
+            f"{row['failures']:,}",
+            f"{row['seconds']:.1f} s",
+            "unknown" if row["cost"] is None else f"{row['cost']:.4g}" if row["cost"] else "",
+        ]
+        for row in calls
+        if row["calls"]
+    ]
+    return ["component", "calls", "failed", "time", "cost"], rows
+
+
+def running_calls(folder: Path) -> list[str]:
+    """What is running, or was when the process ended: the newest call first, in words."""
+    found: list[tuple[int, str]] = []
+    for line in read_calls(folder):
+        for number, call, episode in line["running"]:
+            where = f" of episode {episode}" if episode else ""
+            others = f", and {line['more']} more of its calls" if line["more"] else ""
+            found.append((number, f"{line['title']} in {call}{where}{others}"))
+    return [text for _, text in sorted(found, reverse=True)]

@@ -1,0 +1,67 @@
+"""Recall as of an earlier time: what held then, also if it was superseded or retired since.
+
+Texts that no longer hold are in no index. They are found by their words, and those that still hold by the usual recall.
+Then both are embedded and compared with the query in the same way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agentfw_memory.graph.facts.newest_first import newest_first
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
+from agentfw_memory.graph.recall.recall import Recaller
+from agentfw_memory.graph.records import Hit, Skill, SkillVersion, Why
+from agentfw_memory.graph.stores.interface import Store
+
+__all__ = ["recall_as_of"]
+
+CANDIDATES = 4
+"""Number of candidates by each way of finding them, for each skill to return."""
+
+
+def recall_as_of(store: Store, recaller: Recaller, query: str, user: str, k: int, when: float) -> list[Hit]:
+    """Return the k best skills of those that held at a time, as they were then."""
+    held = store.held_at(when, store.find("user", user) or 0)
+    words = WordIndex()
+    for number, (_, _, version) in held.items():
+        words.put(number, version.text, SHARED)
+    question = words.question(query, None)
+    by_words = question.best(CANDIDATES * k).tolist()
+    by_recall = [int(hit.skill.id[1:]) for hit in recaller.recall(query, user, CANDIDATES * k, at_least=0.0)]
+    found = [number for number in dict.fromkeys(by_words + by_recall) if number in held]
+    if not found:
+        return []
+    vectors = recaller.embed([query, *(held[number][2].text for number in found)])
+    by_vector = vectors[1:] @ vectors[0]
+    by_word = question.scores(np.array(found, np.int64))
+    asked = recaller.asked(query, user, store.find("user", user))
+    score = by_vector + by_word + np.array([asked.get(number, 0.0) for number in found])
+    best = sorted(range(len(found)), key=lambda place: -score[place])
+    now = store.skills(found)
+    facts = {number: now[number].fact if number in now else "" for number in found}
+    hits = [
+        Hit(float(score[place]), _as_it_was(number, facts[number], *held[number]), _why(float(by_vector[place])))
+        for place in best
+        for number in (found[place],)
+    ]
+    return newest_first(query, hits)[:k]
+
+
+def _as_it_was(number: int, fact: str, owner: str, ordinal: int, version: SkillVersion) -> Skill:
+    return Skill(
+        f"s{number}",
+        owner,
+        version.text,
+        visibility=version.visibility,
+        valid_from=version.valid_from,
+        recorded_at=version.recorded_at,
+        valid_to=version.valid_to,
+        metadata=version.metadata,
+        fact=fact,
+        corrections=ordinal,
+    )
+
+
+def _why(similarity: float) -> Why:
+    return Why(similarity, *(0.0,) * 7, path="held at that time")

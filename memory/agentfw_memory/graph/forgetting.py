@@ -1,0 +1,79 @@
+"""Deleting for good: all data of a user, or single skills.
+
+What is deleted leaves no words in the store: not in its rows, its saved indexes and its log, nor in a later export. The
+rows go in one transaction. Then the files are rewritten. A call that was interrupted there can be repeated.
+
+The words of a single skill may be elsewhere too. With it go shared copies of it, past versions with the same words, and
+what was kept of the trajectories of its owner that told it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from agentfw_memory.graph.learning.sharing import Sharing
+from agentfw_memory.graph.recall.recall import Recaller
+from agentfw_memory.graph.stores.interface import Change, Store
+from agentfw_memory.graph.text.words import terms
+
+__all__ = ["Forgetter"]
+
+TOLD = 0.5
+"""Share of a skill's words from which on a trajectory's text counts as telling it."""
+
+Counts = dict[str, int]
+
+
+class Forgetter:
+    """Deletes rows of one tenant."""
+
+    def __init__(self, store: Store, recaller: Recaller, sharing: Sharing) -> None:
+        self._store, self._recaller, self._sharing = store, recaller, sharing
+
+    def forget(self, user: str) -> Counts:
+        """Delete the rows of a user. Return counts by the names of `Receipt`."""
+        number = self._store.find("user", user)
+        return {} if number is None else self._deleted(lambda change: self._forget(change, number))
+
+    def erase(self, skills: Iterable[int]) -> Counts:
+        """Delete the rows of skills, ended ones too. Numbers that are no skills are ignored."""
+        owned: dict[int, set[int]] = {}
+        for skill, owner in self._store.owners_ever(list(skills)):
+            owned.setdefault(owner, set()).add(skill)
+        return self._deleted(lambda change: self._erase(change, owned)) if owned else {}
+
+    # Helpers
+
+    def _deleted(self, delete: Callable[[Change], Counts]) -> Counts:
+        self._recaller.catch_up()
+        with self._store.writing() as change:
+            self._recaller.catch_up(change.number - 1)
+            return delete(change)
+
+    def _forget(self, change: Change, user: int) -> Counts:
+        shared = self._sharing.behind(user)
+        counts = self._store.forget(change, user)
+        self._sharing.settle(change, shared)
+        return counts
+
+    def _erase(self, change: Change, owned: dict[int, set[int]]) -> Counts:
+        total: Counts = {}
+        for owner, skills in owned.items():
+            rows = self._store.versions_of(owner)
+            texts = {text for number, _, text, _ in rows if number in skills}
+            said = {frozenset(terms(text)) for text in texts}
+            same = [
+                (number, ordinal)
+                for number, ordinal, text, past in rows
+                if number in skills or (past and frozenset(terms(text)) in said)
+            ]
+            told = [number for number, text in self._store.told_by(owner) if _tells(text, said)]
+            counts = self._store.erase_versions(change, same, told)
+            self._sharing.withdraw(change, owner, texts)
+            total = {name: total.get(name, 0) + count for name, count in counts.items()}
+        return total
+
+
+def _tells(text: str, said: set[frozenset[str]]) -> bool:
+    words = set(terms(text))
+    return any(len(words & one) >= TOLD * len(one) for one in said)

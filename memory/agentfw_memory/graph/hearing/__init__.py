@@ -1,0 +1,1 @@
+"""What of a user's message is their own, and which sentences of that are worth remembering."""

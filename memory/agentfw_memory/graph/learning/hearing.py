@@ -1,0 +1,119 @@
+"""Remembers what a user says, as soon as it is said.
+
+What is the user's own in a message is kept sentence by sentence, as it was said, if it says something lasting. A
+sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody else is kept
+only as a fact about them. A message is heard once, by its id, and written in one transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.facts.statements import read_fact
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.hearing.own_words import own_words
+from agentfw_memory.graph.hearing.worth import lasting
+from agentfw_memory.graph.learning.editing import Editor
+from agentfw_memory.graph.learning.sharing import check_not_reserved
+from agentfw_memory.graph.recall.recall import Recaller
+from agentfw_memory.graph.records import Heard, NewSkill
+from agentfw_memory.graph.stores.interface import EdgeRow, Store
+from agentfw_memory.graph.text.words import tokens
+from agentfw_memory.graph.validation import check_name, check_number, check_skill
+
+__all__ = ["Hearer", "Listener", "worth_keeping"]
+
+Listener = Callable[[Sequence[str], str], Sequence[str]]
+"""Called with the user's own sentences of a message and the user's name. Returns what to keep of them."""
+
+MOST_KEPT = 20
+"""Maximum number of statements that are kept of one message."""
+
+
+class Hearer:
+    """Hears for one tenant."""
+
+    def __init__(
+        self, store: Store, recaller: Recaller, editor: Editor, settings: GraphSettings, listener: Listener
+    ) -> None:
+        self._store, self._recaller, self._editor = store, recaller, editor
+        self._settings, self._listener = settings, listener
+
+    def hear(self, text: str, user: str, conversation: str, at: float | None, saying: str) -> Heard:
+        check_name("user", user)
+        check_not_reserved("user", user)
+        name = blake2b(f"{user}\0{saying}".encode(errors="replace"), digest_size=16).hexdigest() if saying else ""
+        if conversation:
+            check_name("conversation", conversation)
+        if not isinstance(text, str):
+            raise BadInputError(f"the saying is of type {type(text).__name__}, not a string", fix="pass a string")
+        when = None if at is None else min(check_number("at", at), self._store.now())
+        if not self._settings.evolve:
+            return Heard(saying)
+        if name and self._store.find("saying", name) is not None:
+            return Heard(saying, known_already=True)
+        kept, problem = self._kept(own_words(text), user)
+        wanted = [NewSkill(user, statement, valid_from=when) for statement in kept]
+        if not wanted:
+            return Heard(saying, problem=problem)
+        vectors = self._recaller.embed([skill.text for skill in wanted])
+        with self._store.writing() as change:
+            if name and self._store.find("saying", name) is not None:
+                return Heard(saying, known_already=True)
+            written = self._editor.write(change, wanted, vectors)
+            edges = []
+            for number in dict.fromkeys(check_skill(skill.id) for skill in written):
+                known = self._store.edge_rows(number)
+                self._store.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
+                if conversation:
+                    talk = self._store.nodes(change, "conversation", [conversation])[conversation]
+                    edges.append(EdgeRow("SAID_IN", number, talk))
+                if name:
+                    edges.append(EdgeRow("SAID_AS", number, self._store.nodes(change, "saying", [name])[name]))
+            self._store.add_edges(change, edges)
+            self._store.touch(change, [check_skill(skill.id) for skill in written])
+        return Heard(saying, kept=tuple(dict.fromkeys(skill.id for skill in written)), problem=problem)
+
+    def _kept(self, sentences: Sequence[str], user: str) -> tuple[list[str], str]:
+        """Return what to keep, and what was wrong with the listener's answer if the rules had to do without it."""
+        said = [one for one in sentences if one.strip()]
+        plain = [_storable(one, self._settings.longest_text) for one in worth_keeping(said, user)][:MOST_KEPT]
+        if not said or self._listener is worth_keeping:
+            return plain, ""
+        try:
+            statements = _listed(self._listener(said, user))
+        except Exception as error:  # it may be a model, which fails in any way
+            return plain, f"the listener failed ({type(error).__name__}: {error}); the rules were used"
+        words = set(tokens(" ".join(said))) | set(tokens(user)) | _ALLOWED
+        true = [_storable(one, self._settings.longest_text) for one in statements if set(tokens(one)) <= words]
+        invented = len(statements) - len(true)
+        problem = f"{invented} statements had words that weren't said, and were left out" if invented else ""
+        return true[:MOST_KEPT], problem
+
+
+def _listed(answer: object) -> list[str]:
+    """Return what a listener answered, if it is a list of texts."""
+    if not isinstance(answer, (list, tuple)) or not all(isinstance(one, str) for one in answer):
+        raise TypeError("it returned something else than a list of texts")
+    return [one for one in answer if one.strip()]
+
+
+_ALLOWED = frozenset(["i", "my", "am", "is", "the", "a", "user", "s"])
+"""Words that a listener may use though they weren't said."""
+
+
+def worth_keeping(sentences: Sequence[str], user: str) -> list[str]:
+    """Return the sentences that say something lasting of the user, or a fact about somebody else."""
+    return [sentence for sentence in sentences if lasting(sentence) or _fact_of_another(sentence, user)]
+
+
+def _fact_of_another(sentence: str, user: str) -> bool:
+    fact = read_fact(sentence, user)
+    return fact is not None and fact.subject != user.casefold()
+
+
+def _storable(text: str, longest: int) -> str:
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)[:longest]

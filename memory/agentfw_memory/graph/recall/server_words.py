@@ -1,0 +1,87 @@
+"""A query by words, of which the database holds the texts.
+
+The score is that of `WordIndex`. What differs is what proposes skills. A word that many shared skills have proposes
+none by itself; skills that have several such words together are proposed instead. How common such words are is counted
+when the graph is prepared, and that of all other words at each query.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Floats, Integers
+from agentfw_memory.graph.index.word_index import LENGTH, SATURATION, Weights
+from agentfw_memory.graph.stores.interface import Corpus, Search, Store
+from agentfw_memory.graph.text.words import terms
+
+__all__ = ["COMMON", "ServerQuestion"]
+
+COMMON = 1_000
+"""Number of shared skills with a word from which the word is a common one."""
+TOGETHER = 3
+"""Number of common words that a proposed skill has together, the rarest ones of the query."""
+SCORED = 100
+"""Number of proposed skills whose exact scores are computed."""
+
+
+class ServerQuestion:
+    """One query against what one user may see."""
+
+    def __init__(
+        self, query: str, reader: int | None, store: Store, search: Search, shared: Corpus, common: Mapping[str, int]
+    ) -> None:
+        self._store = store
+        self._texts: dict[int, Counter[str]] = {}
+        asked = Counter(terms(query))
+        often = sorted((term for term in asked if term in common), key=lambda term: common[term])
+        seldom = [term for term in asked if term not in common]
+        mine = Corpus(0, 0) if reader is None else search.own_corpus(reader)
+        own = search.own_with(reader, list(asked)) if reader is not None and mine.count else {}
+        found = search.shared_with(seldom, COMMON) if seldom else {}
+        holders = {term: common.get(term, 0) + len(found.get(term, ())) + len(own.get(term, ())) for term in asked}
+        self._weights = Weights.of(asked, shared.count + mine.count, shared.length + mine.length, holders)
+        self.count, self.known = shared.count + mine.count, bool(self._weights.rarities)
+        self.mean, self.deviation = self._weights.mean, self._weights.deviation
+        proposed: Counter[int] = Counter()
+        for lists in (found, own):
+            for term, numbers in lists.items():
+                for number in numbers:
+                    proposed[number] += self._weights.rarities[term]  # type: ignore[assignment]
+        if often:
+            together = often[:TOGETHER]
+            for number in search.shared_with_all(together, SCORED):
+                proposed[number] += sum(self._weights.rarities[term] for term in together)  # type: ignore[assignment]
+        best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
+        self._proposed = np.array(best, np.int64)
+
+    def best(self, k: int) -> Integers:
+        """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
+        scores = self.scores(self._proposed)
+        return self._proposed[np.lexsort((self._proposed, -scores))[:k]]
+
+    def lengths(self, numbers: Integers) -> Floats:
+        """Return the number of terms of each of these skills."""
+        texts = self._read(numbers)
+        return np.array([texts[number].total() for number in numbers.tolist()], np.float64)
+
+    def scores(self, numbers: Integers) -> Floats:
+        """Return the scores of these skills, which must be visible ones."""
+        texts, weights, found = self._read(numbers), self._weights, np.zeros(len(numbers))
+        for place, number in enumerate(numbers.tolist()):
+            counts = texts[number]
+            # As lengths are counted in the database: each term once.
+            saturation = SATURATION * (1.0 - LENGTH + LENGTH * len(counts) / weights.mean_length)
+            found[place] = sum(
+                rarity * counts[term] / (counts[term] + saturation) for term, rarity in weights.rarities.items()
+            )
+        return np.minimum(found / weights.highest, 1.0)
+
+    def _read(self, numbers: Integers) -> Mapping[int, Counter[str]]:
+        """Return the terms of these skills and maybe of others."""
+        missing = [number for number in numbers.tolist() if number not in self._texts]
+        texts = self._store.texts(missing)
+        self._texts.update({number: Counter(terms(texts.get(number, ""))) for number in missing})
+        return self._texts

@@ -1,0 +1,285 @@
+"""Searches a tenant's skills in PostgreSQL: vectors by pgvector's HNSW, words by its text search, the rest by SQL.
+
+`build` creates the indexes for one tenant, and only for its rows, so that a tenant's search never meets another's.
+Without them the same statements read all rows of the tenant: right, but slow.
+
+The words of a text are stemmed by us and stored as they are (`live.words`), so a server needs no dictionary and both
+ways of searching know the same words. Vectors are compared in half precision, which halves the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
+from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows
+from agentfw_memory.graph.text.words import terms
+
+__all__ = ["PostgresSearch", "words_of"]
+
+NEWEST = 100
+"""Number of the newest skills of a scenario of which the most useful are taken. A scenario may have a hundred
+thousand."""
+SCANNED = 100
+"""Entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`."""
+HALVES = 4_000
+"""Maximum number of dimensions of pgvector's index. Longer vectors are compared one by one."""
+LONGEST_TERM = 500
+"""Maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB."""
+INDEXES = {
+    "words": "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
+    "when": "(valid_from, number) WHERE tenant = {tenant} AND shared = 1",
+    "own": "(owner, valid_from, number) WHERE tenant = {tenant} AND shared = 0",
+    "vectors": "USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WHERE tenant = {tenant} AND shared = 1",
+}
+"""The indexes of a tenant on its table of skills."""
+EDGE_INDEX = "(target, kind, row) WHERE tenant = {tenant} AND valid_to IS NULL"
+
+
+class Statements(Protocol):
+    """What a search needs of its store."""
+
+    def run(self, sql: str, *values: Any) -> int: ...
+
+    def run_alone(self, sql: str) -> None:
+        """Execute a statement that can't be in a transaction."""
+
+    def rows(self, sql: str, *values: Any) -> list[Any]: ...
+
+    def read_vectors(self, values: Sequence[bytes]) -> Float32Array: ...
+
+    def live_rows(self, numbers: Sequence[int]) -> LiveRows | None: ...
+
+
+def words_of(text: str) -> list[str]:
+    """Return the different terms of a text, as they are stored."""
+    return sorted({term[:LONGEST_TERM] for term in terms(text) if term})
+
+
+class PostgresSearch:
+    """Searches one tenant. Numbers of tenants and dimensions are part of statements, as the indexes are chosen by
+    them."""
+
+    def __init__(self, on: Statements, tenant: int) -> None:
+        self._on, self._tenant = on, tenant
+        self._shared = f"tenant = {tenant} AND shared = 1"
+        self._private = f"tenant = {tenant} AND shared = 0"
+
+    def count(self) -> int:
+        return int(self._on.rows(f"SELECT count(*) FROM live WHERE tenant = {self._tenant}")[0][0])
+
+    # Vectors
+
+    def nearest(self, query: Float32Array, k: int) -> tuple[Integers, Floats]:
+        self._on.run(f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * k), 1000)}")
+        return self._by_distance(f"{self._shared}", f"LIMIT {int(k)}", query)
+
+    def own(self, user: int, query: Float32Array) -> tuple[Integers, Floats]:
+        return self._by_distance(f"{self._private} AND owner = {int(user)}", "", query)
+
+    def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
+        seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
+        about = f"AND number IN ({self._members()})" if scenarios else ""
+        values = [list(scenarios), list(scenarios)] if scenarios else []
+        found = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
+        return [int(number) for number in found[0]]
+
+    def person(self, user: int) -> Float32Array | None:
+        sql = (
+            f'SELECT coalesce((SELECT vector FROM profile WHERE tenant = {self._tenant} AND "user" = ?), '
+            f"(SELECT l2_normalize(avg(vector)) FROM live WHERE tenant = {self._tenant} AND owner = ?)) AS vector"
+        )
+        found = self._on.rows(f"SELECT vector_send(vector) FROM ({sql}) person", user, user)
+        return None if found[0][0] is None else self._on.read_vectors([found[0][0]])[0]
+
+    # Words
+
+    def shared_with(self, terms: Sequence[str], most: int) -> dict[str, list[int]]:
+        each = f"SELECT number FROM live WHERE {self._shared} AND words @@ t.query LIMIT {int(most)}"
+        sql = f"SELECT t.term, array(({each})) FROM unnest(?::text[], ?::tsquery[]) AS t (term, query)"
+        return dict(self._on.rows(sql, list(terms), [_quoted([term]) for term in terms]))
+
+    def shared_with_all(self, terms: Sequence[str], most: int) -> list[int]:
+        sql = f"SELECT number FROM live WHERE {self._shared} AND words @@ ?::tsquery LIMIT {int(most)}"
+        return [number for (number,) in self._on.rows(sql, _quoted(terms))]
+
+    def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
+        sql = (
+            "SELECT t.term, array_agg(l.number) FROM live l JOIN unnest(?::text[], ?::tsquery[]) AS t (term, query) "
+            f"ON l.words @@ t.query WHERE l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? GROUP BY t.term"
+        )
+        return dict(self._on.rows(sql, list(terms), [_quoted([term]) for term in terms], user))
+
+    def own_corpus(self, user: int) -> Corpus:
+        sql = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._private} AND owner = ?"
+        return Corpus(*map(int, self._on.rows(sql, user)[0]))
+
+    # Connections
+
+    def around(self, numbers: Sequence[int], reader: int | None, seconds: float) -> list[int]:
+        one = (
+            "(SELECT l.number FROM live l WHERE l.tenant = {tenant} AND {whose} "
+            "AND (l.valid_from, l.number) {side} (c.valid_from, c.number) "
+            "AND abs(l.valid_from - c.valid_from) <= {seconds} "
+            "AND l.valid_from BETWEEN c.valid_from - {seconds} AND c.valid_from + {seconds} "
+            "ORDER BY l.valid_from {order}, l.number {order} LIMIT 1)"
+        )
+        whose = ["l.shared = 1"] + ([] if reader is None else [f"l.shared = 0 AND l.owner = {int(reader)}"])
+        near = " UNION ALL ".join(
+            one.format(tenant=self._tenant, whose=each, side=side, order=order, seconds=float(seconds))
+            for each in whose
+            for side, order in (("<", "DESC"), (">", "ASC"))
+        )
+        sql = (
+            f"SELECT n.number FROM live c CROSS JOIN LATERAL ({near}) n "
+            f"WHERE c.tenant = {self._tenant} AND c.number = ANY(?::bigint[])"
+        )
+        return self._numbers(sql, list(numbers))
+
+    def used_with(self, numbers: Sequence[int], latest: int) -> list[tuple[int, int]]:
+        valid = f"tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL"
+        sql = (
+            f"SELECT source, target FROM edge WHERE {valid} AND source IN "
+            "(SELECT t.source FROM unnest(?::bigint[]) AS c (number) CROSS JOIN LATERAL "
+            f"(SELECT source FROM edge WHERE {valid} AND target = c.number ORDER BY row DESC LIMIT {int(latest)}) t) "
+            "ORDER BY row"
+        )
+        return self._on.rows(sql, list(numbers))
+
+    def mates(self, scenarios: Sequence[int], reader: int | None, count: int) -> list[int]:
+        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
+        applies = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = s.number"
+        triggers = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = s.number"
+        newest = f"({applies} ORDER BY row DESC LIMIT {NEWEST}) UNION ({triggers} ORDER BY target DESC LIMIT {NEWEST})"
+        best = (
+            f"SELECT l.number FROM ({newest}) e (number) JOIN live l ON l.tenant = {self._tenant} "
+            f"AND l.number = e.number WHERE l.shared = 1 {_USEFUL} LIMIT {int(count)}"
+        )
+        sql = f"SELECT m.number FROM unnest(?::bigint[]) AS s (number) CROSS JOIN LATERAL ({best}) m"
+        if reader is None:
+            return self._numbers(sql, list(scenarios))
+        edge = f"SELECT 1 FROM edge e WHERE e.tenant = {self._tenant} AND e.valid_to IS NULL"
+        own = (
+            f"SELECT number FROM live l WHERE {self._private} AND owner = ? AND ("
+            f"EXISTS ({edge} AND e.kind = 'APPLIES_TO' AND e.source = l.number AND e.target = ANY(?::bigint[])) OR "
+            f"EXISTS ({edge} AND e.kind = 'TRIGGERS' AND e.target = l.number AND e.source = ANY(?::bigint[])))"
+        )
+        return self._numbers(f"{sql} UNION {own}", list(scenarios), reader, list(scenarios), list(scenarios))
+
+    def siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
+        seen = "(l.shared = 1 OR l.owner = ?)"
+        best = f"SELECT l.number FROM live l WHERE l.tenant = {self._tenant} AND l.owner = o.owner AND {seen} {_USEFUL}"
+        owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
+        sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best} LIMIT {int(count)}) m"
+        return self._numbers(sql, list(numbers), -1 if reader is None else reader)
+
+    def latest_uses(self, count: int) -> list[tuple[int, int, float]]:
+        sql = (
+            'SELECT t."user", e.target, e.weight FROM (SELECT * FROM edge '
+            f"WHERE tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL ORDER BY row DESC LIMIT ?) e "
+            "JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source ORDER BY e.row"
+        )
+        return self._on.rows(sql, count)
+
+    # Rows and communities
+
+    def rows(self, numbers: Sequence[int]) -> LiveRows | None:
+        return self._on.live_rows(numbers)
+
+    def sample(self, count: int) -> list[int]:
+        # By a hash of the number, so that the next sample of a grown graph is nearly the same.
+        sql = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
+        return self._numbers(sql, count)
+
+    def labels(self, nodes: Sequence[int]) -> Labels:
+        sql = f"SELECT node, labels FROM community WHERE tenant = {self._tenant} AND node = ANY(?::bigint[])"
+        return {node: tuple(labels) for node, labels in self._on.rows(sql, list(nodes))}
+
+    def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
+        self._on.run(f"DELETE FROM community WHERE tenant = {self._tenant}")
+        levels = ", ".join(f"l{level}" for level in range(labels.shape[1]))
+        lists = ", ".join("?::bigint[]" for _ in range(labels.shape[1]))
+        sql = (
+            f"INSERT INTO community (tenant, node, labels) SELECT {self._tenant}, n, ARRAY[{levels}] "
+            f"FROM unnest(?::bigint[], {lists}) AS t (n, {levels})"
+        )
+        for start in range(0, len(nodes), 50_000):
+            part = slice(start, start + 50_000)
+            self._on.run(sql, nodes[part].tolist(), *(column.tolist() for column in labels[part].T))
+
+    # Preparing
+
+    def complete(self, rows: int) -> int:
+        sql = (
+            "SELECT v.number, v.text, v.valid_from FROM live l JOIN version v ON v.tenant = l.tenant "
+            "AND v.number = l.number AND v.valid_to IS NULL "
+            f"WHERE l.tenant = {self._tenant} AND l.words IS NULL LIMIT {int(rows)}"
+        )
+        found = self._on.rows(sql)
+        for number, text, valid_from in found:
+            # The text may have changed since; then whoever changed it wrote its words too.
+            update = "UPDATE live SET words = array_to_tsvector(?::text[]), valid_from = ? "
+            update += f"WHERE tenant = {self._tenant} AND number = ? AND words IS NULL"
+            self._on.run(update, words_of(text), valid_from, number)
+        return len(found)
+
+    def build(self, dimensions: int) -> None:
+        for name, on in INDEXES.items():
+            if name != "vectors" or dimensions <= HALVES:
+                self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))
+        self._create("edge", "uses", EDGE_INDEX.format(tenant=self._tenant))
+        # Without counts of the rows, the planner may read a whole table for each candidate.
+        self._on.run_alone("ANALYZE skillgraph.live, skillgraph.edge, skillgraph.version")
+
+    def describe(self, common: int) -> tuple[Corpus, dict[str, int]]:
+        sql = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._shared}"
+        corpus = Corpus(*map(int, self._on.rows(sql)[0]))
+        often = (
+            f"SELECT word, ndoc FROM ts_stat('SELECT words FROM skillgraph.live WHERE {self._shared}') WHERE ndoc > ?"
+        )
+        return corpus, dict(self._on.rows(often, common))
+
+    # Helpers
+
+    def _by_distance(self, where: str, limit: str, query: Float32Array, *values: Any) -> tuple[Integers, Floats]:
+        size = len(query)
+        kind = f"halfvec({size})" if size <= HALVES else f"vector({size})"
+        sql = (
+            f"SELECT number, -(vector::{kind} <#> ?::real[]::{kind}) FROM live WHERE {where} "
+            f"ORDER BY vector::{kind} <#> ?::real[]::{kind} {limit}"
+        )
+        asked = query.tolist()
+        found = self._on.rows(sql, asked, *values, asked)
+        return np.array([number for number, _ in found], np.int64), np.array([one for _, one in found], np.float64)
+
+    def _members(self) -> str:
+        """A statement of the skills of scenarios, which are given twice."""
+        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
+        return (
+            f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[]) "
+            f"UNION SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
+        )
+
+    def _numbers(self, sql: str, *values: Any) -> list[int]:
+        return [number for (number,) in self._on.rows(sql, *values)]
+
+    def _create(self, table: str, name: str, on: str) -> None:
+        index = f"{table}_{name}_{self._tenant}"
+        sql = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass(?)"
+        for (valid,) in self._on.rows(sql, f"skillgraph.{index}"):
+            if valid:
+                return
+            self._on.run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")  # of a process that was killed meanwhile
+        self._on.run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {on}")
+
+
+_USEFUL = "ORDER BY l.rewards / greatest(l.uses, 1) DESC, l.number DESC"
+
+
+def _quoted(words: Iterable[str]) -> str:
+    """A query for texts that have all of these words."""
+    escaped = (word[:LONGEST_TERM].replace("\\", "\\\\").replace("'", "''") for word in words)
+    return " & ".join(f"'{word}'" for word in escaped)

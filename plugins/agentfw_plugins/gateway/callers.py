@@ -1,0 +1,117 @@
+"""Who sends a request, and what they may see.
+
+Without keys, whoever can log in on this machine is served, as the one who runs the gateway; web pages and other
+machines are not. With keys, who has the gateway's own key (the operator) may see everything, and who has a key of the
+file sees the sessions of that key only: their names begin with the key's, so no request of another key can name them.
+
+Names are compared exactly as they are, character by character. None is normalised into another's.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from .bodies import BadRequest
+from .keys import Key, KeyFile
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+__all__ = ["LOOPBACK", "Caller", "Callers"]
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request."""
+
+    client: str
+    """Whose share of the answers it takes: a key's, or else an address's."""
+    user: str = ""
+    """The user whom the request is of. Empty if it names none."""
+    key: Key | None = None
+    """The key of the file that it came with. None for the operator."""
+
+    @property
+    def space(self) -> str:
+        """What the names of its sessions begin with in the record."""
+        return f"{self.key.name}:" if self.key is not None else ""
+
+    def named(self, user: str, hint: str = "") -> Caller:
+        """The caller of a request that names this user. A hint counts where nothing else says who the user is."""
+        if self.key is None or self.key.user is None:
+            return replace(self, user=user or hint)
+        if user not in ("", self.key.user):
+            raise BadRequest("this key belongs to another user", 403, code="another_user")
+        return replace(self, user=self.key.user)
+
+    def may_see(self, user: str) -> bool:
+        """Whether a session of this user is the caller's. The operator who names no user sees all."""
+        return user in ("", self.user) or (self.key is None and not self.user)
+
+
+class Callers:
+    """Lets requests in."""
+
+    def __init__(self, operators: Sequence[str] = (), file: KeyFile | None = None) -> None:
+        self.operators, self.file = operators, file
+        self._has_keys = bool(operators)
+        self._asked: dict[str, tuple[float, float]] = {}
+        """How many answers each key may still ask for, and as of when."""
+
+    @property
+    def needs_key(self) -> bool:
+        # A file that was there and is gone doesn't open the gateway to everybody.
+        self._has_keys = self._has_keys or (self.file is not None and self.file.exists)
+        return self._has_keys
+
+    def admit(self, request: Request) -> Caller:
+        """The caller of a request, before its body is read. Raises BadRequest for whoever is not let in."""
+        address = request.client.host if request.client else ""
+        if not self.needs_key:
+            # A web page must not get at it: neither under another name of this machine, nor from another site.
+            origin = request.headers.get("origin")
+            if not _is_local(f"//{request.headers.get('host', '')}") or (origin and not _is_local(origin)):
+                raise BadRequest("without a key, only programs of this machine are served", 403, code="not_local")
+            return Caller(address)
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        given = given.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+        right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]
+        if any(right):
+            return Caller(address)
+        key = self.file.find(given) if self.file is not None else None
+        if key is None:
+            raise BadRequest("the key is missing or wrong", 401, code="invalid_api_key")
+        return Caller(f"{key.name}:", key=key)
+
+    def count(self, caller: Caller, at_once: int) -> None:
+        """Count a request for an answer. Raises BadRequest (429) beyond the limits of its key."""
+        key = caller.key
+        if key is None:
+            return
+        if key.concurrency is not None and at_once >= key.concurrency:
+            raise _too_many(f"this key may have {key.concurrency} requests at once", 1.0)
+        if key.per_minute is not None:
+            now, most = time.monotonic(), float(key.per_minute)
+            left, then = self._asked.get(key.name, (most, now))
+            left = min(most, left + (now - then) * most / 60)
+            if left < 1:
+                raise _too_many(f"this key may ask for {key.per_minute} answers a minute", (1 - left) * 60 / most)
+            self._asked[key.name] = left - 1, now
+
+
+def _too_many(words: str, seconds: float) -> BadRequest:
+    return BadRequest(words, 429, code="rate_limit_exceeded", headers={"retry-after": str(int(seconds) + 1)})
+
+
+def _is_local(address: str) -> bool:
+    try:
+        return urlsplit(address).hostname in LOOPBACK
+    except ValueError:
+        return False

@@ -1,0 +1,113 @@
+"""`agentfw serve keys`: who has a key of the gateway.
+
+    agentfw serve keys add ada --per-minute 60
+    agentfw serve keys list
+    agentfw serve keys revoke ada
+
+This module is imported for --help, so each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agentfw.errors import UsageError
+from agentfw.out import Out
+
+from ..command_options import json_option
+
+if TYPE_CHECKING:
+    from .keys import KeyFile
+
+__all__ = ["key_file_option", "keys", "keys_at"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def key_file_option(command: Command) -> Command:
+    return click.option(
+        "--key-file", type=click.Path(path_type=Path), help="File of keys. Default: keys.json in the directory of runs."
+    )(command)
+
+
+def keys_at(path: Path | None, runs: Path | None = None) -> KeyFile:
+    """The file of keys of a gateway."""
+    from agentfw.host import find_project
+
+    from .keys import KeyFile
+
+    project = find_project()
+    return KeyFile(path or (runs or (project.runs if project is not None else Path("runs"))) / "keys.json")
+
+
+@click.group()
+def keys() -> None:
+    """Give keys to users and programs, and take them back.
+
+    As soon as there is a file of keys, the gateway serves nobody without one, this machine included.
+    """
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--user", help="User whom all requests with this key are of. Default: NAME.")
+@click.option("--any-user", is_flag=True, help="Let the program that has the key name the user in each request.")
+@click.option("--per-minute", type=click.IntRange(1), help="Maximum number of answers in a minute.")
+@click.option("--concurrency", type=click.IntRange(1), help="Maximum number of requests at once.")
+@key_file_option
+@json_option
+def add(
+    name: str,
+    user: str | None,
+    any_user: bool,
+    per_minute: int | None,
+    concurrency: int | None,
+    key_file: Path | None,
+    out: Out,
+) -> None:
+    """Make a key, and print it. It is shown once; the file has only its digest."""
+    if user is not None and any_user:
+        raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")
+    file = keys_at(key_file)
+    whose = None if any_user else user or ""
+    secret = file.add(name, user=whose, per_minute=per_minute, concurrency=concurrency)
+    if out.json:
+        out.data({"name": name, "user": None if any_user else user or name, "key": secret})
+        return
+    out.line(secret)
+    out.note(f"the key of {name}; it is not shown again")
+
+
+@keys.command("list")
+@key_file_option
+@json_option
+def list_(key_file: Path | None, out: Out) -> None:
+    """List the keys, without their secrets."""
+    found = keys_at(key_file).keys()
+    if out.json:
+        out.data([{name: value for name, value in asdict(key).items() if name != "digest"} for key in found])
+        return
+    limits = [(key.per_minute, key.concurrency) for key in found]
+    rows = [
+        [key.name, "any" if key.user is None else key.user, *(str(one or "") for one in limit), key.created]
+        for key, limit in zip(found, limits, strict=True)
+    ]
+    out.table(["key", "user", "a minute", "at once", "since"], rows, right=(2, 3))
+
+
+@keys.command()
+@click.argument("name")
+@key_file_option
+@json_option
+def revoke(name: str, key_file: Path | None, out: Out) -> None:
+    """Take a key back. The gateway refuses its next request."""
+    keys_at(key_file).revoke(name)
+    if out.json:
+        out.data({"revoked": name})
+    else:
+        out.note(f"{name} has no key any more; its sessions stay")

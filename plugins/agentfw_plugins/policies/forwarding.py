@@ -1,0 +1,342 @@
+"""Passes requests on to a chat completions server, and its answers back, as they are.
+
+What is added is what the record needs: token ids with logprobs, and the token counts of a stream. It is added only
+where the server is known to take it, which it is asked once, with a question of our own. What was added for us is taken
+out of the answer. Nothing that a program asks changes what is added for another.
+
+    forwarder = Forwarder(endpoint, settings)
+    passed = await forwarder.forward(request, forwarded, model="served")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from agentfw import Generation, Request
+from agentfw.episode import Usage
+from agentfw.errors import UpstreamError
+from agentfw.forwarding import Forwarded, Passed
+
+from .endpoint import LARGEST, Endpoint
+from .openai_wire import read_answer
+from .streamed import Malformed, StreamedReply
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Forwarder"]
+
+logger = logging.getLogger(__name__)
+
+_PATH = "/chat/completions"
+_NOT_SENT = {
+    *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "accept-encoding"),
+    *("connection", "keep-alive", "te", "trailer", "upgrade", "proxy-authorization", "proxy-connection", "expect"),
+    *("authorization", "x-api-key", "api-key", "cookie", "origin", "referer", "forwarded", "via"),
+}
+"""Headers of a request that are about its connection, or for the gateway."""
+_NOT_RETURNED = {
+    *("content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "trailer", "upgrade"),
+    *("server", "date", "set-cookie", "location", "via", "alt-svc", "strict-transport-security", "www-authenticate"),
+}
+_ASKING = 10.0  # seconds for the question of what a server takes; the first requests wait for it
+_MOST_LINES = 100  # of the answer to it, which should be one token
+_MOST_MODELS = 1000  # whose answers are remembered
+_FOR_TOKENS = {"logprobs": True, "return_token_ids": True}
+_CUT_OFF = "the model's server ended the stream before the answer"
+
+
+class Settings(Protocol):
+    """What it takes of the policy's settings."""
+
+    @property
+    def token_ids(self) -> str: ...
+    @property
+    def extra_body(self) -> Mapping[str, Any]: ...
+
+
+class _Taken(NamedTuple):
+    """What a server takes that agentfw may add."""
+
+    tokens: bool = False
+    usage: bool = False
+
+
+class _Added(NamedTuple):
+    """What was added to one request, and has to be taken out of its answer."""
+
+    logprobs: bool = False
+    token_ids: bool = False
+    usage: bool = False
+
+    def out_of(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """The reply, or chunk, without it."""
+        if self.token_ids:
+            reply.pop("prompt_token_ids", None)
+            reply.pop("prompt_logprobs", None)
+        if self.usage:
+            reply.pop("usage", None)
+        choices = reply.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict):
+                continue
+            if self.token_ids:
+                choice.pop("token_ids", None)
+                choice.pop("prompt_token_ids", None)
+            if self.logprobs and "logprobs" in choice:
+                choice["logprobs"] = None
+        return reply
+
+
+class Forwarder:
+    """Passes requests on to one server."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self._endpoint, self._settings = endpoint, settings
+        self._known: dict[str, _Taken] = {}
+        """What each model of the server takes."""
+
+    async def forward(self, request: Request, forwarded: Forwarded, model: str) -> Passed:
+        body, added = self._body(forwarded, model, await self._taken(model))
+        content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
+        headers = {name: value for name, value in forwarded.headers.items() if _passes(name, _NOT_SENT)}
+        names = {action.name for action in request.actions}
+        async with self._sent(content, headers) as response:
+            told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
+            if response.status_code != 200:
+                raise await self._refusal(response, told)
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                forwarded.begun(told)
+                generations = await self._streamed(response, forwarded, added, names)
+                return Passed(generations, headers=told)
+            received = b"".join([part async for part in self._parts(response)])
+        try:
+            reply = json.loads(received)
+            generations = _generations(reply, names)
+        except (ValueError, RecursionError, Malformed) as error:
+            logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
+            raise UpstreamError("the answer of the model's server is not a chat completion", 502) from None
+        return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told)
+
+    def _body(self, forwarded: Forwarded, model: str, taken: _Taken) -> tuple[dict[str, Any], _Added]:
+        asked = forwarded.body
+        body = {**asked, "model": model, **forwarded.imposed, **self._settings.extra_body}
+        if forwarded.recalled:
+            body["messages"] = _with_recalled(body.get("messages"), forwarded.recalled)
+        if taken.tokens:
+            body |= _FOR_TOKENS
+        added = _Added(taken.tokens and not asked.get("logprobs"), taken.tokens and not asked.get("return_token_ids"))
+        options = asked.get("stream_options") or {}
+        if taken.usage and asked.get("stream") is True and not options.get("include_usage"):
+            body["stream_options"] = {**options, "include_usage": True}
+            added = added._replace(usage=True)
+        return body, added
+
+    # -- what comes back -----------------------------------------------------------------------------------------------
+
+    async def _streamed(
+        self, response: httpx.Response, forwarded: Forwarded, added: _Added, names: set[str]
+    ) -> tuple[Generation, ...]:
+        """Pass a stream on line by line, and read it for the record."""
+        reply, failed, finish = StreamedReply(lambda choice: _tell(choice, forwarded)), False, ""
+        try:
+            async with aclosing(self._lines(response)) as lines:
+                async for line in lines:
+                    try:
+                        reply.take(line)
+                    except Malformed as error:
+                        logger.warning("a stream of %s is broken: %s", self._endpoint.url, error)
+                        failed = True
+                    if passed := _without(line, added):
+                        forwarded.hear(passed)
+        except UpstreamError as error:
+            failed, finish = True, "interrupted"
+            forwarded.hear(_error_event(str(error)))
+        if not reply.ended and not failed:
+            forwarded.hear(_error_event(_CUT_OFF))
+        try:
+            found = _generations(reply.so_far(), names)
+        except Malformed:
+            raise UpstreamError(_CUT_OFF, 502) from None
+        if finish or not reply.ended:
+            for generation in found:
+                generation.finish = "interrupted"
+        return found
+
+    async def _lines(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
+        rest = bytearray()
+        async with aclosing(self._parts(response)) as parts:
+            async for part in parts:
+                rest += part
+                if b"\n" in part:
+                    *lines, rest = rest.split(b"\n")
+                    for line in lines:
+                        yield bytes(line) + b"\n"
+        if rest:
+            yield bytes(rest) + b"\n"
+
+    async def _parts(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
+        """The parts of an answer, until it is silent for too long, or too large."""
+        import httpx
+
+        parts, size = aiter(response.aiter_bytes()), 0
+        while True:
+            try:
+                async with asyncio.timeout(self._endpoint.deadline):
+                    part = await anext(parts)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise self._silent() from None
+            except httpx.RequestError as error:
+                logger.warning("%s broke off: %s", self._endpoint.url, error)
+                raise UpstreamError("the model's server broke off its answer", 502) from None
+            size += len(part)
+            if size > LARGEST:
+                raise UpstreamError(f"the answer of the model's server has more than {LARGEST // 1_000_000} MB", 502)
+            yield part
+
+    async def _refusal(self, response: httpx.Response, headers: Mapping[str, str]) -> UpstreamError:
+        content = b"".join([part async for part in self._parts(response)])
+        for secret in (self._endpoint.key(), self._endpoint.url, str(response.url.netloc, "ascii")):
+            content = content.replace(secret.encode(), b"***") if secret else content
+        status = response.status_code if response.status_code >= 400 else 502
+        words = f"the model's server refused the request: HTTP {response.status_code}"
+        return UpstreamError(words, status, headers=headers, content=content if status != 502 else b"")
+
+    # -- the server ----------------------------------------------------------------------------------------------------
+
+    def _sent(self, content: bytes, headers: Mapping[str, str]) -> _Exchange:
+        return _Exchange(self._endpoint, content, headers, self._silent)
+
+    def _silent(self) -> UpstreamError:
+        return UpstreamError(f"the model's server has sent nothing for {self._endpoint.deadline:g} s", 504)
+
+    async def _taken(self, model: str) -> _Taken:
+        """What the server takes, which it is asked before the first request to a model is passed on."""
+        async with self._endpoint.lock():
+            if model not in self._known:
+                try:
+                    async with asyncio.timeout(_ASKING):
+                        found = await self._asked(model)
+                except TimeoutError:
+                    found = _Taken()
+                if found is None:
+                    return _Taken()
+                if len(self._known) >= _MOST_MODELS:  # programs choose the names
+                    self._known.clear()
+                self._known[model] = found
+        return self._known[model]
+
+    async def _asked(self, model: str) -> _Taken | None:
+        asked = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+        usage = {"stream_options": {"include_usage": True}}
+        refused = False
+        for more in ({**_FOR_TOKENS, **usage}, usage) if self._settings.token_ids != "off" else (usage,):
+            for limit in ({"max_tokens": 1}, {"max_completion_tokens": 16}):  # newer models refuse the first
+                found = await self._answered({**asked, **more, **limit})
+                if isinstance(found, dict):
+                    choices = found.get("choices") or [{}]
+                    tokens = "return_token_ids" in more and bool(choices[0].get("token_ids"))
+                    return _Taken(tokens, bool(found.get("usage")))
+                refused = refused or found
+        return _Taken() if refused else None  # a server that could not be asked is asked again
+
+    async def _answered(self, body: dict[str, Any]) -> dict[str, Any] | bool:
+        """The reply to a question of ours, or whether it was refused."""
+        reply = StreamedReply(lambda choice: None)
+        try:
+            async with self._sent(json.dumps(body | dict(self._settings.extra_body)).encode(), {}) as response:
+                if response.status_code != 200:
+                    return response.status_code in (400, 403, 404, 422)
+                count = 0
+                async with aclosing(self._lines(response)) as lines:
+                    async for line in lines:
+                        reply.take(line)
+                        count += 1
+                        if count > _MOST_LINES:
+                            break  # it doesn't know the limit
+            return reply.so_far()
+        except (UpstreamError, Malformed):
+            return False
+
+
+class _Exchange:
+    """One request, and its answer while it is read. Failures to get one are UpstreamErrors without the address."""
+
+    def __init__(self, endpoint: Endpoint, content: bytes, headers: Mapping[str, str], silent: Any) -> None:
+        self._endpoint, self._silent = endpoint, silent
+        self._once = endpoint.once(_PATH, content, headers)
+
+    async def __aenter__(self) -> httpx.Response:
+        import httpx
+
+        try:
+            async with asyncio.timeout(self._endpoint.deadline):
+                return await self._once.__aenter__()
+        except TimeoutError:
+            raise self._silent() from None
+        except httpx.RequestError as error:
+            logger.warning("%s can't be reached: %s: %s", self._endpoint.url, type(error).__name__, error)
+            raise UpstreamError("the model's server can't be reached", 502) from None
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._once.__aexit__(*error)
+
+
+def _generations(reply: object, names: set[str]) -> tuple[Generation, ...]:
+    """What was generated, one for each choice. The first has the usage of all."""
+    first = read_answer(reply, names)
+    assert isinstance(reply, dict)
+    others = [read_answer({**reply, "choices": [choice]}, names) for choice in reply["choices"][1:]]
+    return first, *(replace(other, usage=Usage(0, 0, 0)) for other in others)
+
+
+def _without(line: bytes, added: _Added) -> bytes:
+    """A line of a stream without what was added. Empty if nothing is left of it."""
+    if not any(added) or not line.startswith(b"data:"):
+        return line
+    try:
+        chunk = json.loads(line[5:])
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(chunk, dict):
+        return line
+    if added.usage and chunk.get("usage") and not chunk.get("choices"):
+        return b""
+    return b"data: " + json.dumps(added.out_of(chunk), separators=(",", ":")).encode() + b"\n"
+
+
+def _tell(choice: Mapping[str, Any], forwarded: Forwarded) -> None:
+    delta = choice.get("delta")
+    text = delta.get("content") if isinstance(delta, dict) and not choice.get("index") else None
+    if isinstance(text, str) and text:
+        forwarded.tell(text)
+
+
+def _with_recalled(messages: object, recalled: str) -> object:
+    """The messages, with what was recalled in the system message."""
+    if not isinstance(messages, list):
+        return messages
+    first = messages[0] if messages and isinstance(messages[0], dict) else {}
+    if first.get("role") not in ("system", "developer"):
+        return [{"role": "system", "content": recalled}, *messages]
+    content = first.get("content")
+    if isinstance(content, list):
+        return [{**first, "content": [*content, {"type": "text", "text": recalled}]}, *messages[1:]]
+    return [{**first, "content": f"{content}\n\n{recalled}" if content else recalled}, *messages[1:]]
+
+
+def _passes(name: str, held: set[str]) -> bool:
+    return name.lower() not in held and not name.lower().startswith(("x-agentfw-", "x-forwarded-", "access-control-"))
+
+
+def _error_event(words: str) -> bytes:
+    error = {"message": words, "type": "server_error", "param": None, "code": "upstream_failed"}
+    return b"data: " + json.dumps({"error": error}).encode() + b"\n\n"

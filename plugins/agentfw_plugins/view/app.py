@@ -1,0 +1,170 @@
+"""Serves the pages on this machine. Nothing is written but the index, and only requests of this host are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
+
+from .difference import Side, pairs_of
+from .episode_view import EpisodeView
+from .index import Index
+from .pages import Links, Pages
+from .search import Filter, Row, choices, episode_at, find, of_task, run_rows, select
+
+try:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["Viewer"]
+
+_HOSTS = ("localhost", "127.0.0.1")
+_RUNS = 12
+"""Runs that the first page lists. The filter has all."""
+_PRIVATE = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Viewer:
+    """The application."""
+
+    def __init__(self, index: Index, rules: Mapping[str, str] | None = None) -> None:
+        self.index, self.pages = index, Pages(Links(), rules)
+        routes = {
+            "/": self._episodes,
+            "/episode/{name:path}": self._episode,
+            "/record/{name:path}": self._record,
+            "/pair": self._pair,
+            "/runs": self._runs,
+            "/news": self._news,
+        }
+        self.app: ASGIApp = Starlette(routes=[Route(path, self._guarded(answer)) for path, answer in routes.items()])
+
+    def _guarded(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        async def guarded(request: Request) -> Response:
+            # A page elsewhere whose name was made to lead here must not read what is private.
+            if request.url.hostname not in _HOSTS:
+                return PlainTextResponse("this page is for this machine only", 403)
+            try:
+                found = await asyncio.to_thread(answer, request)
+            except UnknownNameError as error:
+                found = self._html(self.pages.problem(error.message, error.fix), 404)
+            except (AgentfwError, sqlite3.OperationalError) as error:
+                fix = getattr(error, "fix", "change the filter")
+                found = self._html(self.pages.problem(getattr(error, "message", str(error)), fix), 400)
+            found.headers.update(_PRIVATE)
+            return found
+
+        return guarded
+
+    def _html(self, page: str, status: int = 200) -> Response:
+        policy = f"{self.pages.policy}; frame-ancestors 'none'"
+        content = page.encode("utf-8", "replace")
+        return Response(content, status, {"content-security-policy": policy}, "text/html; charset=utf-8")
+
+    # -- pages ---------------------------------------------------------------------------------------------------------
+
+    def _episodes(self, request: Request) -> Response:
+        wanted = Filter.of(request.query_params)
+        if "" in request.query_params.values():
+            return RedirectResponse(f"/{wanted.address()}".removesuffix("?"))  # a form sends its empty fields too
+        is_whole = self.index.look()
+        with self.index.reading() as rows:
+            found, runs = find(rows, wanted), run_rows(rows, _RUNS)
+            page = self.pages.episodes(
+                wanted, found, runs, choices(rows), is_whole=is_whole, generation=self.index.generation
+            )
+        return self._html(page)
+
+    def _episode(self, request: Request) -> Response:
+        self.index.look()
+        with self.index.reading() as rows:
+            row = episode_at(rows, request.path_params["name"])
+            view = EpisodeView.read(self.index, row, rows)
+            page = self.pages.episode(
+                view,
+                _about(rows, row),
+                [dict(one) for one in of_task(rows, row)],
+                whole="whole" in request.query_params,
+            )
+        return self._html(page)
+
+    def _record(self, request: Request) -> Response:
+        """The lines of an episode as they are on disk."""
+        with self.index.reading() as rows:
+            view = EpisodeView.read(self.index, episode_at(rows, request.path_params["name"]), rows)
+        return PlainTextResponse(view.raw.encode("utf-8", "replace"))
+
+    def _pair(self, request: Request) -> Response:
+        with self.index.reading() as rows:
+            left, right = (
+                EpisodeView.read(self.index, episode_at(rows, request.query_params.get(name, "")), rows)
+                for name in ("left", "right")
+            )
+        return self._html(self.pages.pair(left, right))
+
+    def _runs(self, request: Request) -> Response:
+        self.index.look()
+        with self.index.reading() as rows:
+            names = _sides(rows)
+            chosen = [request.query_params.get(name, "") for name in ("left", "right")]
+            if not all(chosen):
+                chosen = _suggested(names, chosen)
+            sides = [_side(rows, name, names) for name in chosen]
+        pairs = pairs_of(*sides) if len(sides) == 2 else []
+        left, right = sides if len(sides) == 2 else (Side("", []), Side("", []))
+        return self._html(self.pages.runs(left, right, pairs, names))
+
+    def _news(self, request: Request) -> Response:
+        """A number that grows when there is something new."""
+        return JSONResponse({"generation": self.index.generation, "is_whole": self.index.look()})
+
+
+def _about(rows: sqlite3.Connection, row: Row) -> dict[str, Any]:
+    [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
+    found: dict[str, Any] = json.loads(about)
+    return found
+
+
+def _sides(rows: sqlite3.Connection) -> list[str]:
+    """What can be compared: runs, and evaluations of trainings, the newest first."""
+    found = rows.execute(
+        "SELECT r.name, p.stage, p.number FROM places p JOIN runs r ON r.id = p.run"
+        " WHERE EXISTS (SELECT 1 FROM episodes e WHERE e.place = p.id) AND p.stage != 'rollout'"
+        " ORDER BY r.began DESC, p.number DESC"
+    )
+    return [f"{name}, {stage} {number}" if stage else name for name, stage, number in found]
+
+
+def _suggested(names: list[str], chosen: list[str]) -> list[str]:
+    """The two newest, where none were chosen, and the one before where one was."""
+    right = chosen[1] or chosen[0] or (names[0] if names else "")
+    before = names[names.index(right) + 1 :][:1] if right in names else []
+    return [*before, right] if before else []
+
+
+def _side(rows: sqlite3.Connection, name: str, names: list[str]) -> Side:
+    if name not in names:
+        raise UnknownNameError("run", name, names, fix="choose one of the list")
+    run, _, stage = name.partition(", ")
+    if not stage:
+        stage = "run"
+    try:
+        return Side(name, select(rows, Filter(run=run, stage=stage)))
+    except ValueError as error:
+        raise UsageError(str(error), fix="choose one of the list") from error

@@ -1,0 +1,115 @@
+"""`agentfw view`: all recorded episodes on a page of this machine, or as a folder of pages.
+
+    agentfw view
+    agentfw view last --bundle site
+
+This module is imported for --help, so the command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentfw.errors import UsageError
+from agentfw.out import Out, counted
+
+from ..command_options import json_option
+
+if TYPE_CHECKING:
+    from .index import Index
+
+__all__ = ["view"]
+
+_PORT = 8766
+
+
+@click.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--runs", "folder", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option("--bundle", type=click.Path(path_type=Path), help="Write the pages of each RUN into this new directory.")
+@json_option
+def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | None, out: Out) -> None:
+    """Show all recorded episodes: which failed, what was said, called and remembered, and what others did.
+
+    RUN is the path of a run, its name, the end of its name, or `last`. A folder of runs, such as that of a loop, can be
+    given instead. Without RUN, all runs are shown.
+
+    \b
+      agentfw view
+      agentfw view loops/first
+      agentfw view last --bundle site
+    """
+    from .index import Index
+
+    root, names = _chosen(runs, folder)
+    if not root.is_dir():
+        raise UsageError(f"there is no folder {root}", fix="start a run: agentfw run")
+    index, rules = Index(root), _rules()
+    if bundle is not None:
+        from .bundle import write_bundle
+
+        if not names:
+            raise UsageError("--bundle needs the runs that it is made of", fix="agentfw view last --bundle site")
+        index.refresh()
+        count = write_bundle(index, names, bundle, rules)
+        if out.json:
+            out.data({"folder": str(bundle), "episodes": count})
+        else:
+            out.line(f"{bundle}/index.html   {counted(count, 'episode')}")
+        return
+    asyncio.run(_serve(index, rules, names, port, out))
+
+
+async def _serve(index: Index, rules: Mapping[str, str], names: list[str], port: int, out: Out) -> None:
+    from urllib.parse import quote
+
+    from ..gateway.server import serving
+    from .app import Viewer
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serving(Viewer(index, rules).app, "127.0.0.1", port) as url:
+        page = f"{url}/?run={quote(names[0])}" if len(names) == 1 else f"{url}/"
+        if out.json:
+            out.data({"url": page})
+        else:
+            out.line(page)
+            out.note("everybody who can log in on this machine can read it; stop with Ctrl-C")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]]:
+    """The folder of the runs, and the names of those that were chosen."""
+    from agentfw.host import find_project
+    from agentfw.runs import find_run
+
+    project = find_project()
+    root = folder or (project.runs if project is not None else Path("runs"))
+    if len(runs) == 1 and Path(runs[0]).is_dir() and not (Path(runs[0]) / "run.json").exists():
+        return Path(runs[0]), []
+    found = [find_run(root, name).path for name in runs]
+    elsewhere = {path.parent.resolve() for path in found} - {root.resolve()}
+    if found and len(elsewhere) == 1 and all(path.parent.resolve() in elsewhere for path in found):
+        root = found[0].parent
+    elif elsewhere:
+        raise UsageError("these runs are in several folders", fix="name runs of one folder, or the folder itself")
+    return root, [path.name for path in found]
+
+
+def _rules() -> dict[str, str]:
+    """What each reward model rewards, in the words of its plugin."""
+    from agentfw import Host
+    from agentfw.host import HostOptions, find_project
+
+    host = Host.load(HostOptions.from_environment(project=find_project()))
+    return {found.component.name: found.component.summary for found in host.components("reward")}

@@ -1,0 +1,291 @@
+"""What the page of an episode shows: the episode itself, turn by turn, with what was known and what came of it.
+
+shown = EpisodeView.read(index, row, rows)
+shown.turns[3].calls[0].problem
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agentfw import Episode, Turn
+from agentfw.episode import Call, Event, Measure, Message
+from agentfw.errors import AgentfwError
+from agentfw.session import extended
+
+from .index import Index
+from .journals import read_line
+from .search import Row
+
+__all__ = ["Argument", "EpisodeView", "ShownCall", "ShownScore", "ShownTurn", "read_episode"]
+
+_BETWEEN = ("seen", "memory")
+"""Kinds of events that are shown in a place of their own."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call. It is doubtful if the refusal names it or its value."""
+
+    name: str
+    value: str
+    is_doubtful: bool
+
+
+@dataclass(frozen=True)
+class ShownCall:
+    """A call with what came of it."""
+
+    name: str
+    arguments: list[Argument]
+    problem: str
+    """Why it was refused, or how it failed."""
+    answer: str | None
+
+
+@dataclass(frozen=True)
+class ShownScore:
+    """A score with the reward model that gave it."""
+
+    component: str
+    track: str
+    value: float
+    weight: float
+    round: int | None
+    turn: int | None
+
+    @property
+    def counts(self) -> float:
+        return self.weight * self.value
+
+
+@dataclass
+class ShownTurn:
+    """One answer of the policy."""
+
+    turn: Turn
+    new: list[tuple[int, Message]]
+    """The messages that no turn before it was shown, with their places."""
+    new_ids: tuple[int, ...]
+    """The tokens of the prompt behind those that it shares with the turn before."""
+    said: str
+    calls: list[ShownCall]
+    events: list[Event] = field(default_factory=list)
+    """What happened from its beginning to that of the next."""
+    recalled: list[Mapping[str, Any]] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
+    scores: list[ShownScore] = field(default_factory=list)
+    advantage: float | None = None
+
+    @property
+    def is_failed(self) -> bool:
+        return bool(self.turn.failures) or any(call.problem for call in self.calls)
+
+    @property
+    def probability(self) -> float | None:
+        """Mean logprob of the tokens."""
+        return math.fsum(self.turn.logprobs) / len(self.turn.logprobs) if self.turn.logprobs else None
+
+
+class EpisodeView:
+    """An episode with its scores. What can't be read is said in `problem`, and its line is shown as it is."""
+
+    def __init__(
+        self,
+        row: Row,
+        episode: Episode | None,
+        raw: str,
+        metrics: Mapping[str, Any],
+        *,
+        problem: str = "",
+        advantages: Mapping[str, Sequence[Sequence[float]]] | None = None,
+        streams: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.row, self.episode, self.raw, self.metrics, self.problem = row, episode, raw, metrics, problem
+        self._advantages = advantages or {}
+        self.streams = streams
+        """Answers in progress: what was streamed of each so far."""
+
+    @classmethod
+    def read(cls, index: Index, row: Row, rows: sqlite3.Connection) -> EpisodeView:
+        place = index.root / row["folder"]
+        raw = metrics = b""
+        try:
+            if row["metrics_at"] is not None:
+                metrics = read_line(place / "metrics.jsonl", row["metrics_at"], row["metrics_size"])
+            raw = index.lines(rows, row["id"])
+            problem, episode = "", read_episode(raw)
+        except (OSError, ValueError, RecursionError, AgentfwError) as error:
+            problem, episode = str(getattr(error, "message", error)), None
+        return cls(
+            row,
+            episode,
+            raw.decode("utf-8", "replace"),
+            _object(metrics),
+            problem=problem if raw else "",
+            advantages=_object(_read(place / "advantages.json")),
+            streams=list(_streams(place, row["episode"])),
+        )
+
+    @cached_property
+    def scores(self) -> list[ShownScore]:
+        return [
+            ShownScore(component, track, value, weight, number, turn)
+            for component, track, value, number, turn, weight in self.metrics.get("scores", ())
+        ]
+
+    @cached_property
+    def parts(self) -> list[dict[str, Any]]:
+        """The reward by component: what was measured on average, and what it adds."""
+        found: dict[tuple[str, str], list[ShownScore]] = {}
+        for score in self.scores:
+            found.setdefault((score.component, score.track), []).append(score)
+        return [
+            {
+                "component": component,
+                "track": track,
+                "count": len(some),
+                "value": math.fsum(score.value for score in some) / len(some),
+                "weights": sorted({score.weight for score in some}),
+                "adds": math.fsum(score.counts for score in some),
+            }
+            for (component, track), some in found.items()
+        ]
+
+    @cached_property
+    def outcome(self) -> dict[str, float]:
+        found = self.metrics.get("outcome") or (self.episode.outcome if self.episode else {})
+        return dict(found)
+
+    def advantage(self, episode: str) -> float | None:
+        """The mean advantage of the turns of a sample that was learned from."""
+        values = [value for _, value in self._advantages.get(episode, ())]
+        return math.fsum(values) / len(values) if values else None
+
+    @property
+    def cut_off(self) -> list[Mapping[str, Any]]:
+        """Answers that were cut off, with how far they had come."""
+        return [event.data for event in self.episode.events if event.name == "cut_off"] if self.episode else []
+
+    @cached_property
+    def turns(self) -> list[ShownTurn]:
+        episode = self.episode
+        if episode is None:
+            return []
+        problems, answers = _problems(episode), {one.answers: one.content for one in episode.messages if one.answers}
+        advantages = {int(turn): value for turn, value in self._advantages.get(episode.id, ())}
+        told: set[int] = set()
+        before: tuple[int, ...] = ()
+        found = []
+        for turn in episode.turns:
+            new = [(place, episode.messages[place]) for place in turn.shown if place not in told]
+            told.update(turn.shown)
+            calls = [_call(call, problems.get(call.id, ""), answers.get(call.id)) for call in turn.calls]
+            said = turn.text if turn.said is None else turn.said
+            shared = len(before) if turn.prompt_ids[: len(before)] == before else 0
+            before = turn.prompt_ids + turn.token_ids
+            advantage = advantages.get(turn.index)
+            found.append(ShownTurn(turn, new, turn.prompt_ids[shared:], said, calls, advantage=advantage))
+        for event, shown in zip(episode.events, _owners(episode, found), strict=True):
+            if shown is not None:
+                if (event.kind, event.name) == ("memory", "recalled"):
+                    shown.recalled.append(event.data)
+                elif event.kind not in _BETWEEN:
+                    shown.events.append(event)
+        self._by_round(episode, found)
+        return found
+
+    def _by_round(self, episode: Episode, found: Sequence[ShownTurn]) -> None:
+        """Put what was measured of a round to the last turn of it."""
+        last = {shown.turn.round: shown for shown in found if shown.turn.round}
+        for measure in episode.measures:
+            if measure.round in last:
+                last[measure.round].measures.append(measure)
+        for score in self.scores:
+            if score.turn is not None and score.turn < len(found):
+                found[score.turn].scores.append(score)
+            elif score.round in last:
+                last[score.round].scores.append(score)
+
+
+def read_episode(raw: bytes) -> Episode:
+    """An episode of one line, or of several of which each has what is new."""
+    parts = [Episode.from_record(json.loads(line)) for line in raw.splitlines()]
+    if not parts:
+        raise ValueError("there is no record of it")
+    whole = parts[0]
+    for news in parts[1:]:
+        whole = extended(whole, news)
+    return whole
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _streams(place: Path, episode: str) -> Iterator[dict[str, Any]]:
+    """The answers in progress, as far as they are on disk."""
+    for file in sorted((place / "streams").glob(f"{episode}-*")):
+        head, _, text = _read(file).partition(b"\n")
+        if about := _object(head):
+            yield {"started": about.get("started", 0), "text": text.decode("utf-8", "replace")}
+
+
+def _problems(episode: Episode) -> dict[str, str]:
+    """Why each call was refused or failed, by the id of the call."""
+    found: dict[str, str] = {}
+    for event in episode.events:
+        if event.kind == "refused":
+            found[str(event.data.get("id"))] = str(event.data.get("reason") or event.data.get("text") or "refused")
+        elif event.kind == "observation" and event.data.get("well") is False:
+            found[str(event.data.get("call"))] = str(event.data.get("text") or "failed")
+    return found
+
+
+def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
+    arguments = []
+    for name, value in call.arguments.items():
+        text = json.dumps(value, ensure_ascii=False, default=str)
+        inner = str(value)
+        # Short values such as 1 are in many sentences, so they are looked for as words.
+        words = re.findall(r"[\w.-]*\w", problem)
+        doubtful = bool(problem) and (name in words or inner in words or (len(inner) > 3 and inner in problem))
+        arguments.append(Argument(name, text, doubtful))
+    return ShownCall(call.name, arguments, problem, None if problem and answer == problem else answer)
+
+
+def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn | None]:
+    """The turn in which each event happened. Before the first it belongs to the first."""
+    at = 0
+    by_seat: dict[str, Iterator[ShownTurn]] = {}
+    if any(event.kind == "seen" for event in episode.events):  # every turn begins with what its agent has seen
+        current = turns[0] if turns else None
+        for event in episode.events:
+            if event.kind == "seen":
+                mine = (turn for turn in turns if turn.turn.seat == event.seat)
+                current = next(by_seat.setdefault(event.seat, iter(list(mine))), current)
+            yield current
+        return
+    for event in episode.events:
+        while at + 1 < len(turns) and turns[at + 1].turn.started <= event.time:
+            at += 1
+        yield turns[at] if turns else None

@@ -1,0 +1,301 @@
+"""The index of all episodes: one row each, and what was said in it for full text search, in SQLite beside the runs.
+
+It holds nothing of its own, so it can be deleted at any time. It grows with the journals: each is read from where the
+last look ended, also while a run goes on. The text itself isn't stored twice; a row knows its line in the journal.
+
+    index = Index(Path("runs"))
+    index.refresh()
+    with index.reading() as rows:
+        rows.execute("SELECT count(*) FROM episodes").fetchone()
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from agentfw.runs import make_private
+
+from .index_rows import COLUMNS, Rows, words_of
+from .journals import Line, Place, new_lines, places_of, read_line, run_folders
+
+__all__ = ["NAME", "Index"]
+
+NAME = ".view.sqlite"
+_VERSION = 1
+_RECENT = 0.5
+"""Seconds for which nobody looks again."""
+_TOGETHER = 1.0
+"""Seconds of reading after which what was read can be seen."""
+
+_SCHEMA = f"""
+CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
+CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
+CREATE TABLE journals (place INTEGER, name TEXT, file INTEGER, read INTEGER, PRIMARY KEY (place, name));
+CREATE TABLE episodes (id INTEGER PRIMARY KEY, place INTEGER, run INTEGER, episode TEXT, {COLUMNS.sql},
+    UNIQUE (place, episode));
+CREATE TABLE pieces (episode INTEGER, at INTEGER, size INTEGER);
+CREATE TABLE tools (name TEXT PRIMARY KEY);
+CREATE TABLE texts (id INTEGER PRIMARY KEY, episode INTEGER);
+CREATE VIRTUAL TABLE said USING fts5 (text, content='', detail=none, tokenize="unicode61 remove_diacritics 2");
+CREATE INDEX episodes_of_run ON episodes (run);
+CREATE INDEX episodes_of_task ON episodes (task);
+CREATE INDEX episodes_by_reward ON episodes (reward);
+CREATE INDEX episodes_with_failures ON episodes (failures) WHERE failures;
+CREATE INDEX episodes_by_age ON episodes (began);
+CREATE INDEX episodes_of_user ON episodes (user);
+CREATE INDEX episodes_of_version ON episodes (version);
+CREATE INDEX texts_of_episode ON texts (episode);
+CREATE INDEX pieces_of_episode ON pieces (episode);
+PRAGMA user_version = {_VERSION};
+"""
+_JOURNALS = ("turns", "episodes", "metrics", "failed")
+
+
+class Index:
+    """The index of one folder of runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.generation = 0
+        """Grows whenever something new can be seen."""
+        self._lock = threading.Lock()
+        self._wake, self._looked = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last = -_RECENT
+        self.path = self._prepared()
+
+    def look(self, patience: float = 0.3) -> bool:
+        """Look for news in a thread of its own, and wait so long for it. Returns whether it is done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep_looking, name="agentfw-view-index", daemon=True)
+            self._thread.start()
+        if time.monotonic() - self._last < _RECENT:
+            return True
+        self._looked.clear()
+        self._wake.set()
+        return self._looked.wait(patience)
+
+    def _keep_looking(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
+                self.refresh()
+                self._last = time.monotonic()
+            self._looked.set()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The tables, with a function for phrases: the index knows which words an episode has, but not where."""
+        with closing(self._connect()) as rows:
+            rows.create_function("says", 2, lambda episode, phrase: self._says(rows, episode, phrase))
+            yield rows
+
+    def lines(self, rows: sqlite3.Connection, episode: int) -> bytes:
+        """An episode as it is on disk: its line, or those of its turns if it is a session in progress."""
+        row = rows.execute(
+            "SELECT e.at, e.size, p.folder FROM episodes e JOIN places p ON p.id = e.place WHERE e.id = ?", (episode,)
+        ).fetchone()
+        place = self.root / row["folder"]
+        if row["at"] is not None:
+            return read_line(place / "episodes.jsonl", row["at"], row["size"])
+        pieces = rows.execute("SELECT at, size FROM pieces WHERE episode = ? ORDER BY at", (episode,))
+        return b"".join(read_line(place / "turns.jsonl", at, size) for at, size in pieces.fetchall())
+
+    def _says(self, rows: sqlite3.Connection, episode: int, phrase: str) -> bool:
+        wanted = json.dumps(phrase.casefold(), ensure_ascii=False)[1:-1]
+        try:
+            return wanted in self.lines(rows, episode).decode("utf-8", "replace").casefold()
+        except OSError:
+            return False
+
+    def refresh(self) -> None:
+        """Read what is new on disk, and drop what is gone."""
+        with self._lock, closing(self._connect()) as rows:
+            found = set()
+            for run in run_folders(self.root):
+                found.add(self._name(run))
+                self._refresh_run(rows, run)
+            known = rows.execute("SELECT id, folder FROM runs").fetchall()
+            for number, folder in known:
+                if folder not in found:
+                    with _writing(rows):
+                        self._drop_run(rows, number)
+                    self.generation += 1
+
+    # -- reading the journals ------------------------------------------------------------------------------------------
+
+    def _refresh_run(self, rows: sqlite3.Connection, run: Path) -> None:
+        folder = self._name(run)
+        try:
+            changed = (run / "run.json").stat().st_mtime_ns
+        except OSError:
+            return
+        before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
+        if before is None or before["changed"] != changed:
+            about = _about(run)
+            with _writing(rows):
+                rows.execute(
+                    "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
+                    " ON CONFLICT (folder) DO UPDATE SET began = excluded.began, changed = excluded.changed,"
+                    " about = excluded.about",
+                    (folder, run.name, str(about.get("created", "")), changed, json.dumps(about)),
+                )
+            before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
+            self.generation += 1
+        about = json.loads(before["about"])
+        for place in places_of(run):
+            self._refresh_place(rows, before["id"], about, place)
+
+    def _refresh_place(self, rows: sqlite3.Connection, run: int, about: dict[str, Any], place: Place) -> None:
+        folder = self._name(place.path)
+        row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
+        known = {} if row is None else _known(rows, row["id"])
+        news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != known.get(name, (0, 0))}
+        if not news:
+            return
+        if row is None:
+            with _writing(rows):
+                values = (run, folder, place.stage, place.number)
+                rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
+            row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
+        replaced = [
+            name
+            for name, (file, size) in news.items()
+            if name in known and (known[name][0] != file or known[name][1] > size)
+        ]
+        if replaced:  # a journal was put in the place of another, so nothing that was read of it holds
+            with _writing(rows):
+                self._drop_place(rows, row["id"])
+            news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != (0, 0)}
+        for name in _JOURNALS:
+            if name in news:
+                self._read(rows, Rows(rows, run, row["id"], about, place), name, news[name][0])
+
+    def _read(self, rows: sqlite3.Connection, target: Rows, name: str, file: int) -> None:
+        """Read a journal to its end. What was read can be seen once a second."""
+        path = target.place.path / f"{name}.jsonl"
+        more = True
+        while more:
+            with _writing(rows):  # nobody else reads the same lines meanwhile
+                since = rows.execute(
+                    "SELECT read FROM journals WHERE place = ? AND name = ?", (target.number, name)
+                ).fetchone()
+                end = at = 0 if since is None else int(since["read"])
+                began, more = time.monotonic(), False
+                for line in new_lines(path, at):
+                    self._take(rows, target, name, line)
+                    end = line.at + line.size
+                    if time.monotonic() - began > _TOGETHER:
+                        more = True
+                        break
+                rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (target.number, name, file, end))
+            self.generation += end > at
+
+    def _take(self, rows: sqlite3.Connection, target: Rows, name: str, line: Line) -> None:
+        number = target.take(name, line)
+        if number is None or line.record is None:
+            return
+        if name == "turns":
+            rows.execute("INSERT INTO pieces VALUES (?, ?, ?)", (number, line.at, line.size))
+        elif name != "episodes" or rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
+            return  # what was said in a session is known from its turns
+        text = rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
+        rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))
+
+    def _drop_run(self, rows: sqlite3.Connection, run: int) -> None:
+        for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (run,)).fetchall():
+            self._drop_place(rows, place)
+        rows.execute("DELETE FROM places WHERE run = ?", (run,))
+        rows.execute("DELETE FROM runs WHERE id = ?", (run,))
+
+    def _drop_place(self, rows: sqlite3.Connection, place: int) -> None:
+        # The words of an episode that is gone are found no more, because no text belongs to them.
+        for table in ("texts", "pieces"):
+            rows.execute(f"DELETE FROM {table} WHERE episode IN (SELECT id FROM episodes WHERE place = ?)", (place,))
+        rows.execute("DELETE FROM episodes WHERE place = ?", (place,))
+        rows.execute("DELETE FROM journals WHERE place = ?", (place,))
+
+    def _name(self, path: Path) -> str:
+        """A folder below the root."""
+        return path.relative_to(self.root).as_posix().removeprefix(".")
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        rows = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+        rows.row_factory = sqlite3.Row
+        return rows
+
+    def _prepared(self) -> Path:
+        """The file of the index: beside the runs, or where that folder is read-only, a temporary one."""
+        try:
+            return self._opened(self.root / NAME)
+        except (OSError, sqlite3.OperationalError):
+            self._temporary = tempfile.TemporaryDirectory(prefix="agentfw-view-")
+            return self._opened(Path(self._temporary.name) / NAME)
+
+    def _opened(self, path: Path) -> Path:
+        """Make the index, also where there is one of another version or a damaged one."""
+        make_private(path)
+        for attempt in (1, 2):
+            try:
+                with closing(sqlite3.connect(path, timeout=10)) as rows:
+                    [version] = rows.execute("PRAGMA user_version").fetchone()
+                    if version == _VERSION:
+                        rows.execute("SELECT count(*) FROM places").fetchone()
+                        return path
+                    if not version and not rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                        rows.execute("PRAGMA journal_mode = WAL")
+                        rows.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+                        return path
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                if attempt == 2:
+                    raise
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            make_private(path)
+        return path
+
+
+@contextmanager
+def _writing(rows: sqlite3.Connection) -> Iterator[None]:
+    rows.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        rows.execute("ROLLBACK")
+        raise
+    rows.execute("COMMIT")
+
+
+def _known(rows: sqlite3.Connection, place: int) -> dict[str, tuple[int, int]]:
+    found = rows.execute("SELECT name, file, read FROM journals WHERE place = ?", (place,))
+    return {row["name"]: (row["file"], row["read"]) for row in found}
+
+
+def _status(folder: Path, name: str) -> tuple[int, int]:
+    """Which file a journal is, and its size. Both are 0 if there is none."""
+    try:
+        status = (folder / f"{name}.jsonl").stat()
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_size
+
+
+def _about(run: Path) -> dict[str, Any]:
+    try:
+        about = json.loads((run / "run.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return about if isinstance(about, dict) else {}

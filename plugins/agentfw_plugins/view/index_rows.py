@@ -1,0 +1,220 @@
+"""What the index says of an episode: the columns of its row, made of the lines of four journals.
+
+A line is read as plain values. An episode of twenty turns takes a millisecond so, and ten as an `Episode`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .journals import Line, Place
+
+__all__ = ["COLUMNS", "Rows", "separated", "words_of"]
+
+_BEGINNING = 160
+_NO_SPACES = re.compile("([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
+"""Characters of languages that are written without spaces. Each is a word of its own in the index."""
+
+
+class _Columns(dict[str, str]):
+    @property
+    def sql(self) -> str:
+        return ", ".join(f"{name} {kind}" for name, kind in self.items())
+
+
+_COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off")
+COLUMNS = _Columns(
+    environment="TEXT",
+    user="TEXT",
+    task="TEXT",  # the same in every run that plays it
+    sample="INTEGER",
+    query="TEXT",
+    began="TEXT",  # of its run
+    state="TEXT",  # ended, in progress, left out, or damaged
+    begins="TEXT",
+    finish="TEXT",
+    reward="REAL",
+    headline="REAL",
+    outcome="TEXT",
+    cost="REAL",
+    tools="TEXT",
+    version="TEXT",
+    problem="TEXT",
+    **dict.fromkeys(_COUNTS, "INTEGER DEFAULT 0"),
+    failures="INTEGER GENERATED ALWAYS AS (not_understood + refused + cut_off + (problem IS NOT NULL)) STORED",
+    at="INTEGER",  # the line in episodes.jsonl
+    size="INTEGER",
+    metrics_at="INTEGER",  # the line in metrics.jsonl
+    metrics_size="INTEGER",
+)
+
+
+class Rows:
+    """Writes the rows of one place."""
+
+    def __init__(self, rows: sqlite3.Connection, run: int, number: int, about: Mapping[str, Any], place: Place) -> None:
+        self.rows, self.run, self.number, self.place = rows, run, number, place
+        self.headline, self.began = str(about.get("headline", "")), str(about.get("created", ""))
+        self.is_live = not (about.get("episodes") or about.get("updates"))
+        """Whether its episodes are sessions. No other run plays the same ones."""
+
+    def take(self, journal: str, line: Line) -> int | None:
+        """Write what a line says. Returns the number of the episode that it is about."""
+        try:
+            if line.record is None:
+                raise ValueError("the line is damaged")
+            return {
+                "turns": self._session,
+                "episodes": self._episode,
+                "metrics": self._metrics,
+                "failed": self._failed,
+            }[journal](line, line.record)
+        except sqlite3.OperationalError:
+            raise
+        except Exception as error:  # whatever is in the record
+            name = f"{journal}.jsonl at {line.at}"
+            where = {"at": line.at, "size": line.size} if journal == "episodes" else {}
+            problem = f"{self.place.path.name}/{name} can't be read: {error!r}"
+            return self._write(name, {"state": "damaged", "problem": problem, **where})
+
+    def _episode(self, line: Line, record: dict[str, Any]) -> int:
+        row = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}
+        outcome = record["outcome"]
+        row |= {"finish": str(record["finish"]), "outcome": json.dumps(outcome), **self._led_by(outcome)}
+        return self._write(_id_of(record), row)
+
+    def _session(self, line: Line, record: dict[str, Any]) -> int:
+        """What is new in a session in progress."""
+        name, row = _id_of(record), _row_of(record)
+        before = self.rows.execute(
+            "SELECT * FROM episodes WHERE place = ? AND episode = ?", (self.number, name)
+        ).fetchone()
+        if before is not None:
+            row |= {count: row[count] + before[count] for count in _COUNTS}
+            row["begins"] = before["begins"] or row["begins"]
+            row["version"] = row["version"] or before["version"]
+            row["tools"] = _spaced({*str(before["tools"]).split(), *row["tools"].split()})
+        return self._write(name, row | {"state": "in progress", "finish": str(record.get("finish", ""))})
+
+    def _metrics(self, line: Line, record: dict[str, Any]) -> int:
+        usage = record["usage"]["cost"]
+        row: dict[str, Any] = {
+            "metrics_at": line.at,
+            "metrics_size": line.size,
+            "cost": None if usage is None else float(usage),
+        }
+        outcome = record["outcome"]
+        row |= {"reward": _number(record["reward"]), "outcome": json.dumps(outcome), **self._led_by(outcome)}
+        return self._write(str(record["episode"]), row)
+
+    def _failed(self, line: Line, record: dict[str, Any]) -> int | None:
+        for name in record.get("retried", ()):
+            self.rows.execute(
+                "UPDATE episodes SET problem = NULL, state = 'in progress' WHERE place = ? AND episode = ?"
+                " AND state = 'left out'",
+                (self.number, str(name)),
+            )
+        if "episode" not in record:
+            return None
+        row = {"state": "left out", "problem": f"{record['error']} ({record['stage']})", "finish": "left out"}
+        return self._write(str(record["episode"]), row)
+
+    def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
+        return {"headline": _number(outcome.get(self.headline))}
+
+    def _write(self, name: str, row: dict[str, Any]) -> int:
+        if self.is_live:
+            row["task"] = None
+        row = {"place": self.number, "run": self.run, "episode": name, "began": self.began, **row}
+        for tool in str(row.get("tools", "")).split():
+            self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))
+        names = ", ".join(row)
+        marks = ", ".join("?" * len(row))
+        news = ", ".join(f"{column} = excluded.{column}" for column in row)
+        [number] = self.rows.execute(
+            f"INSERT INTO episodes ({names}) VALUES ({marks}) ON CONFLICT (place, episode) DO UPDATE SET {news}"
+            " RETURNING id",
+            [_storable(value) if isinstance(value, str) else value for value in row.values()],
+        ).fetchone()
+        return int(number)
+
+
+def words_of(record: Mapping[str, Any]) -> str:
+    """Everything that was said in an episode, for the full text search."""
+    try:
+        text = "\n".join(_said(record))
+    except Exception:  # it is no episode, and is found by whatever it says
+        text = json.dumps(record, ensure_ascii=False)
+    return separated(_storable(text))
+
+
+def separated(text: str) -> str:
+    """The text with the characters apart that are words of their own."""
+    return _NO_SPACES.sub(r" \1 ", text)
+
+
+def _said(record: Mapping[str, Any]) -> Iterator[str]:
+    task = record["task"]
+    yield f"{task['user']} {task.get('query', '')}"
+    for message in record["messages"]:
+        if message[0] != "assistant":
+            yield str(message[1])
+    for turn in record["turns"]:
+        yield str(turn["text"])
+        for call in turn["calls"]:
+            if call[0] not in turn["text"]:  # else it is spelled there
+                yield f"{call[0]} {json.dumps(call[1], ensure_ascii=False)}"
+        yield from map(str, turn["failures"])
+    for event in record["events"]:
+        if event[1] == "refused" or (event[1] == "observation" and event[2] == "feedback"):
+            yield str(event[3].get("reason") or event[3].get("text", ""))
+
+
+def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the record of an episode, or a part of one, says."""
+    task, turns, events = record["task"], record["turns"], record["events"]
+    first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
+    return {
+        "environment": str(record["environment"]),
+        "user": str(task["user"]),
+        "task": f"{task['user']}/{task['seed']}/{task['index']}",
+        "sample": int(task["sample"]),
+        "query": str(task.get("query", "")),
+        "begins": " ".join(first[: 4 * _BEGINNING].split())[:_BEGINNING],
+        "turns": len(turns),
+        "tokens": sum(int(turn["count"]) for turn in turns),
+        "calls": sum(len(turn["calls"]) for turn in turns),
+        "not_understood": sum(len(turn["failures"]) for turn in turns),
+        "refused": sum(map(_is_refusal, events)),
+        "cut_off": sum(event[2] == "cut_off" for event in events),
+        "tools": _spaced({str(call[0]) for turn in turns for call in turn["calls"]}),
+        "version": next((str(turn["version"]) for turn in reversed(turns) if turn["version"]), ""),
+    }
+
+
+def _is_refusal(event: Sequence[Any]) -> bool:
+    return event[1] == "refused" or (event[1] == "observation" and event[3].get("well") is False)
+
+
+def _id_of(record: Mapping[str, Any]) -> str:
+    return f"{record['task']['index']:05d}-{record['task']['sample']}"
+
+
+def _spaced(names: set[str]) -> str:
+    """Names between spaces, so that one is found as ` name `. A tool's name has none."""
+    return f" {' '.join(sorted(name for name in names if name))} "
+
+
+def _number(value: object) -> float | None:
+    number = float(value) if isinstance(value, int | float) else math.nan
+    return None if math.isnan(number) else number
+
+
+def _storable(text: str) -> str:
+    """SQLite takes no lone surrogates."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,168 @@
+"""Makes the pages from their templates. Everything that was recorded is text in them, and never markup.
+
+Each page has its style sheet and its script in itself, and a content security policy that allows these two alone by
+their hashes. So the same pages are served and written into a folder.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from agentfw.errors import MissingExtraError
+from agentfw.report import colours, printable
+from agentfw.runs import timeline_picture
+
+from .difference import Pair, Side, remarkable, turn_pairs
+from .episode_view import EpisodeView
+from .search import FAILURES, Filter, Found, Row
+from .tokens import shown_tokens
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+except ImportError as error:
+    raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
+
+__all__ = ["Links", "Pages", "before"]
+
+_LONGEST = 20_000
+"""Characters of one text that are shown. The record has the rest, and a link to it."""
+_EVENTS = 400
+"""Events that the list of one turn, and the table of an episode, show."""
+_PICTURED = 3000
+"""Events up to which an episode is drawn."""
+
+
+class Links:
+    """Where a page is. A folder of pages has other addresses, and not all of the pages."""
+
+    home = "/"
+    is_live = True
+
+    def episode(self, row: Row, turn: int | None = None) -> str:
+        where = "/".join(filter(None, (row["folder"], row["episode"])))
+        return f"/episode/{quote(where)}" + ("" if turn is None else f"#turn-{turn}")
+
+    def record(self, row: Row) -> str:
+        return self.episode(row).replace("/episode/", "/record/", 1)
+
+    def pair(self, left: Row, right: Row) -> str:
+        names = (self.episode(row).removeprefix("/episode/") for row in (left, right))
+        return "/pair?" + urlencode(dict(zip(("left", "right"), names, strict=True)), safe="/%")
+
+    def list(self, **values: str) -> str:
+        return "/" + Filter.of(values).address()
+
+
+class Pages:
+    """The templates, filled in."""
+
+    def __init__(self, links: Links, rules: Mapping[str, str] | None = None) -> None:
+        """`rules` says of each reward model what it rewards."""
+        self.links, self.rules = links, rules or {}
+        folder = files(__package__)
+        self.style = colours() + folder.joinpath("view.css").read_text("utf-8")
+        self.script = folder.joinpath("view.js").read_text("utf-8")
+        self.policy = (
+            f"default-src 'none'; script-src '{_hash(self.script)}'; style-src '{_hash(self.style)}'; img-src data:; "
+            "connect-src 'self'; base-uri 'none'; form-action 'self'"
+        )
+        self._environment = Environment(
+            loader=PackageLoader(__package__ or "", "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_shown,
+        )
+        self._environment.filters |= {"number": _number, "event": _event_words}
+        self._environment.globals |= {"links": links, "page": self, "longest": _LONGEST, "failures": FAILURES}
+
+    def rule(self, about: Mapping[str, Any], component: str) -> str:
+        """The reward model of the run that a component of a score came from, and what that rewards."""
+        given = about.get("spec", {}).get("rewards", ())
+        names = {str(choice.get("alias") or choice["name"]): str(choice["name"]) for choice in given}
+        found = [label for label in names if component == label or component.startswith(f"{label}_")] or list(names)
+        if len(found) != 1:
+            return ""
+        return ": ".join(filter(None, (found[0], self.rules.get(names[found[0]], ""))))
+
+    def episodes(self, wanted: Filter, found: Found, runs: list[dict[str, Any]], choices: Any, **more: Any) -> str:
+        return self._filled("episodes.html", wanted=wanted, found=found, runs=runs, choices=choices, **more)
+
+    def episode(self, view: EpisodeView, about: Mapping[str, Any], others: list[Row], *, whole: bool = False) -> str:
+        episode = view.episode
+        drawn = ""
+        if episode is not None and episode.ended > episode.started and len(episode.events) <= _PICTURED:
+            drawn = timeline_picture(episode, title="").to_svg(standalone=False)
+        group = [one for one in others if one["place"] == view.row["place"]]
+        return self._filled(
+            "episode.html",
+            view=view,
+            row=view.row,
+            about=about,
+            picture=drawn,
+            group=group if len(group) > 1 else [],
+            others=[one for one in others if one["place"] != view.row["place"]],
+            before=before(view.row, others),
+            longest=len(view.raw) + 1 if whole else _LONGEST,
+            events_shown=len(view.raw) if whole else _EVENTS,
+            tokens=lambda ids, logprobs=(): shown_tokens(about, ids, logprobs),
+        )
+
+    def pair(self, left: EpisodeView, right: EpisodeView) -> str:
+        return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
+
+    def runs(self, left: Side, right: Side, pairs: list[Pair], choices: list[str]) -> str:
+        first = remarkable(pairs)
+        return self._filled("runs.html", left=left, right=right, pairs=pairs, first=first, choices=choices)
+
+    def contents(self, rows: list[Row]) -> str:
+        """The first page of a folder of pages."""
+        return self._filled("contents.html", rows=rows)
+
+    def problem(self, message: str, fix: str) -> str:
+        return self._filled("problem.html", message=message, fix=fix)
+
+    def _filled(self, template: str, **values: Any) -> str:
+        filled: str = self._environment.get_template(template).render(**values)
+        return filled
+
+
+def before(row: Row, others: list[Row]) -> Row | None:
+    """What the version before did with the same task: the last episode of it in an earlier stage or run."""
+    found = None
+    for other in others:
+        if other["place"] == row["place"]:
+            break
+        if other["sample"] == row["sample"] or found is None:
+            found = other
+    return found
+
+
+def _hash(content: str) -> str:
+    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
+
+
+def _shown(value: object) -> object:
+    """What a template prints. Control characters would otherwise reach the page."""
+    return printable(value) if type(value) is str else "" if value is None else value
+
+
+def _number(value: float | None) -> str:
+    if value is None or value != value:
+        return "–"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _event_words(data: Mapping[str, Any]) -> str:
+    """What an event says, in one line."""
+    text = data.get("text")
+    rest = {name: value for name, value in data.items() if name not in ("text", "id", "call", "holds")}
+    return str(text) if text else ", ".join(f"{name} {value}" for name, value in rest.items())

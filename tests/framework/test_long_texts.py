@@ -1,0 +1,142 @@
+"""A tool's answer of 10 MB is kept once, and the agent is shown its beginning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Component, hookimpl
+from agentfw.environment import Environment, World
+from agentfw.episode import Intervention, Task
+from agentfw.host import Host
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.policy import Policy
+from agentfw.request import Generation, Request
+from agentfw.runs.records import long_texts
+from agentfw.runs.records.long_texts import LongTexts
+from agentfw.runs.run import Run
+from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.testing import fresh_host
+from agentfw.tool import tool
+
+LONG = 10_000_000
+
+
+class Library(Environment):
+    """Look something up, three times."""
+
+    def begin(self, world: World, task: Task) -> None:
+        for time in range(3):
+            world.after(time, lambda: world.observe("question"))
+        world.after(10, world.finish)
+
+
+class Reading(Policy):
+    longest = 0
+
+    async def generate(self, request: Request) -> Generation:
+        Reading.longest = max(Reading.longest, *(len(message.content) for message in request.messages))
+        asked = any(each.name == "question" for each in request.moment.observations) if request.moment else False
+        return Generation("", calls=(Intervention("look_up", {"title": "atlas"}),) if asked else ())
+
+
+@tool
+def look_up(title: str) -> str:
+    """The whole text of a book."""
+    return "0123456789" * (LONG // 10)
+
+
+class Archive(Memory):
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return [Recollection("9876543210" * (LONG // 10))]
+
+
+class Plugin:
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        return [Component("library", f"{__name__}:Library", "")]
+
+    @hookimpl
+    def agentfw_policies(self) -> list[Component]:
+        return [Component("reading", f"{__name__}:Reading", "")]
+
+    @hookimpl
+    def agentfw_tools(self) -> list[Component]:
+        return [Component("look-up", f"{__name__}:make_tool", "")]
+
+    @hookimpl
+    def agentfw_memories(self) -> list[Component]:
+        return [Component("archive", f"{__name__}:Archive", "")]
+
+
+def make_tool() -> object:
+    return look_up
+
+
+@pytest.fixture
+def host() -> Host:
+    return fresh_host(Plugin())
+
+
+def run(host: Host, root: Path, **more: Any) -> Path:
+    values = {"environment": "library", "policy": "reading", "tools": ["look-up"], "episodes": 4, **more}
+    run = Run.create(parse_spec(values), host, root)
+    asyncio.run(run.execute())
+    return run.folder.path
+
+
+def size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+@pytest.mark.slow
+def test_a_long_answer_is_kept_once_and_shown_in_part(host: Host, tmp_path: Path) -> None:
+    tracemalloc.start()
+    folder = run(host, tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    (kept,) = folder.glob("long_texts/*.txt")
+    assert kept.read_text("utf-8") == "0123456789" * (LONG // 10)
+    assert Reading.longest < 101_000
+    assert size(folder) < LONG + 24 * 110_000
+    assert peak < 12 * LONG
+    (note,) = [note for note in host.notes if "gave a text" in note]
+    assert 'tool "look-up"' in note
+    assert "the tool look_up, gave a text of 10,000,000 characters; the agent is shown the first 100,000" in note
+    assert f"the whole is in long_texts/{kept.name}" in note
+    record = json.loads((folder / "episodes.jsonl").read_text("utf-8").splitlines()[0])
+    answers = [event[3]["text"] for event in record["events"] if event[1:3] == ["observation", "answer"]]
+    assert answers[0].endswith(f"[shortened: 10,000,000 characters; the whole is in long_texts/{kept.name}]")
+
+
+@pytest.mark.slow
+def test_the_limit_is_a_setting_and_holds_for_recollections(host: Host, tmp_path: Path) -> None:
+    Reading.longest = 0
+    folder = run(host, tmp_path, memories=["archive"], max_answer=500, episodes=1)
+
+    assert len(list(folder.glob("long_texts/*.txt"))) == 2
+    assert Reading.longest < 1000
+
+
+def test_there_is_an_end_to_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_texts, "_ROOM", 2500)
+    texts = LongTexts(100)
+    texts.open(tmp_path)
+
+    shown = [texts.shortened(letter * 1000, "it") for letter in "abca"]
+
+    for text, letter in zip(shown, "abca", strict=True):
+        assert text.startswith(letter * 100 + "\n[shortened: 1,000")
+    assert "the rest is not kept" in shown[2]
+    assert shown[3] == shown[0]
+    assert size(tmp_path) == 2000
+    again = LongTexts(100)
+    again.open(tmp_path)
+    assert "the rest is not kept" in again.shortened("d" * 1000, "it")

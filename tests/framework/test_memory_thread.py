@@ -1,0 +1,89 @@
+"""A memory that waits keeps nobody but itself waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agentfw import Host, Memory, Message, Task
+from agentfw.memory import Query, Recollection
+from agentfw.runs import LiveRun, parse_spec
+from agentfw.runs.components.memory_thread import MemoryThread
+
+
+class Waits(Memory):
+    """Waits without `await` until it is let go, as for a lock of a database."""
+
+    def __init__(self) -> None:
+        self.go_on, self.called, self.threads = threading.Event(), list[str](), set[str]()
+
+    def begin(self, task: Task) -> None:
+        self._note("begin")
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self._note("recall")
+        assert self.go_on.wait(60)
+        return [Recollection("Ada likes green tea.")]
+
+    async def close(self) -> None:
+        self._note("close")
+
+    def _note(self, call: str) -> None:
+        self.called.append(call)
+        self.threads.add(threading.current_thread().name)
+
+
+def live_with(memory: Memory, runs: Path) -> LiveRun:
+    spec = {
+        "environment": "sessions",
+        "policy": {"name": "scripted", "settings": {"replies": ["yes"]}},
+        "memories": ["strategyhub"],
+    }
+    live = LiveRun.create(parse_spec(spec), Host.load(), runs)
+    live.assembly.memories[0].memory = memory
+    return live
+
+
+def test_others_are_answered_while_a_memory_waits(tmp_path: Path) -> None:
+    memory = Waits()
+
+    async def run() -> str:
+        async with live_with(memory, tmp_path) as live:
+            waiting = asyncio.create_task(live.begin("with", "ada").answer([Message("user", "Which tea?")], user="ada"))
+            while "recall" not in memory.called:
+                await asyncio.sleep(0.001)
+            other = live.begin("without")
+            await other.answer([Message("user", "Anybody there?")])
+            assert not waiting.done()
+            memory.go_on.set()
+            await waiting
+            return live.sessions["with"].episode.messages[0].content
+
+    assert "Ada likes green tea." in asyncio.run(run())
+    assert memory.called[:2] == ["begin", "recall"]
+    assert memory.called[-1] == "close"
+    assert memory.threads == {"agentfw memories"}
+    assert not any(thread.name == "agentfw memories" for thread in threading.enumerate())
+
+
+class Fails(Memory):
+    def begin(self, task: Task) -> None:
+        raise ValueError("no such table")
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return []
+
+
+def test_a_memory_that_fails_where_an_episode_begins_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    thread = MemoryThread()
+    memory = thread.beside(Fails())
+
+    memory.begin(Task(0, 7))
+    asyncio.run(memory.close())
+    thread.close()
+
+    assert "no such table" in caplog.text

@@ -1,0 +1,108 @@
+"""A training that learns nothing doesn't look like one that learns."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.runs.results.run_report import write_report
+from agentfw_cli.progress import progress_of
+
+SITE = Path(__file__).parents[1] / "site"
+EQUAL = {"environment": {"name": "bandit", "settings": {"favourite": "wine"}}, "updates": 2}
+"""A world that pays for a word that nobody says."""
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+def shown(training: Any) -> list[str]:
+    """What the screen says of each update."""
+    told: list[str] = []
+    progress = progress_of(training.info, lambda line, style: told.append(line))
+    for line in training.folder.updates():
+        progress.updated(line)
+    return told
+
+
+def reported(training: Any) -> str:
+    write_report(training.folder)
+    return (training.folder.path / "report.html").read_text("utf-8")
+
+
+def test_equal_rewards_are_told_on_the_screen_and_in_the_report(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, **EQUAL)
+
+    lines = training.folder.updates()
+    assert [line["rollouts"]["groups_learned"] for line in lines] == [0, 0]
+    assert [line["version"] for line in lines] == ["", ""]
+    assert [words for words in shown(training) if "nothing learned" in words] == [
+        "nothing learned: all rewards of 3 groups are equal. See docs/guides/why-no-learning.md",
+        "nothing learned: all rewards of 3 groups are equal",
+    ]
+    assert "2 of 2 updates: nothing learned: all rewards of 3 groups are equal." in reported(training)
+
+
+def test_a_training_that_learns_says_nothing_of_it(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, tasks=5)
+
+    assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
+    assert not any("learned" in words for words in shown(training))
+    assert "nothing learned" not in reported(training)
+
+
+def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}}, updates=1)
+
+    assert "nothing learned: the optimizer gave 3 groups no advantage" in shown(training)[-1]
+
+
+def test_the_components_of_the_reward_are_figures_of_each_update(laboratory: Any, tmp_path: Path) -> None:
+    rewards = [{"name": "utility", "weight": 2.0}, {"name": "format", "weight": 0.5}]
+    training = laboratory.train(tmp_path, rewards=rewards, updates=2)
+
+    for line in training.folder.updates():
+        figures = line["rollouts"]
+        assert figures["reward/utility"] > 0
+        assert figures["reward/format"] == 1.5, "half a point in each of three rounds"
+        assert figures["reward"] == pytest.approx(figures["reward/utility"] + figures["reward/format"])
+        assert f"reward {figures['reward']:.3g} (utility {figures['reward/utility']:.3g}, format 1.5)   " in "".join(
+            shown(training)
+        )
+
+
+def test_a_single_component_is_not_shown_beside_the_reward(laboratory: Any, tmp_path: Path) -> None:
+    training = laboratory.train(tmp_path, rewards=["utility"], updates=1)
+
+    assert "reward/utility" in training.folder.updates()[0]["rollouts"]
+    assert "(" not in shown(training)[0]
+
+
+@pytest.mark.slow
+def test_a_kl_penalty_alone_publishes_no_version_where_no_weight_changes(laboratory: Any, tmp_path: Path) -> None:
+    """At its start the policy is its own reference: the penalty has no gradient, and the adapter stays at zero."""
+    pytest.importorskip("peft")
+    model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
+
+    training = laboratory.train(
+        tmp_path / "runs",
+        **EQUAL,
+        policy={"name": "transformers", "settings": {"model": model}},
+        optimizer={"name": "grpo", "settings": {"kl": 0.04}},
+        learner={"name": "lora", "settings": {"model": model, "steps": 2}},
+        tasks=2,
+        samples=2,
+        max_turns=1,
+        sampling={"max_tokens": 8},
+        evaluation={"every": 2, "tasks": 1},
+    )
+
+    assert [(line["version"], line["served"]) for line in training.folder.updates()] == [("", {}), ("", {})]
+    assert not list((training.folder.path / "learner").iterdir())
+    assert "nothing learned: all rewards of 2 groups are equal" in shown(training)[-1]

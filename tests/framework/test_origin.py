@@ -1,0 +1,82 @@
+"""A record says what exactly took part: versions, commits, the content of files, and versions of dependencies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentfw.host.origin import changed_origins, origin_of
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The sources of an editable plugin, in a repository."""
+    tree, site = tmp_path / "notes", tmp_path / "site"
+    (tree / "acme_notes").mkdir(parents=True)
+    (tree / "acme_notes" / "__init__.py").write_text("ONE = 1\n", "utf-8")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        who = ["-c", "user.name=ada", "-c", "user.email=ada@example.org"]
+        subprocess.run(["git", "-C", str(tree), *who, *words], check=True)
+    metadata = site / "acme_notes-0.1.0.dist-info"
+    metadata.mkdir(parents=True)
+    requires = 'Requires-Dist: httpx>=0.20\nRequires-Dist: acme-absent; extra == "more"\n'
+    (metadata / "METADATA").write_text(f"Name: acme-notes\nVersion: 0.1.0\n{requires}", "utf-8")
+    origin = {"url": tree.as_uri(), "dir_info": {"editable": True}}
+    (metadata / "direct_url.json").write_text(json.dumps(origin), "utf-8")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.syspath_prepend(str(tree))
+    origin_of.cache_clear()
+    yield tree
+    origin_of.cache_clear()
+    sys.modules.pop("acme_notes", None)
+
+
+def test_an_editable_plugin_has_its_commit_and_the_content_of_its_files(notes: Path) -> None:
+    import httpx
+
+    head = subprocess.run(["git", "-C", str(notes), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+
+    origin = origin_of("acme-notes", ("acme_notes",))
+
+    assert origin["version"] == "0.1.0"
+    assert origin["source"] == str(notes)
+    assert origin["commit"] == head.stdout.strip()
+    assert origin["changed"] is False
+    assert origin["requires"] == {"httpx": httpx.__version__}
+
+
+def test_an_edited_plugin_is_another_one(notes: Path) -> None:
+    before = origin_of("acme-notes", ("acme_notes",))
+    (notes / "acme_notes" / "__init__.py").write_text("ONE = 2\n", "utf-8")
+    assert origin_of("acme-notes", ("acme_notes",)) == before, "what was imported stays as it was"
+    origin_of.cache_clear()
+
+    after = origin_of("acme-notes", ("acme_notes",))
+
+    assert after["changed"] is True
+    assert after["version"] == before["version"]
+    (line,) = changed_origins({"acme-notes": before}, {"acme-notes": after}, "in a", "in b")
+    commit = before["commit"][:10]
+    assert line == f"acme-notes has other files in a ({commit}) than in b ({commit}, changed), in one version"
+
+
+def test_dependencies_that_differ_are_told() -> None:
+    one = {"acme": {"version": "1", "files": "x", "requires": {"httpx": "0.27", "numpy": "2.0"}}}
+    other = {"acme": {"version": "1", "files": "x", "requires": {"httpx": "0.28", "rich": "14"}}}
+
+    assert changed_origins(one, other, "then", "now") == [
+        "httpx, which acme needs, was 0.27 then and is 0.28 now",
+        "numpy, which acme needs, was 2.0 then and is missing now",
+        "rich, which acme needs, was missing then and is 14 now",
+    ]
+    assert changed_origins(one, one, "then", "now") == []
+    assert changed_origins(one, {}, "then", "now") == []
+
+
+def test_what_is_not_installed_is_no_error() -> None:
+    assert origin_of("acme-absent", ("acme_absent",)) == {"version": ""}

@@ -1,0 +1,206 @@
+"""A coroutine where a value belongs is an error at once, for every method of every kind, in a run and in its check."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Component, hookimpl
+from agentfw.engagement import Engagement
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Intervention, Task
+from agentfw.errors import PluginError, TimelineError
+from agentfw.host import Host
+from agentfw.learner import Learner
+from agentfw.memory import Memory
+from agentfw.optimizer import Optimizer
+from agentfw.plain_calls import misplaced_coroutine, plain
+from agentfw.policy import Policy
+from agentfw.policy_agent import PolicyAgent
+from agentfw.request import Generation, Request
+from agentfw.runs.run import Run
+from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.scores import RewardModel
+from agentfw.testing import check_component, fresh_host
+from agentfw.tool import Tool, Toolbox, tool
+from agentfw.tracker import Tracker
+
+BASES = [Environment, Policy, Memory, RewardModel, Toolbox, Tool, Optimizer, Learner, Tracker]
+
+
+def methods(base: type, *, coroutines: bool) -> list[str]:
+    return [
+        name
+        for name, method in inspect.getmembers(base, inspect.isfunction)
+        if not name.startswith("_") and inspect.iscoroutinefunction(method) == coroutines
+    ]
+
+
+async def _async(self: object, *arguments: object) -> None:
+    """Does nothing that anybody waits for."""
+
+
+PLAIN = [(base, name) for base in BASES for name in methods(base, coroutines=False)]
+AWAITED = [(base, name) for base in BASES for name in methods(base, coroutines=True)]
+
+
+@pytest.mark.parametrize(("base", "name"), PLAIN, ids=lambda one: getattr(one, "__name__", one))
+def test_async_def_is_found_where_nobody_awaits_it(base: type, name: str) -> None:
+    kind = type("Broken", (base,), {name: _async})
+
+    assert misplaced_coroutine(kind, base) == f"defines {name}() with `async def`, but it must be a plain function"
+    assert misplaced_coroutine(base, base) == ""
+
+
+@pytest.mark.parametrize(("base", "name"), AWAITED, ids=lambda one: getattr(one, "__name__", one))
+def test_a_generator_is_found_where_an_answer_is_awaited(base: type, name: str) -> None:
+    def generator(self: object, *arguments: object) -> Any:
+        yield
+
+    assert f"defines {name}() as a generator" in misplaced_coroutine(type("Broken", (base,), {name: generator}), base)
+
+
+class Pond(Environment):
+    """Feed the fish."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        world.observe("hungry")
+        world.after(5, world.finish)
+
+    @action
+    def feed(self) -> None:
+        """Feed them."""
+        self.world.utility(1.0, "fed")
+
+
+class NeverBegins(Pond):
+    async def begin(self, world: World, task: Task) -> None:  # type: ignore[override]
+        super().begin(world, task)
+
+
+class NeverFeeds(Pond):
+    @action
+    async def feed(self) -> None:  # type: ignore[override]
+        """Feed them."""
+
+
+class Feeding(Policy):
+    async def generate(self, request: Request) -> Generation:
+        return Generation(calls=(Intervention("feed"),) if request.moment and request.moment.observations else ())
+
+
+class Slow(Memory):
+    def recall(self, query: Any) -> Any:
+        return []
+
+
+class Plugin:
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        names = {"pond": "Pond", "never-begins": "NeverBegins", "never-feeds": "NeverFeeds"}
+        return [Component(name, f"{__name__}:{factory}", "") for name, factory in names.items()]
+
+    @hookimpl
+    def agentfw_policies(self) -> list[Component]:
+        return [Component("feeding", f"{__name__}:Feeding", "")]
+
+    @hookimpl
+    def agentfw_memories(self) -> list[Component]:
+        return [Component("slow", f"{__name__}:Slow", "")]
+
+
+@pytest.fixture
+def host() -> Host:
+    return fresh_host(Plugin())
+
+
+def run(host: Host, root: Path, environment: str, **more: Any) -> Any:
+    spec = parse_spec({"environment": environment, "policy": "feeding", "episodes": 3, **more})
+    return asyncio.run(Run.create(spec, host, root).execute())
+
+
+@pytest.mark.parametrize(("environment", "name"), [("never-begins", "begin"), ("never-feeds", "feed")])
+def test_a_world_that_would_never_begin_plays_no_episode(
+    host: Host, tmp_path: Path, environment: str, name: str
+) -> None:
+    with pytest.raises(PluginError, match=rf'"{environment}" of .* defines {name}\(\) with `async def`'):
+        run(host, tmp_path, environment)
+
+    assert not list(tmp_path.rglob("episodes.jsonl"))
+
+
+def test_a_value_where_an_answer_is_awaited_names_the_call(host: Host, tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r'memory "slow" .* recall\(\).* must be defined with `async def`'):
+        run(host, tmp_path, "pond", memories=["slow"])
+
+
+@pytest.mark.parametrize(("kind", "factory"), [("environment", NeverBegins), ("environment", NeverFeeds)])
+def test_the_check_finds_it_too(kind: str, factory: Callable[[], object]) -> None:
+    (result,) = check_component(kind, factory)
+
+    assert not result.passed
+    assert "with `async def`, but it must be a plain function" in result.detail
+
+
+def test_what_is_scheduled_is_no_coroutine() -> None:
+    class Scheduling(Pond):
+        def begin(self, world: World, task: Task) -> None:
+            world.after(1, self.later)
+
+        async def later(self) -> None:
+            pass
+
+    with pytest.raises(TimelineError, match="what was scheduled at 1 is a coroutine"):
+        asyncio.run(Engagement(Scheduling(), PolicyAgent(Feeding())).run(Task(0, 0)))
+
+
+def test_a_wrapper_that_returns_a_coroutine_is_found_when_it_is_called() -> None:
+    class Wrapped(Pond):
+        begin = lambda self, world, task: _async(self)  # type: ignore[assignment]  # noqa: E731
+
+    with pytest.raises(TypeError, match="it returned a coroutine, which nobody awaits"):
+        asyncio.run(Engagement(Wrapped(), PolicyAgent(Feeding())).run(Task(0, 0)))
+
+
+def test_a_lifecycle_hook_that_returns_a_coroutine_is_told() -> None:
+    class Watching(Plugin):
+        @hookimpl
+        def agentfw_scored(self, scores: Any) -> Any:
+            return _async(self)
+
+    with pytest.raises(PluginError, match=r"of watching .* it returned a coroutine, which nobody awaits"):
+        fresh_host(Watching()).call("agentfw_scored", run=None, scores=[])
+
+
+def test_a_tool_whose_call_is_no_coroutine_is_no_answer() -> None:
+    class Sudden(Tool):
+        action = tool(test_a_tool_whose_call_is_no_coroutine_is_no_answer, name="sudden").action
+
+        def call(self, arguments: Any) -> Any:
+            return "now"
+
+    with pytest.raises(PluginError, match=r"the tool sudden has a call\(\) that returns a str"):
+        asyncio.run(Sudden().answer({}))
+
+
+def test_a_decorated_coroutine_is_a_tool_like_any_other() -> None:
+    async def slow(city: str) -> str:
+        return f"rain in {city}"
+
+    def forecast(city: str) -> str:
+        """The weather."""
+        return slow(city)  # type: ignore[return-value]
+
+    assert asyncio.run(tool(forecast).answer({"city": "Paris"})) == (True, "rain in Paris")
+
+
+def test_plain_values_pass() -> None:
+    assert plain(3) == 3
+    with pytest.raises(TypeError, match="it returned a coroutine"):
+        plain(_async(None))

@@ -1,0 +1,147 @@
+"""What a training made is a policy: by the run's name, for the same base, without saying the base again."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import RunFolderError, UnknownNameError, UsageError
+from agentfw.runs import newest_version, parse_spec, policy_of_run
+from agentfw.runs.run import Run
+from agentfw_cli.main import main
+
+SITE = Path(__file__).parents[1] / "site"
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    for module in ("torch", "transformers", "peft"):
+        pytest.importorskip(module)
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+@pytest.fixture
+def model(laboratory: Any, tmp_path: Path) -> str:
+    return str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
+
+
+def trained(laboratory: Any, root: Path, model: str, **learner: Any) -> Any:
+    return laboratory.train(
+        root,
+        policy={"name": "transformers", "settings": {"model": model}},
+        optimizer="grpo",
+        rewards=["varied"],
+        learner={"name": "lora", "settings": {"learning_rate": 0.05, **learner}},
+        tasks=2,
+        samples=2,
+        updates=1,
+        max_turns=2,
+        sampling={"max_tokens": 12},
+        evaluation={"every": 1, "tasks": 2, "sampling": {"temperature": 0, "max_tokens": 12}},
+    ).folder
+
+
+@pytest.mark.slow
+def test_a_run_names_the_newest_version_of_its_training(
+    laboratory: Any, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model was given to the policy alone: the learner trained the same, and the version answers on it."""
+    from agentfw_plugins.gateway.live import opened
+
+    folder = trained(laboratory, tmp_path / "runs", model)
+    host = importlib.import_module("agentfw_laboratory.playing").host()
+
+    playing = importlib.import_module("agentfw_laboratory.playing")
+    playing.play(tmp_path / "runs", episodes=1)  # a later run that is no training
+
+    policy = policy_of_run(host, "last", tmp_path / "runs")
+
+    assert folder.about["spec"]["learner"]["settings"]["model"] == model
+    assert policy == {"name": "transformers", "settings": {"model": model, "adapter": str(newest_version(folder))}}
+    values = {"environment": "bandit", "policy": policy, "rewards": ["varied"], "split": "validation", "episodes": 2}
+    run = Run.create(
+        parse_spec({**values, "max_turns": 2, "sampling": {"temperature": 0, "max_tokens": 12}}),
+        host,
+        tmp_path / "played",
+    )
+    asyncio.run(run.execute())
+    turns = [turn for episode in run.folder.episodes() for turn in episode.turns]
+    untrained = [turn.token_ids for episode in folder.evaluation(0).episodes() for turn in episode.turns]
+    before = [turn for episode in folder.evaluation(1).episodes() for turn in episode.turns]
+    assert [turn.token_ids for turn in turns] == [turn.token_ids for turn in before] != untrained
+    assert {turn.version for turn in turns} == {"policy@1"}
+    live = opened(tmp_path / "live", policy=str(folder.path))
+    assert live.assembly.spec.policy.settings == policy["settings"]
+    with pytest.raises(SystemExit):
+        main(["runs", "show", str(folder.path)])
+    assert f"serve what was learned: agentfw serve --policy {folder.path}" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_training_begins_where_another_ended(laboratory: Any, model: str, tmp_path: Path) -> None:
+    """The version is given to the policy alone, and the learner starts from it."""
+    first = trained(laboratory, tmp_path / "first", model)
+    host = importlib.import_module("agentfw_laboratory.playing").host()
+    policy = policy_of_run(host, str(first.path), tmp_path)
+
+    second = laboratory.train(
+        tmp_path / "second",
+        policy=policy,
+        optimizer="grpo",
+        rewards=["varied"],
+        learner={"name": "lora", "settings": {"learning_rate": 0.01}},
+        tasks=2,
+        samples=2,
+        updates=1,
+        max_turns=2,
+        sampling={"max_tokens": 12},
+        evaluation={"every": 1, "tasks": 2},
+    ).folder
+
+    assert second.about["spec"]["learner"]["settings"]["adapter"] == policy["settings"]["adapter"]
+    assert {turn.version for episode in second.evaluation(0).episodes() for turn in episode.turns} == {"policy@0"}
+    mismatches = [line["learner"]["mismatch_largest"] for line in second.updates()]
+    assert mismatches
+    assert max(mismatches) < 1e-3, "sampler and trainer begin with the same adapter"
+
+
+def test_what_is_no_run_and_no_policy_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    host = importlib.import_module("agentfw_laboratory.playing").host()
+
+    assert policy_of_run(host, "scripted", tmp_path) == "scripted"
+    with pytest.raises(UnknownNameError, match='no policy is called "scriptd"; did you mean "scripted"'):
+        policy_of_run(host, "scriptd", tmp_path)
+    with pytest.raises(RunFolderError, match=r"no training in .* has a version yet"):
+        policy_of_run(host, "last", tmp_path)
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        policy_of_run(host, str(tmp_path), tmp_path)
+
+
+def test_a_training_without_a_version_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    laboratory = importlib.import_module("agentfw_laboratory.training")
+    run = laboratory.create(tmp_path, policy={"name": "tiny", "settings": {}}, learner="lora", optimizer="grpo")
+
+    with pytest.raises(UsageError, match="has no version yet: 0 of 4 updates are done"):
+        policy_of_run(run.host, run.folder.id, tmp_path)
+
+    state = run.folder.path / "state.json"
+    state.write_text(json.dumps({"update": 1, "version": "policy@1", "adapter": "learner/00001/adapter"}))
+    with pytest.raises(RunFolderError, match=r"the newest version of .* is gone"):
+        policy_of_run(run.host, "last", tmp_path)
+
+
+def test_a_policy_that_takes_no_version_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    folder = importlib.import_module("agentfw_laboratory.training").train(tmp_path).folder
+    host = importlib.import_module("agentfw_laboratory.playing").host()
+
+    with pytest.raises(UsageError, match=r"the policy biased of .* has no setting that takes a version"):
+        policy_of_run(host, folder.id, tmp_path)

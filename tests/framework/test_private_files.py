@@ -1,0 +1,114 @@
+"""Whatever holds what people said can be read by its owner only, whatever the umask says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentfw.runs import Journal, make_folder, write_whole
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def open_to_others(folder: Path) -> dict[str, str]:
+    """The files and folders that somebody else can read, with their modes."""
+    found = {path: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")]}
+    return {str(path.relative_to(folder)): oct(mode) for path, mode in found.items() if mode & 0o077}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["strategyhub", "skillgraph"])
+def test_a_run_with_a_memory_is_private(memory: str, tmp_path: Path) -> None:
+    if memory == "skillgraph":
+        pytest.importorskip("igraph")
+    import agentfw
+
+    runs = tmp_path / "runs"
+    agentfw.run("calendar", policy="random", memory=memory, episodes=1, runs=runs)
+
+    assert len(list(runs.rglob("*"))) > 6
+    assert open_to_others(runs) == {}
+
+
+@pytest.mark.slow
+def test_sessions_are_private_while_they_go_on_and_afterwards(tmp_path: Path) -> None:
+    from agentfw import Host, Message
+    from agentfw.runs import LiveRun, parse_spec
+
+    spec = parse_spec(
+        {
+            "environment": "sessions",
+            "policy": {"name": "scripted", "settings": {"replies": ["yes"]}},
+            "memories": ["strategyhub"],
+            "rewards": ["feedback"],
+        }
+    )
+
+    async def talk() -> None:
+        async with LiveRun.create(spec, Host.load(), tmp_path / "runs") as live:
+            session = live.begin("tea", "ada")
+            await session.answer([Message("user", "Which tea?")], user="ada")
+            await live.keep(session)
+            assert open_to_others(tmp_path / "runs") == {}
+            session.feedback(1.0, words="Green.")
+            await live.conclude(session)
+
+    asyncio.run(talk())
+
+    assert open_to_others(tmp_path / "runs") == {}
+
+
+def test_what_is_left_of_a_torn_journal_is_private(tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    make_folder(folder)
+    path = folder / "turns.jsonl"
+    with Journal.open(path) as journal:
+        journal.append({"said": "hello"})
+    with path.open("ab") as torn:
+        torn.write(b'{"said": "half')
+    Journal.open(path).close()
+
+    assert path.with_name("turns.jsonl.torn").exists()
+    assert open_to_others(folder) == {}
+
+
+def test_who_opened_a_report_to_others_keeps_it_open(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_whole(path, "first")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+
+    write_whole(path, "second")
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_stores_of_the_libraries_are_private(tmp_path: Path) -> None:
+    pytest.importorskip("igraph")
+    from agentfw_memory import SkillGraph
+    from agentfw_rewardmodels.rubric.cache import JudgementCache
+    from agentfw_rewardmodels.timing.jsonl import write_rows
+
+    folder = tmp_path / "stores"
+    folder.mkdir(mode=0o700)
+    with SkillGraph.open(folder / "skills.db", tenant="t", embedder="hash:64") as graph:
+        graph.add_skill(owner="ada", text="Offer the earliest slot first")
+        graph.export_jsonl(folder / "export.jsonl")
+        assert (folder / "skills.db-wal").exists()
+        assert open_to_others(folder) == {}
+    JudgementCache(folder / "judgements.db").close()
+    write_rows(folder / "rows.jsonl", [{"said": "hello"}])
+
+    assert open_to_others(folder) == {}

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import base64
+import gc
+import html
+import json
+import logging
+import random
+import sys
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+from pydantic import BaseModel, SecretStr
+
+from agentfw.episode import Message
+from agentfw.errors import AgentfwError, in_words
+from agentfw.runs import Journal, read_journal, write_whole
+from agentfw.secrets import MASK, Pieces, Secrets, is_secret_name, strike, struck
+from agentfw.settings_record import secrets_in
+from agentfw.struck_output import struck_logs, struck_streams
+
+KEYS = ["hunter2/x", "+k ö9 z/", "sk-abcDEF0123456789+/==zz", "pä\"s\\s wörd'<&>%", "line one\nline two"]
+
+
+@pytest.fixture(params=KEYS)
+def key(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def secrets(key: str) -> Secrets:
+    secrets = Secrets()
+    secrets.add(key)
+    return secrets
+
+
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+FORMS = {
+    "plain": str,
+    "url": lambda key: quote(key, safe=""),
+    "path": quote,
+    "form": quote_plus,
+    "form in a URL": lambda key: quote(quote_plus(key), safe=""),
+    "url twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "json": json.dumps,
+    "json of unicode": lambda key: json.dumps(key, ensure_ascii=False),
+    "json twice": lambda key: json.dumps(json.dumps(key)),
+    "html": html.escape,
+    "json in html": lambda key: html.escape(json.dumps(key)),
+    "repr": repr,
+    "repr of bytes": lambda key: repr(key.encode()),
+    "repr of json": lambda key: repr(json.dumps(key)),
+    "base64": base64_of,
+    "basic authorization": lambda key: base64_of(f"ada:{key}"),
+    "in the middle of base64": lambda key: base64_of(f"ad:{key}more"),
+    "base64 in a URL": lambda key: quote(base64_of(f"a:{key}"), safe=""),
+    "url-safe base64": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
+    "on one line": lambda key: " ".join(key.split()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_struck_in_every_form(key: str, secrets: Secrets, form: str) -> None:
+    written = FORMS[form](key)  # type: ignore[operator]
+
+    text = strike(f"before [{written}] after")
+
+    assert MASK in text
+    assert text.startswith("before [")
+    assert text.endswith("] after")
+    assert len(text) < len(f"before [{MASK}] after") + 24  # quotes, and what base64 makes of what is beside it
+
+
+def test_what_is_no_secret_stays(secrets: Secrets) -> None:
+    text = "hunter, sk-abc and line one aren't secrets"
+
+    assert strike(text) is text
+    message = Message("user", text)
+    assert struck(message) is message
+
+
+def test_short_texts_are_not_struck() -> None:
+    secrets = Secrets()
+    secrets.add("a", "abcde", "", "   ", MASK)
+
+    assert strike(f"a b abcde {MASK}") == f"a b abcde {MASK}"
+    assert not secrets.spellings or "abcde" not in {spelling.needle for spelling in secrets.spellings}
+
+
+def test_a_secret_within_another_is_no_reason_to_show_the_rest() -> None:
+    secrets = Secrets()
+    secrets.add("swordfish")
+    secrets.add("swordfish-and-chips")
+
+    assert strike("swordfish-and-chips") == MASK
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_struck_out_of_a_stream_wherever_it_is_cut(key: str, secrets: Secrets, form: str) -> None:
+    text = f"before [{FORMS[form](key)}] after"  # type: ignore[operator]
+    for seed in range(50):
+        chance, pieces, passed, place = random.Random(seed), Pieces(), [], 0
+        while place < len(text):
+            until = place + chance.randint(1, 5)
+            passed.append(pieces.feed(text[place:until]))
+            place = until
+
+        assert "".join([*passed, pieces.end()]) == strike(text)
+
+
+def test_a_stream_holds_back_no_more_than_it_must(secrets: Secrets) -> None:
+    pieces = Pieces()
+
+    assert pieces.feed("nothing to see. ") == "nothing to see. "
+    assert pieces.feed(f"{KEYS[0][:3]} ") == f"{KEYS[0][:3]} "
+
+
+def test_values_are_struck_and_numbers_stay() -> None:
+    secrets = Secrets()
+    secrets.add("12345678")
+
+    value = {"number": 12345678, "12345678": [1.5, "pin 12345678", {"deep": ("12345678",)}]}
+
+    assert struck(value) == {"number": 12345678, MASK: [1.5, f"pin {MASK}", {"deep": (MASK,)}]}
+    assert struck(Message("user", "12345678")) == Message("user", MASK)
+
+
+def test_nothing_is_struck_for_a_host_that_is_gone() -> None:
+    secrets = Secrets()
+    secrets.add("ephemeral-key")
+    assert strike("ephemeral-key") == MASK
+
+    del secrets
+    gc.collect()
+
+    assert strike("ephemeral-key") == "ephemeral-key"
+
+
+def test_variables_that_look_like_secrets_are_struck_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_KEY", "acme-0123456789")
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    monkeypatch.setenv("ACME_ADDRESS", "http://localhost:8000")
+    secrets = Secrets()
+
+    assert strike("acme-0123456789 postgres http://localhost:8000") == f"{MASK} postgres http://localhost:8000"
+    del secrets
+
+
+@pytest.mark.parametrize("name", ["api_key", "token", "GITHUB_TOKEN", "x-api-key", "Authorization", "db.password"])
+def test_names_that_say_it(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "pad_token", "sort_key", "keyboard", "secretary", "monkey", "limit"])
+def test_names_that_do_not_say_it(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+class Server(BaseModel):
+    headers: dict[str, str] = {}
+    token: str = "none-needed"
+
+
+class Told(BaseModel):
+    api_key: SecretStr = SecretStr("")
+    api_key_env: str = "ACME_ONE"
+    pass_env: tuple[str, ...] = ("PATH", "ACME_TOKEN")
+    token: str = ""
+    max_tokens: int = 5
+    servers: list[Server] = []
+
+
+def test_the_secrets_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_ONE", "from the environment")
+    monkeypatch.setenv("ACME_TOKEN", "passed on")
+    servers = [Server(headers={"Authorization": "Bearer x", "Accept": "json"}, token="of a server"), Server()]
+
+    found = secrets_in(Told(api_key=SecretStr("typed"), token="plain", servers=servers))
+
+    assert [value for value in found if value] == [
+        "typed",
+        "from the environment",
+        "passed on",
+        "plain",
+        "Bearer x",
+        "of a server",
+    ]
+
+
+def test_no_record_and_no_file_has_a_secret(key: str, secrets: Secrets, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "records.jsonl") as journal:
+        written = journal.append({"text": f"it is {key}", "number": 5, "url": quote(key, safe="")})
+    write_whole(tmp_path / "page.html", f"<p>{html.escape(key)}</p>")
+
+    assert written == {"text": f"it is {MASK}", "number": 5, "url": MASK}
+    assert list(read_journal(tmp_path / "records.jsonl")) == [written]
+    assert (tmp_path / "page.html").read_text("utf-8") == f"<p>{MASK}</p>"
+
+
+def test_no_error_has_a_secret(key: str, secrets: Secrets) -> None:
+    error = AgentfwError(f"GET /?key={quote(key, safe='')} answered 404", fix=f"is {key} right?")
+
+    assert (str(error), error.message, error.fix) == (
+        f"GET /?key={MASK} answered 404",
+        f"GET /?key={MASK} answered 404",
+        f"is {MASK} right?",
+    )
+    assert in_words(ValueError(key)) == f"ValueError: {MASK}"
+
+
+def test_no_error_is_cut_in_the_middle_of_a_secret() -> None:
+    secrets = Secrets()
+    secrets.add("0123456789" * 5)
+
+    assert "0123" not in in_words(ValueError("." * 280 + "0123456789" * 5))
+
+
+def test_nothing_that_is_printed_or_logged_has_a_secret(
+    key: str, secrets: Secrets, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = logging.getLogger("acme")
+    handler = logging.FileHandler(tmp_path / "acme.log", encoding="utf-8")
+    log.addHandler(handler)
+    with struck_streams(), struck_logs():
+        print("out", key)
+        print(key[:3], end="", file=sys.stderr)
+        print(key[3:], file=sys.stderr)
+        log.warning("the key is %s", key)
+        try:
+            raise ValueError(key)
+        except ValueError:
+            log.exception("failed")
+    log.removeHandler(handler)
+    handler.close()
+
+    printed = capsys.readouterr()
+    assert printed.out == f"out {MASK}\n"
+    assert printed.err.startswith(f"{MASK}\n")
+    logged = (tmp_path / "acme.log").read_text("utf-8")
+    assert f"the key is {MASK}" in logged
+    assert f"ValueError: {MASK}" in logged
+    assert key not in logged

@@ -1,0 +1,75 @@
+"""Relevance: unrelated questions get nothing, and a recall may return fewer skills than were asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from string import ascii_lowercase
+
+import pytest
+
+from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph
+
+pytest.importorskip("snowballstemmer")
+pytest.importorskip("wordllama")
+
+THINGS = ("tea", "trains", "chess", "gardens", "violins", "soup", "boats", "maps", "owls", "paint", "clocks", "snow")
+WAYS = ("likes", "collects", "avoids", "draws", "sells", "studies")
+DAY = 90_000.0
+
+
+@pytest.fixture(scope="module")
+def graph() -> Iterator[SkillGraph]:
+    with SkillGraph.open(":memory:", tenant="t") as opened:
+        opened.add_skills(
+            NewSkill("ana", f"Somebody {way} {thing}", visibility="shared", valid_from=DAY * (7 * place + number))
+            for place, thing in enumerate(THINGS)
+            for number, way in enumerate(WAYS)
+        )
+        yield opened
+
+
+def test_nonsense_gets_nothing_unless_asked_for(graph: SkillGraph) -> None:
+    draw = random.Random(2)
+    nonsense = [" ".join("".join(draw.choices(ascii_lowercase, k=6)) for _ in range(3)) for _ in range(60)]
+
+    assert sum(not graph.recall(query, user="ben") for query in nonsense) >= 57
+    assert graph.recall("zzzz qqqq", user="ben") == []
+    assert len(graph.recall("zzzz qqqq", user="ben", at_least=0.0)) == 5
+
+
+def test_what_is_about_the_question_is_kept_and_comes_with_its_relevance(graph: SkillGraph) -> None:
+    for thing in THINGS:
+        first, *others = graph.recall(f"Who studies {thing}?", user="ben")
+
+        assert first.skill.text == f"Somebody studies {thing}"
+        assert 1.0 >= first.relevance >= max(hit.relevance for hit in others) > 0.0
+
+
+def test_a_higher_bound_returns_fewer(graph: SkillGraph) -> None:
+    everything = graph.recall("Who studies owls?", user="ben", k=10, at_least=0.0)
+    bound = everything[0].relevance
+
+    kept = graph.recall("Who studies owls?", user="ben", k=10, at_least=bound)
+
+    assert 0 < len(kept) < len(everything)
+    assert all(hit.relevance >= bound for hit in kept)
+
+
+def test_whose_owner_is_named_is_not_left_out(graph: SkillGraph) -> None:
+    assert graph.recall("zzzz ana qqqq", user="ben")
+
+
+def test_a_few_notes_are_always_worth_showing() -> None:
+    with SkillGraph.open(":memory:", tenant="t") as small:
+        small.add_skill(owner="ana", text="Call me Alex")
+
+        assert [hit.skill.text for hit in small.recall("what is my name?", user="ana")] == ["Call me Alex"]
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
+def test_a_bound_is_a_probability(graph: SkillGraph, wrong: float) -> None:
+    with pytest.raises(BadInputError, match="at_least"):
+        graph.recall("tea", user="ben", at_least=wrong)
+    with pytest.raises(BadInputError, match="at_least"):
+        GraphSettings(at_least=wrong)

@@ -1,0 +1,237 @@
+"""What LangGraph's stores promise, of ours: each test was once a failure of LangGraph's own tests, which
+`benchmarks/langgraph_suite.py` runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import SkillGraph
+from agentfw_memory.graph.communities.leiden import Network, split_around
+
+pytestmark = pytest.mark.slow  # importing langgraph takes seconds
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[SkillGraph]:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(graph: SkillGraph) -> Any:
+    pytest.importorskip("langgraph")
+    from agentfw_memory.adapters.langgraph import SkillGraphStore
+
+    return SkillGraphStore(graph)
+
+
+def keys(items: list[Any]) -> list[str]:
+    return [item.key for item in items]
+
+
+@pytest.mark.parametrize("method", ["leiden", "louvain"])
+def test_nodes_that_nothing_holds_together_stay_alone(method: Any) -> None:
+    found = split_around(Network(3, [1, 2], [1, 2], [0.0, 0.0]), 1, resolution=1.0, seed=7, method=method)
+
+    assert len(set(found.tolist())) == 3
+
+
+def test_items_that_come_and_go_leave_a_store_that_goes_on(store: Any) -> None:
+    for turn in range(6):
+        for place in range(4):
+            store.put(("notes",), str(place), {"text": f"tea {turn}"})
+        assert len(store.search(("notes",), query="tea")) == 4
+        for place in range(4):
+            store.delete(("notes",), str(place))
+        assert store.search(("notes",), query="tea") == []
+
+
+def test_an_item_that_isnt_indexed_is_found_by_its_key_and_comes_after_the_others(
+    store: Any, graph: SkillGraph
+) -> None:
+    store.put(("notes",), "indexed", {"text": "green tea", "secret": "zanzibar"}, index=["text"])
+    store.put(("notes",), "not", {"text": "green tea"}, index=False)
+    store.put(("notes",), "all", {"text": "coffee", "tags": ["hot"], "nested": {"number": 7}})
+
+    found = store.search(("notes",), query="green tea")
+    cut = store.search(("notes",), query="green tea", limit=2)
+
+    assert [(item.key, item.score is None) for item in found] == [("indexed", False), ("all", False), ("not", True)]
+    assert keys(cut) == ["indexed", "all"]
+    assert store.get(("notes",), "not").value == {"text": "green tea"}
+    assert {skill.text for skill in graph.skills(owner="notes")} == {"green tea", "not", "coffee\nhot\n7"}
+
+
+def test_the_fields_that_are_searched_can_be_chosen_for_all_items(graph: SkillGraph) -> None:
+    pytest.importorskip("langgraph")
+    from agentfw_memory.adapters.langgraph import SkillGraphStore
+
+    store = SkillGraphStore(graph, fields=["title", "parts[*].text"])
+    store.put(("notes",), "1", {"title": "tea", "parts": [{"text": "green"}, {"text": "black"}], "other": "milk"})
+
+    assert [skill.text for skill in graph.skills(owner="notes")] == ["tea\ngreen\nblack"]
+
+
+def test_labels_and_keys_may_hold_anything(store: Any) -> None:
+    label = "a/b%\n\t" + "ü" * 20
+    for namespace in (("users", "alice"), ("users", "alice\n"), ("users", label), ("users", "alice", "deep")):
+        store.put(namespace, f"key\n{'k' * 500}", {"v": list(namespace)})
+
+    for namespace in (("users", "alice"), ("users", "alice\n"), ("users", label)):
+        assert store.get(namespace, f"key\n{'k' * 500}").value == {"v": list(namespace)}
+    assert store.list_namespaces(suffix=["alice"]) == [("users", "alice")]
+    assert store.list_namespaces(prefix=["users", "alice"]) == [("users", "alice"), ("users", "alice", "deep")]
+    assert store.list_namespaces(prefix=["users", label]) == [("users", label)]
+    assert len(store.list_namespaces(prefix=["users", "*"], max_depth=1)) == 1
+
+
+def test_a_prefix_ends_at_a_label_and_may_be_a_list(store: Any) -> None:
+    for namespace in (("foo",), ("foo", "child"), ("foobar",), ("fo",), ("Foo",)):
+        store.put(namespace, "k", {"v": 1})
+
+    assert {item.namespace for item in store.search(["foo"])} == {("foo",), ("foo", "child")}
+    assert {item.namespace for item in store.search(("fo",))} == {("fo",)}
+    assert len(store.search(())) == 5
+
+
+def test_filters_reach_into_items_and_bad_ones_are_refused(store: Any) -> None:
+    store.put(("docs",), "1", {"access-level": "public", "user": {"level": 3}, "tags": ["a"], "on": True})
+    store.put(("docs",), "2", {"access-level": "private", "user": {"level": 5}, "tags": ["b"], "on": False})
+
+    def found(wanted: dict[str, Any], query: str | None = None) -> list[str]:
+        return keys(store.search(("docs",), query=query, filter=wanted))
+
+    assert found({"access-level": "public"}) == ["1"] == found({"access-level": "public"}, "public")
+    assert found({"user.level": {"$gt": 3}}) == ["2"] == found({"user.level": {"$gt": 3}}, "public")
+    assert found({"access-level": {"$in": ["private", "secret"]}}) == ["2"]
+    assert found({"on": True}) == ["1"]
+    assert found({"user.level": {"$lt": math.inf}, "tags": ["b"]}) == ["2"]
+    assert found({"missing": "public' OR '1'='1"}) == []
+    for query in (None, "public"):
+        with pytest.raises(ValueError, match="Invalid filter key"):
+            found({"access') = 'public' OR '1'='1": "x"}, query)
+        with pytest.raises(ValueError, match="Unsupported operator"):
+            found({"on": {"$near": 1}}, query)
+
+
+def test_a_batch_reads_what_was_there_and_the_last_write_of_a_key_counts(store: Any) -> None:
+    from langgraph.store.base import GetOp, PutOp, SearchOp
+
+    store.put(("n",), "k", {"v": 0})
+
+    results = store.batch(
+        [
+            PutOp(("n",), "k", {"v": 1}),
+            GetOp(("n",), "k"),
+            PutOp(("n",), "k", {"v": 2}),
+            PutOp(("n",), "new", {"v": 3}),
+            SearchOp(("n",)),
+        ]
+    )
+
+    assert (results[1].value, [item.value for item in results[4]]) == ({"v": 0}, [{"v": 0}])
+    assert (store.get(("n",), "k").value, store.get(("n",), "new").value) == ({"v": 2}, {"v": 3})
+
+
+def test_many_at_once_write_and_read_the_same_keys(store: Any) -> None:
+    async def work() -> None:
+        calls = []
+        for place in range(60):
+            calls += [
+                store.aput(("n",), f"k{place % 3}", {"v": place}),
+                store.adelete(("n",), f"k{place % 3}"),
+                store.aget(("n",), f"k{place % 3}"),
+                store.asearch(("n",), query="v"),
+            ]
+        await asyncio.gather(*calls)
+
+    asyncio.run(work())
+    for place in range(3):
+        store.put(("n",), f"k{place}", {"v": place})
+    assert sorted(keys(store.search(("n",)))) == ["k0", "k1", "k2"]
+
+
+def test_an_item_keeps_when_it_was_created_and_what_it_held_in_another_order(store: Any) -> None:
+    store.put(("n",), "k", {"b": 1, "a": 2})
+    before = store.get(("n",), "k")
+    store.put(("n",), "k", {"b": 2, "a": 2})
+    after = store.get(("n",), "k")
+
+    assert list(before.value) == ["b", "a"]
+    assert after.created_at == before.created_at < after.updated_at
+
+
+def test_an_item_ends_when_its_time_is_over_unless_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("langgraph")
+    from agentfw_memory.adapters import langgraph
+
+    clock = Clock()
+    monkeypatch.setattr(langgraph.time, "time", clock)
+    with SkillGraph.open(tmp_path / "ttl.db", tenant="team", embedder="hash", clock=clock) as graph:
+        store = langgraph.SkillGraphStore(graph, ttl={"default_ttl": 1})
+        for key, ttl in (("read", 1), ("unread", 1), ("forever", None)):
+            store.put(("n",), key, {"v": key}, ttl=ttl)
+        store.put(("n",), "default", {"v": 1})
+        clock.now += 50
+        assert store.get(("n",), "read") is not None
+        assert store.get(("n",), "default", refresh_ttl=False) is not None
+        clock.now += 50
+
+        assert sorted(keys(store.search(("n",), refresh_ttl=False))) == ["forever", "read"]
+        clock.now += 50
+        assert keys(store.search(("n",))) == ["forever"]
+
+
+def test_long_values_and_long_questions_are_taken(store: Any) -> None:
+    store.put(("n",), "long", {"text": "tea " * 30_000, "more": ["x" * 300_000]})
+
+    (found,) = store.search(("n",), query="which tea? " * 5_000)
+
+    assert len(found.value["text"]) == 120_000
+
+
+def test_items_of_an_earlier_version_are_read_and_rewritten(store: Any, graph: SkillGraph) -> None:
+    text = json.dumps({"key": "k", "value": {"text": "green tea"}})
+    graph.add_skill(owner="notes/ana", text=text, scenarios=["key k"])
+
+    before = store.search(("notes",), query="tea")[0]
+    store.put(("notes", "ana"), "k", {"text": "black tea"})
+
+    assert (before.key, before.value) == ("k", {"text": "green tea"})
+    assert [item.value for item in store.search(("notes", "ana"))] == [{"text": "black tea"}]
+    store.delete(("notes", "ana"), "k")
+    assert store.get(("notes", "ana"), "k") is None
+
+
+def test_a_newer_item_supersedes_no_other(store: Any) -> None:
+    for key, text in (("1", "I live in Berlin"), ("2", "I live in Hamburg"), ("3", "I live in Berlin")):
+        store.put(("ana",), key, {"text": text})
+
+    assert sorted(keys(store.search(("ana",)))) == ["1", "2", "3"]
+    assert store.get(("ana",), "1").value == {"text": "I live in Berlin"}
+
+
+def test_pages_are_cut_from_one_list(store: Any) -> None:
+    for place in range(12):
+        store.put(("n",), str(place), {"text": f"test document number {place}"})
+
+    pages = [keys(store.search(("n",), query="test", limit=2, offset=offset)) for offset in range(0, 12, 2)]
+
+    assert [key for page in pages for key in page] == keys(store.search(("n",), query="test", limit=12))

@@ -1,0 +1,182 @@
+"""A skill that is erased leaves no word: not in the files, the index, the log, nor in an export."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, StoreBusyError, UnknownSkillError
+from agentfw_memory.graph.stores import sqlite_store
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+READER = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="team") as graph:
+    print(len(graph.recall("tea", user="ana")), flush=True)
+    sys.stdin.readline()
+    print([hit.skill.text for hit in graph.recall("tea", user="ana", k=9)], flush=True)
+"""
+TOLD = {"id": "t1", "user": "ana", "query": "inimitable tea?", "outcome": "Ana prefers inimitable tea."}
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[SkillGraph]:
+    small = GraphSettings(exact_up_to=5)
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=small) as opened:
+        opened.add_skills([NewSkill("ana", f"plain tea {place}", visibility="shared") for place in range(20)])
+        yield opened
+
+
+@contextmanager
+def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """One that has the graph loaded and open."""
+    command = [sys.executable, "-c", READER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "5\n"
+        yield process
+
+
+@pytest.mark.parametrize("before", ["as it is", "retired", "changed"])
+def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
+    graph: SkillGraph, tmp_path: Path, before: str
+) -> None:
+    skill = graph.add_skill(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])
+    graph.prepare()
+    if before == "retired":
+        graph.retire_skill(skill.id)
+    elif before == "changed":
+        graph.update_skill(skill.id, text="plain again")
+    assert b"inimit" in everything(tmp_path)
+
+    with another_process(tmp_path / "skills.db") as reader:
+        receipt = graph.erase(skill.id)
+        left = everything(tmp_path)
+        shown, _ = reader.communicate("go on\n")
+
+    assert b"inimit" not in left
+    assert "inimit" not in shown
+    assert (receipt.skills, receipt.versions) == (1, 2 if before == "changed" else 1)
+    assert b"inimit" not in everything(tmp_path), "what the other process saved when it closed"
+    graph.export_jsonl(tmp_path / "out.jsonl")
+    assert "inimit" not in (tmp_path / "out.jsonl").read_text()
+    assert len(graph.skills(owner="ana")) == 20
+    assert len(graph.recall("tea", user="ana", k=99)) == 20
+
+
+def test_what_told_it_and_what_said_the_same_go_too(graph: SkillGraph, tmp_path: Path) -> None:
+    first = graph.add_skill(owner="ana", text="prefer inimitable tea")
+    graph.retire_skill(first.id)
+    other = graph.add_skill(owner="ana", text="Prefer inimitable tea!")
+    graph.update_skill(other.id, text="drink water")
+    graph.learn({**TOLD, "id": "t0", "outcome": "The weather was fine.", "query": "weather"}, 0.9)
+    (skill,) = (one for one in graph.learn(TOLD, 0.1).added if "tea" in graph.skill(one).text)
+
+    receipt = graph.erase(skill)
+
+    assert b"inimit" not in everything(tmp_path)
+    assert receipt.trajectories == 1
+    assert graph.skill(other.id).text == "drink water"
+    assert graph.history(other.id).versions[0].text == "drink water"
+    assert graph.learn(TOLD, 0.1).known_already, "the trajectory itself stays known"
+    with pytest.raises(UnknownSkillError):
+        graph.history(first.id)
+
+
+def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> None:
+    sharing = GraphSettings(share_after=3)
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash", settings=sharing) as graph:
+        mine: dict[str, str] = {}
+        for user in ("ana", "ben", "cleo"):
+            told = {"id": user, "user": user, "query": "tea", "outcome": f"{user.title()} prefers inimitable tea."}
+            learned = graph.learn(told, 0.9)
+            mine[user] = learned.added[0]
+        assert learned.shared
+
+        graph.erase(mine["ana"])
+        assert graph.recall("tea", user="dora") == []
+        graph.erase(mine["ben"], mine["cleo"])
+
+        assert b"inimit" not in everything(tmp_path)
+
+
+def test_others_and_nodes_with_the_same_number_are_left_alone(graph: SkillGraph) -> None:
+    skill = graph.add_skill(owner="ben", text="ask first", tools=["mail"]).id
+    kept = graph.add_skill(owner="ben", text="ask twice", tools=["mail"]).id
+    before = graph.stats()
+
+    with pytest.raises(UnknownSkillError):
+        graph.erase("not an id")
+    for number in range(1, 200):
+        if f"s{number}" not in {one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}:
+            assert graph.erase(f"s{number}").skills == 0
+    assert graph.stats().edges == before.edges
+    assert graph.erase(skill).skills == 1
+    assert graph.erase(skill).skills == 0
+    assert graph.skill(kept).tools == ("mail",)
+
+
+def test_a_reader_that_still_sees_it_is_waited_for_and_then_named(
+    graph: SkillGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skill = graph.add_skill(owner="ana", text="inimitable tea")
+    monkeypatch.setattr(sqlite_store, "LOCK_TIMEOUT", 0.2)
+    graph._store._execute("PRAGMA busy_timeout = 100")  # type: ignore[attr-defined]
+    reader = sqlite3.connect(tmp_path / "skills.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM version").fetchone()
+
+    with pytest.raises(StoreBusyError, match="another process reads the state before"):
+        graph.erase(skill.id)
+    assert not [hit for hit in graph.recall("tea", user="ana", k=99) if hit.skill.id == skill.id]
+    reader.close()
+    graph.erase(skill.id)
+
+    assert b"inimit" not in everything(tmp_path)
+
+
+@pytest.mark.slow
+def test_no_byte_of_it_is_in_the_files_of_a_server(postgres_database: Callable[[], str]) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_database()
+    files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base"
+
+    def found() -> int:
+        return sum(path.read_bytes().count(b"inimit") for path in files.rglob("*") if path.is_file())
+
+    served = GraphSettings(in_memory_up_to=0)
+    with (
+        SkillGraph.open(url, tenant="team", embedder="hash:64", settings=served) as graph,
+        SkillGraph.open(url, tenant="team", embedder="hash:64") as other,
+        psycopg.connect(url, autocommit=True) as server,
+    ):
+        graph.add_skills(NewSkill("ben", f"plain tea {place} " * 20, visibility="shared") for place in range(40))
+        graph.learn(TOLD, 0.9)
+        skill = graph.add_skill(owner="ana", text="inimitable tea " * 500, tools=["inimitable"], visibility="shared").id
+        graph.update_skill(skill, text="inimitable again")
+        graph.prepare()
+        other.recall("tea", user="ana")
+        learned = [one.id for one in graph.skills(owner="ana")]
+        server.execute("CHECKPOINT")
+        assert found()
+
+        receipt = graph.erase(*learned)
+
+        server.execute("CHECKPOINT")
+        assert not found()
+        assert (receipt.skills, receipt.trajectories) == (len(learned), 1)
+        assert {hit.skill.owner for hit in other.recall("tea", user="ana", k=99)} == {"ben"}

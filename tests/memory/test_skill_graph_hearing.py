@@ -1,0 +1,156 @@
+"""What a graph keeps of what its users say: their own lasting words, once, with their time and conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from agentfw_memory import BadInputError, SkillGraph
+from agentfw_memory.graph.hearing.own_words import own_words
+from agentfw_memory.graph.hearing.worth import lasting
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+NOON = 1_700_000_000.0
+
+
+@pytest.fixture
+def graph() -> Iterator[SkillGraph]:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash", clock=lambda: NOON + 3600) as opened:
+        yield opened
+
+
+def kept(graph: SkillGraph, user: str = "ana") -> list[str]:
+    return [skill.text for skill in graph.skills(owner=user)]
+
+
+def test_what_a_user_says_is_kept_with_its_time_and_conversation(graph: SkillGraph) -> None:
+    heard = graph.hear(
+        "Hi! I live in Berlin, by the way. Can you find me a museum?", user="ana", conversation="c1", at=NOON, id="m1"
+    )
+    (skill,) = graph.skills(owner="ana")
+    assert heard.kept == (skill.id,)
+    assert (skill.text, skill.valid_from, skill.conversation) == ("I live in Berlin, by the way.", NOON, "c1")
+    (hit,) = graph.recall("Where do I live?", user="ana")
+    assert hit.skill.told == "I live in Berlin, by the way. (since 2023-11-14)"
+    assert graph.recall("Where do I live?", user="ben") == []
+
+
+def test_a_message_is_heard_once_also_after_something_newer_was_said(graph: SkillGraph) -> None:
+    graph.hear("I live in Berlin", user="ana", id="m1")
+    graph.hear("I moved to Rome", user="ana", conversation="c2", id="m2")
+    again = graph.hear("I live in Berlin", user="ana", id="m1")
+    assert again.known_already
+    assert kept(graph) == ["I moved to Rome"]
+    assert graph.skills(owner="ana")[0].conversation == "c2"
+    graph.hear("I live in Berlin", user="ana", id="m3")  # said again, in another message
+    assert kept(graph) == ["I live in Berlin"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Summarise this mail: Hi all, I prefer that all invoices are paid to account X.",
+        "Please translate:\n\nI live in Rome.\nI am a cook.",
+        "> I always want the window seat\nwhat do you think?",
+        "```\nI prefer tabs.\n```",
+        'She said "I hate tea".',
+        "From: Bob\nSubject: lunch\n\nI can't eat nuts.",
+        "What if I moved to Rome?",
+        "Thanks, I see.",
+        "He lives in Rome.",
+        "Show me my calendar",
+        "",
+        "\n\n",
+    ],
+)
+def test_what_is_not_the_users_own_or_does_not_last_is_left_out(graph: SkillGraph, message: str) -> None:
+    assert graph.hear(message, user="ana").kept == ()
+    assert kept(graph) == []
+    assert graph.stats().nodes.get("saying", 0) == 0
+
+
+def test_the_users_own_words_beside_a_quotation_are_kept() -> None:
+    said = own_words('I am a nurse. Tom wrote "I quit". I live in Rome.\n> I like tea\nI never fly.')
+    assert said == ["I am a nurse.", "I live in Rome.", "I never fly."]
+
+
+@pytest.mark.parametrize("said", ["Je suis allergique aux noix.", "我住在上海。", "緑茶が好きです。", "मुझे चाय पसंद है।"])
+def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
+    assert graph.hear(said, user="ana").kept
+    assert kept(graph) == [said]
+
+
+@pytest.mark.parametrize("said", ["I'm just kidding", "I don't know", "Ich verstehe", "我知道了"])
+def test_small_talk_in_the_first_person_does_not_last(said: str) -> None:
+    assert not lasting(said)
+
+
+def test_what_is_said_of_others_is_kept_only_as_a_fact_about_them(graph: SkillGraph) -> None:
+    graph.hear("My sister moved to Rome. She loves it. My brother snores.", user="ana")
+    (skill,) = graph.skills(owner="ana")
+    assert (skill.text, skill.fact) == ("My sister moved to Rome.", "ana's sister: home")
+
+
+def test_ten_megabytes_are_heard_as_far_as_people_type(graph: SkillGraph) -> None:
+    heard = graph.hear("I live in Rome. " + "x" * 10_000_000 + " I am a cook.", user="ana")
+    assert len(heard.kept) == 1
+    assert kept(graph) == ["I live in Rome."]
+
+
+@pytest.mark.parametrize("given", [7, None])
+def test_what_is_no_text_is_an_error_and_leaves_nothing(graph: SkillGraph, given: object) -> None:
+    with pytest.raises(BadInputError, match="not a string"):
+        graph.hear(given, user="ana")  # type: ignore[arg-type]
+    with pytest.raises(BadInputError, match="the user"):
+        graph.hear("I live in Rome", user="")
+    assert graph.stats().nodes.get("user", 0) == 0
+
+
+def test_a_half_character_is_replaced_and_nothing_is_lost(graph: SkillGraph) -> None:
+    graph.hear("I live in Rome \ud83d.", user="ana")
+    assert kept(graph) == ["I live in Rome \ufffd."]
+
+
+def test_forgetting_a_user_takes_their_messages_too(graph: SkillGraph) -> None:
+    graph.hear("I live in Rome", user="ana", conversation="c1", id="m1")
+    graph.forget("ana")
+    assert {"fact", "saying", "conversation"}.isdisjoint(graph.stats().nodes)
+
+
+class Listening:
+    """A listener that answers what it is told to."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer, self.asked = answer, list[Sequence[str]]()
+
+    def __call__(self, sentences: Sequence[str], user: str) -> Sequence[str]:
+        self.asked.append(sentences)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("answer", "texts", "problem"),
+    [
+        (["I live in Rome"], ["I live in Rome"], ""),
+        ([], [], ""),
+        (["I live in Rome", "I own a yacht"], ["I live in Rome"], "weren't said"),
+        ("I live in Rome", ["so I live in Rome now"], "something else than a list"),
+        ([{"fact": "Rome"}], ["so I live in Rome now"], "something else than a list"),
+        (None, ["so I live in Rome now"], "failed"),
+        (TimeoutError("no answer in 5 s"), ["so I live in Rome now"], "no answer in 5 s"),
+    ],
+)
+def test_a_listener_may_keep_only_what_was_said(tmp_path: Path, answer: object, texts: list[str], problem: str) -> None:
+    listener = Listening(answer)
+    with SkillGraph.open(tmp_path / "g.db", tenant="t", embedder="hash", listener=listener) as graph:
+        heard = graph.hear("so I live in Rome now", user="ana", id="m1")
+        assert kept(graph) == texts
+        assert problem in heard.problem
+        assert bool(problem) == bool(heard.problem)
+        assert listener.asked == [["so I live in Rome now"]]

@@ -1,0 +1,138 @@
+"""A tenant that is too large for a process: the database searches, and recalls what a process in memory would."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+
+pytest.importorskip("psycopg")
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+Database = Callable[..., str]
+SERVED = GraphSettings(in_memory_up_to=0)
+WORDS = (
+    *("slot", "lunch", "meeting", "calendar", "mail", "early", "late", "phone"),
+    *("window", "aisle", "hotel", "train", "Berlin", "Lisbon", "invoice", "report"),
+)
+
+
+def open_graph(url: str, settings: GraphSettings = SERVED, tenant: str = "team") -> SkillGraph:
+    return SkillGraph.open(url, tenant=tenant, embedder="hash:64", settings=settings)
+
+
+def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
+    draw = random.Random(seed)
+    skills = graph.add_skills(
+        NewSkill(
+            f"user{draw.randrange(12)}",
+            f"{' '.join(draw.choices(WORDS, k=6))} number {place}",
+            (f"tool{draw.randrange(3)}",),
+            (f"scenario{draw.randrange(8)}",),
+            "shared" if draw.random() < 0.7 else "private",
+            1e9 + 1000 * place,
+        )
+        for place in range(count)
+    )
+    for trip in range(60):
+        used = tuple(skill.id for skill in draw.sample(skills, 3))
+        learned = Trajectory(f"trip {trip}", f"user{draw.randrange(12)}", "q", (f"scenario{trip % 8}",), skills=used)
+        graph.learn(learned, draw.random())
+    graph.connect(skills[0].id, "CONFLICTS", skills[1].id)
+    graph.set_profile("user3", "likes mornings and the window")
+
+
+@pytest.mark.slow
+def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: Database) -> None:
+    url = postgres_database()
+    draw = random.Random(1)
+    with open_graph(url, GraphSettings()) as memory, open_graph(url) as served:
+        fill(memory, 400)
+        served.prepare()
+        memory.prepare()
+        assert served._recaller.server is not None
+        assert memory._recaller.server is None
+        same = total = 0
+        for _ in range(60):
+            user, query = f"user{draw.randrange(12)}", " ".join(draw.choices(WORDS, k=3))
+            here, there = (graph.recall(query, user=user, k=10) for graph in (memory, served))
+            assert all(hit.skill.visibility == "shared" or hit.skill.owner == user for hit in there)
+            total += len(here)
+            same += len({hit.skill.id for hit in here} & {hit.skill.id for hit in there})
+            assert there[0].score == pytest.approx(here[0].score, abs=0.05)
+        assert same / total > 0.9
+        assert served.stats().communities == memory.stats().communities
+
+
+def test_what_one_process_adds_another_recalls_at_once(postgres_database: Database) -> None:
+    url = postgres_database()
+    with open_graph(url) as ours, open_graph(url) as theirs:
+        fill(ours, 30)
+        ours.prepare()
+        assert theirs.recall("slot", user="user1")
+        new = ours.add_skill(owner="user1", text="the marmalade is in the cellar", visibility="shared")
+        secret = ours.add_skill(owner="user1", text="the marmalade is mine")
+        assert new.id in {hit.skill.id for hit in theirs.recall("where is the marmalade?", user="user2", k=5)}
+        assert {hit.skill.id for hit in theirs.recall("marmalade", user="user1", k=5)} >= {new.id, secret.id}
+        assert secret.id not in {hit.skill.id for hit in theirs.recall("marmalade", user="user2", k=50)}
+        ours.update_skill(new.id, text="the honey is in the cellar")
+        assert "the honey is in the cellar" in {hit.skill.text for hit in theirs.recall("honey", user="user2", k=5)}
+        ours.retire_skill(new.id)
+        assert new.id not in {hit.skill.id for hit in theirs.recall("honey in the cellar", user="user2", k=50)}
+
+
+def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
+    postgres_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_graph(postgres_database()) as graph:
+        graph.add_skill(owner="ana", text="offer the earliest slot", visibility="shared")
+        assert graph.recall("which slot?", user="ben")[0].skill.text == "offer the earliest slot"
+        assert "agentfw memory prepare" in caplog.text
+        caplog.clear()
+        graph.prepare()
+        assert graph.recall("which slot?", user="ben")
+        assert not caplog.records
+
+
+@pytest.mark.parametrize("settings", [SERVED, GraphSettings()], ids=["in the database", "in memory"])
+def test_a_graph_learns_the_same_either_way(postgres_database: Database, settings: GraphSettings) -> None:
+    sharing = replace(settings, share_after=3, skills_per_owner=3)
+    with open_graph(postgres_database(), sharing) as graph:
+        for user in ("ana", "ben", "cleo"):
+            learned = graph.learn(Trajectory(f"{user} 1", user, "q", ("trip",), (), "I prefer window seats."), 0.5)
+        assert len(learned.shared) == 1
+        changed = graph.learn(Trajectory("ana 2", "ana", "q", ("trip",), (), "I prefer aisle seats."), 0.5)
+        assert changed.updated or changed.retired
+        for number, wish in enumerate(("tea", "jazz", "mornings", "trains", "hotels with a pool")):
+            graph.learn(Trajectory(f"ben {number + 2}", "ben", "q", (f"s{number}",), (), f"I prefer {wish}."), 0.5)
+        assert len(graph.skills(owner="ben")) == 3
+        assert graph.forget("cleo").skills == 1
+        assert {skill.owner for hit in graph.recall("seats", user="ana", k=20) for skill in [hit.skill]} == {"ana"}
+
+
+def test_a_graph_moves_to_the_database_when_it_outgrows_the_process(postgres_database: Database) -> None:
+    with open_graph(postgres_database(), GraphSettings(in_memory_up_to=50)) as graph:
+        fill(graph, 50)
+        graph.recall("slot", user="user1")
+        assert graph._recaller.server is None
+        fill(graph, 60, seed=8)
+        assert graph.recall("slot", user="user1")
+        assert graph._recaller.server is not None
+        assert len(graph._recaller.cache) < 50
+
+
+def test_vectors_may_be_made_anew_in_the_database_too(postgres_database: Database) -> None:
+    url = postgres_database()
+    with open_graph(url) as graph:
+        fill(graph, 20)
+        graph.prepare()
+    SkillGraph.reembed(url, tenant="team", embedder="hash:32")
+    with SkillGraph.open(url, tenant="team", settings=SERVED) as again:
+        assert again.recall("slot", user="user1")
+        again.prepare()
+        assert again.recall("slot", user="user1")

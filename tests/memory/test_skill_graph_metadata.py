@@ -1,0 +1,200 @@
+"""Metadata with filters, expiry, and the methods for an event loop, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import BadInputError, NewSkill, SkillGraph, UnknownSkillError
+from agentfw_memory.graph.metadata_filter import check_filter, fits
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+NOTE: dict[str, Any] = {
+    "kind": "note",
+    "tags": ["a", "b"],
+    "from": {"year": 2024, "app.name": "x"},
+    "done": True,
+    "n": 3,
+}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def graph(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[SkillGraph]:
+    where: str | Path = tmp_path / "skills.db"
+    if request.param == "postgres":
+        database: Callable[[], str] = request.getfixturevalue("postgres_database")
+        where = database()
+    with SkillGraph.open(where, tenant="team", embedder="hash:32", clock=clock) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fitting"),
+    [
+        ({}, True),
+        ({"kind": "note"}, True),
+        ({"kind": "mail"}, False),
+        ({"kind": "note", "n": 4}, False),
+        ({"tags": ["a", "b"]}, True),
+        ({"tags": ["a"]}, False),
+        ({"from.year": 2024}, True),
+        ({"from": {"year": 2024, "app.name": "x"}}, True),
+        ({"from.app.name": "x"}, True),
+        ({"from.month": 1}, False),
+        ({"kind.year": 2024}, False),
+        ({"n": {"$gt": 2, "$lte": 3}}, True),
+        ({"n": {"$lt": 3}}, False),
+        ({"n": {"$gte": "2"}}, False),
+        ({"n": {"$lt": math.inf}}, True),
+        ({"n": {"$eq": math.nan}}, False),
+        ({"kind": {"$in": ["mail", "note"]}}, True),
+        ({"kind": {"$nin": ["mail", "note"]}}, False),
+        ({"missing": {"$ne": 1}}, True),
+        ({"missing": {"$gt": 1}}, False),
+        ({"missing": {"$exists": False}}, True),
+        ({"done": {"$exists": True}}, True),
+        ({"done": 1}, False),
+        ({"done": {"$ne": 1}}, True),
+        ({"n": True}, False),
+    ],
+)
+def test_a_filter_fits_by_its_fields(wanted: dict[str, Any], fitting: bool) -> None:
+    check_filter(wanted)
+    assert fits(NOTE, wanted) is fitting
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("kind", "is not a dict"),
+        ({"a') OR '1'='1": 1}, "Invalid filter key"),
+        ({3: 1}, "Invalid filter key"),
+        ({"n": {"$near": 1}}, "Unsupported operator: .near"),
+        ({"n": {"$in": "abc"}}, "needs a list"),
+    ],
+)
+def test_a_filter_that_cant_be_meant_is_refused(wanted: Any, message: str) -> None:
+    with pytest.raises(BadInputError, match=message):
+        check_filter(wanted)
+
+
+def test_skills_are_listed_and_recalled_by_their_metadata(graph: SkillGraph, tmp_path: Path) -> None:
+    for place in range(30):
+        graph.add_skill(owner="ana", text=f"tea {place}", metadata={"kind": "rare" if place % 10 == 7 else "common"})
+    plain = graph.add_skill(owner="ana", text="tea 7")
+    rare = {"kind": "rare"}
+
+    hits = graph.recall("tea", user="ana", k=2, where=rare)
+    listed = graph.skills(owner="ana", where=rare)
+    graph.update_skill(listed[0].id, metadata=NOTE)
+
+    assert [hit.skill.metadata for hit in hits] == [rare, rare]
+    assert [skill.text for skill in listed] == ["tea 7", "tea 17", "tea 27"]
+    assert (plain.metadata, plain.id in {skill.id for skill in listed}) == ({}, False)
+    assert graph.skill(listed[0].id).metadata == NOTE
+    assert [version.metadata for version in graph.history(listed[0].id).versions] == [rare, NOTE]
+    assert graph.recall("tea", user="ana", k=3, where={"kind": "none"}) == []
+    assert graph.export_jsonl(tmp_path / "out.jsonl")
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash:32") as copy:
+        copy.import_jsonl(tmp_path / "out.jsonl")
+        assert copy.skill(listed[0].id).metadata == NOTE
+        assert copy.add_skill(owner="ana", text="tea 17", metadata=rare).id == listed[1].id
+        copy.export_jsonl(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_text() != ""
+
+
+def test_a_text_with_other_metadata_is_another_skill(graph: SkillGraph) -> None:
+    first, again, other, plain = graph.add_skills(
+        NewSkill("ana", "yes", metadata=metadata) for metadata in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2}, {})
+    )
+
+    assert first.id == again.id
+    assert len({first.id, other.id, plain.id}) == 3
+    with pytest.raises(BadInputError, match="already has this text"):
+        graph.update_skill(other.id, metadata={"a": 1, "b": 2})
+
+
+@pytest.mark.parametrize("metadata", ["text", [1], {1: 2}, {"a": math.nan}, {"a": object()}, {"a": "\x00"}])
+def test_metadata_that_is_no_json_is_refused(metadata: Any) -> None:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
+        if metadata == {"a": "\x00"}:
+            # In JSON it is escaped, so it can be kept.
+            assert graph.add_skill(owner="ana", text="x", metadata=metadata).metadata == metadata
+            return
+        with pytest.raises(BadInputError, match="metadata"):
+            graph.add_skill(owner="ana", text="x", metadata=metadata)
+        assert graph.skills(owner="ana") == []
+
+
+def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, clock: Clock) -> None:
+    short = graph.add_skill(owner="ana", text="parking at P3", expires_at=1_060.0)
+    long = graph.add_skill(owner="ana", text="parking at home", expires_at=1_060.0)
+    graph.update_skill(long.id, expires_at=math.inf)
+    assert len(graph.history(long.id).versions) == 1, "another time is no other version"
+
+    clock.now = 1_059.0
+    assert len(graph.recall("parking", user="ana")) == 2
+    clock.now = 1_100.0
+
+    assert [hit.skill.id for hit in graph.recall("parking", user="ana")] == [long.id]
+    assert [skill.id for skill in graph.skills(owner="ana")] == [long.id]
+    assert graph.skill(long.id).expires_at is None
+    assert graph.history(short.id).versions[0].valid_to == 1_060.0
+    assert graph.stats().nodes["skill"] == 1
+    with pytest.raises(UnknownSkillError):
+        graph.skill(short.id)
+    assert graph.add_skill(owner="ana", text="parking at P3").id != short.id
+
+
+def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
+    async def talk(graph: SkillGraph) -> list[str]:
+        skill = await graph.aadd_skill(owner="ana", text="ask first")
+        await graph.aupdate_skill(skill.id, text="ask twice")
+        told = [hit.skill.text for hit in await graph.arecall("ask", user="ana")]
+        await graph.aretire_skill(skill.id)
+        return [*told, *(skill.text for skill in await graph.askills(owner="ana"))]
+
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
+        assert asyncio.run(talk(graph)) == ["ask twice"]
+    blocking = {"open", "tenants", "reembed", "unload", "close", "to_networkx"}
+    methods = {name for name, _ in inspect.getmembers(SkillGraph, inspect.isfunction) if name[0] != "_"}
+    plain = {name for name in methods if not inspect.iscoroutinefunction(getattr(SkillGraph, name))}
+    assert {f"a{name}" for name in plain - blocking} == methods - plain
+
+
+def test_a_statement_that_supersedes_brings_its_own_metadata(graph: SkillGraph) -> None:
+    first = graph.add_skill(owner="ana", text="I live in Berlin", metadata={"said": "monday"}, expires_at=5_000.0)
+    newer = graph.add_skill(owner="ana", text="I live in Hamburg", metadata={"said": "tuesday"})
+    graph.add_skill(owner="ana", text="I live in Berlin", metadata={"said": "wednesday"})
+
+    assert newer.id == first.id
+    assert newer.expires_at is None
+    versions = [(version.text, version.metadata["said"]) for version in graph.history(first.id).versions]
+    assert versions == [
+        ("I live in Berlin", "monday"),
+        ("I live in Hamburg", "tuesday"),
+        ("I live in Berlin", "wednesday"),
+    ]
+    told = graph.recall("where do I live?", user="ana", where={"said": "wednesday"})
+    assert [hit.skill.text for hit in told] == ["I live in Berlin"]

@@ -1,0 +1,68 @@
+"""What users thought of answers changes what is recalled for such questions, and no single thumb decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agentfw_memory import SkillGraph, Trajectory
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+QUESTION = "where do we have lunch?"
+
+
+@pytest.fixture
+def graph() -> Iterator[SkillGraph]:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as opened:
+        for place in ("have lunch at the harbour", "lunch is good in the garden", "the tower serves lunch"):
+            opened.add_skill(owner="ana", text=place)
+        opened.add_skill(owner="ana", text="the dentist is Dr. Weiss")
+        yield opened
+
+
+def first(graph: SkillGraph, question: str = QUESTION) -> str:
+    return graph.recall(question, user="ana")[0].skill.id
+
+
+def rate(graph: SkillGraph, number: int, skill: str, reward: float, question: str = QUESTION) -> None:
+    graph.learn(Trajectory(f"t{number}", "ana", question, shown=(skill,)), reward)
+
+
+def test_what_was_shown_for_a_bad_answer_counts_less_for_such_a_question(graph: SkillGraph) -> None:
+    before = first(graph)
+    rate(graph, 1, before, 0.0)
+    hits = {hit.skill.id: hit for hit in graph.recall(QUESTION, user="ana")}
+    assert first(graph) != before
+    assert hits[before].why.rating == pytest.approx(-0.5)
+    assert sum(hits[before].why.points.values()) == pytest.approx(hits[before].score)
+    assert graph.skill(before).uses == 0  # it was shown; whether it was followed is another matter
+
+
+def test_another_question_is_not_touched(graph: SkillGraph) -> None:
+    asked = "who is the dentist?"
+    dentist = first(graph, asked)
+    rate(graph, 1, dentist, 0.0)  # it was beside the point there
+    assert first(graph, asked) == dentist
+    assert graph.recall(asked, user="ana")[0].why.rating == 0.0
+
+
+def test_a_wrong_thumb_is_outweighed_by_later_right_ones(graph: SkillGraph) -> None:
+    right = first(graph)
+    rate(graph, 0, right, 0.0)
+    for number in range(1, 8):  # from now on the user says what they think
+        shown = first(graph)
+        rate(graph, number, shown, 1.0 if shown == right else 0.0)
+    assert first(graph) == right
+    assert graph.recall(QUESTION, user="ana")[0].why.rating > 0
+
+
+def test_ratings_count_for_their_user_only_and_go_with_them(graph: SkillGraph) -> None:
+    shared = graph.add_skill(owner="ben", text="have lunch at the harbour cafe", visibility="shared").id
+    rate(graph, 1, shared, 0.0)
+    (ratings,) = {hit.why.rating for hit in graph.recall(QUESTION, user="ben") if hit.skill.id == shared}
+    assert ratings == 0.0
+    graph.forget("ana")
+    assert "SHOWN" not in graph.stats().edges

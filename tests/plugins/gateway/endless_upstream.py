@@ -1,0 +1,115 @@
+"""An upstream whose answers never end. It notes when whoever asked is gone.
+
+with endless() as upstream:
+    ...     # ask upstream.url; upstream.begun and upstream.gone count its requests
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+__all__ = ["Upstream", "endless", "until"]
+
+
+class Upstream:
+    """Answers "now" at once, and everything else with words until it is told to stop.
+
+    What the gateway itself asks at the start ("Hi") is refused.
+    """
+
+    def __init__(self) -> None:
+        self.url, self.begun, self.gone, self.stopping = "", 0, 0, threading.Event()
+        self.lock = threading.Lock()
+
+
+def until(holds: Callable[[], object], seconds: float = 30) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never did"
+        time.sleep(0.01)
+
+
+@contextmanager
+def endless() -> Iterator[Upstream]:
+    upstream = Upstream()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if body["messages"][-1]["content"] == "Hi":
+                self._send("application/json", b"{}", 400)
+                return
+            if body["messages"][-1]["content"] == "now":
+                self._send("application/json", json.dumps({"choices": [_choice("message", "fine")]}).encode())
+                return
+            with upstream.lock:
+                upstream.begun += 1
+            if body.get("stream"):
+                self._head("text/event-stream")
+            while not upstream.stopping.is_set() and not self._is_gone():
+                if body.get("stream"):
+                    self._event({"choices": [_choice("delta", "word ")]})
+                upstream.stopping.wait(0.02)
+            with upstream.lock:
+                upstream.gone += 1
+            self.close_connection = True
+            if not body.get("stream"):
+                self._send("application/json", json.dumps({"choices": [_choice("message", "late")]}).encode())
+            elif not self._is_gone():
+                last = {"choices": [{**_choice("delta", ""), "finish_reason": "stop"}]}
+                self._event(last)
+                self.wfile.write(b"data: [DONE]\n\n")
+
+        def _is_gone(self) -> bool:
+            return bool(select.select([self.connection], [], [], 0)[0])
+
+        def _event(self, data: object) -> None:
+            try:
+                self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
+            except OSError:
+                pass
+
+        def _head(self, kind: str, length: int | None = None, status: int = 200) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header(*("connection", "close") if length is None else ("content-length", str(length)))
+            self.end_headers()
+
+        def _send(self, kind: str, data: bytes, status: int = 200) -> None:
+            try:
+                self._head(kind, len(data), status)
+                self.wfile.write(data)
+            except OSError:
+                pass
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    class Listener(ThreadingHTTPServer):
+        request_queue_size = 512
+        daemon_threads = True
+
+    listener = Listener(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    upstream.url = f"http://127.0.0.1:{listener.server_address[1]}/v1"
+    try:
+        yield upstream
+    finally:
+        upstream.stopping.set()
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+def _choice(key: str, text: str) -> dict[str, object]:
+    return {"index": 0, key: {"role": "assistant", "content": text}, "finish_reason": None}

@@ -1,0 +1,154 @@
+"""A client that hangs up stops what was asked for it, and no client takes the place of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from agentfw.runs import read_sessions
+from agentfw_plugins.gateway.bodies import BadRequest
+from agentfw_plugins.gateway.line import Line
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served
+from .endless_upstream import Upstream, endless, until
+from .test_sessions import ask, body
+
+Serve = Callable[..., Served]
+
+
+def in_front_of(serve: Serve, upstream: Upstream, concurrency: int, limits: Limits | None = None) -> Served:
+    settings = {"base_url": upstream.url, "model": "served", "concurrency": concurrency, "token_ids": "off"}
+    return serve(
+        limits or Limits(concurrency=concurrency),
+        policy="openai",
+        assignments=[f"policy.{name}={value}" for name, value in settings.items()],
+    )
+
+
+def asking(gateway: Served, session: str, *, stream: bool) -> socket.socket:
+    """A connection on which an answer without an end was asked for."""
+    given = json.dumps(body("for ever", stream=stream)).encode()
+    host, port = gateway.url.removeprefix("http://").split(":")
+    line = socket.create_connection((host, int(port)))
+    head = f"POST /s/{session}/v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(given)}\r\n\r\n"
+    line.sendall(head.encode() + given)
+    return line
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_hangs_up_stops_its_request_upstream(serve: Serve, stream: bool) -> None:
+    with endless() as upstream:
+        gateway = in_front_of(serve, upstream, 4)
+        lines = [asking(gateway, f"gone-{number}", stream=stream) for number in range(12)]
+        until(lambda: upstream.begun == 4)
+        for line in lines:
+            line.close()
+        until(lambda: upstream.gone == upstream.begun)
+
+        answer = ask(gateway.session("next"), body("now"))
+
+        assert answer["choices"][0]["message"]["content"] == "fine"
+        assert upstream.begun <= 12
+        hung_up = [gateway.live.sessions[f"gone-{number}"].episode.events for number in range(12)]
+        until(lambda: all(any(event.name == "hung_up" for event in events) for events in hung_up))
+
+
+def test_what_was_streamed_to_who_hung_up_stays_in_the_record(serve: Serve) -> None:
+    with endless() as upstream:
+        gateway = in_front_of(serve, upstream, 1)
+        line = asking(gateway, "gone", stream=True)
+        heard = b""
+        while heard.count(b"word") < 3:
+            heard += line.recv(4096)
+        line.close()
+        until(lambda: upstream.gone)
+        ask(gateway.session("gone"), body("now"))
+
+    [episode] = read_sessions(gateway.live.folder.path)
+    [cut] = [event.data for event in episode.events if event.name == "cut_off"]
+    assert cut["text"].startswith("word word word ")
+    assert cut["shown"] == [0]
+    assert episode.messages[0].content == "for ever"
+    assert [turn.text for turn in episode.turns] == ["fine"]
+
+
+def test_who_comes_to_a_full_line_is_told_when_to_try_again(serve: Serve) -> None:
+    with endless() as upstream:
+        gateway = in_front_of(serve, upstream, 1, Limits(concurrency=1, queue=1, queue_timeout=0.2))
+        with asking(gateway, "first", stream=True):
+            until(lambda: upstream.begun == 1)
+
+            late = httpx.post(f"{gateway.session('late')}/chat/completions", json=body("now"))
+
+            assert late.status_code == 503
+            assert late.json()["error"]["code"] == "server_busy"
+            assert 1 <= int(late.headers["retry-after"]) <= 60
+
+
+def test_clients_take_turns() -> None:
+    served: list[str] = []
+
+    async def run() -> None:
+        line = Line(at_once=1, waiting=100)
+
+        async def one(client: str) -> None:
+            async with line.place(client):
+                served.append(client)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(one(client) for client in ["greedy"] * 8 + ["modest"] * 2))
+        assert line.length == 0
+        assert not line.served
+
+    asyncio.run(run())
+
+    assert served == ["greedy", "greedy", "modest", "greedy", "modest", *["greedy"] * 5]
+
+
+def test_a_full_line_costs_the_client_that_fills_it() -> None:
+    async def run() -> dict[str, int]:
+        line, refused = Line(at_once=1, waiting=4), dict.fromkeys(("greedy", "modest"), 0)
+        go_on = asyncio.Event()
+
+        async def one(client: str) -> None:
+            try:
+                async with line.place(client):
+                    await go_on.wait()
+            except BadRequest as error:
+                refused[client] += error.status == 503
+
+        asked = [asyncio.create_task(one(client)) for client in ["greedy"] * 6 + ["modest"] * 2]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(*asked)
+        return refused
+
+    assert asyncio.run(run()) == {"greedy": 3, "modest": 0}
+
+
+def test_who_gives_up_leaves_the_line() -> None:
+    async def run() -> None:
+        line, go_on = Line(at_once=1, waiting=2), asyncio.Event()
+
+        async def one(client: str) -> None:
+            async with line.place(client):
+                await go_on.wait()
+
+        first, *others = [asyncio.create_task(one(client)) for client in ("a", "b", "c")]
+        await asyncio.sleep(0)
+        for other in others:
+            other.cancel()
+        await asyncio.wait(others)
+        assert line.length == 0
+        go_on.set()
+        await first
+        assert not line.served
+
+    asyncio.run(run())

@@ -1,0 +1,128 @@
+"""What a service manager and a dashboard are told."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agentfw.runs.records import journal as journal_module
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served
+from .killing import begun, told
+from .test_keys import bearer
+from .test_sessions import ask, body
+
+Serve = Callable[..., Served]
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana.json"
+
+
+def figures(answer: httpx.Response) -> dict[str, float]:
+    rows = [line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in rows}
+
+
+def test_a_gateway_counts_what_it_does(serve: Serve) -> None:
+    gateway = serve()
+    ask(gateway.session("tea"), body("hello"))
+    httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hello", stream=True)).raise_for_status()
+    httpx.post(f"{gateway.session('tea')}/chat/completions", json=body())
+    httpx.post(f"{gateway.url}/s/tea/feedback", json={"value": 1})
+
+    found = figures(httpx.get(f"{gateway.url}/metrics"))
+
+    assert found['agentfw_requests_total{status="200",what="chat/completions"}'] == 2
+    assert found['agentfw_requests_total{status="409",what="chat/completions"}'] == 1
+    assert found['agentfw_requests_total{status="200",what="feedback"}'] == 1
+    assert found['agentfw_answers_total{end="complete"}'] == 2
+    assert found["agentfw_answer_seconds_count"] == 2
+    assert found["agentfw_first_piece_seconds_count"] == 1
+    assert found["agentfw_sessions"] == 1
+    assert found["agentfw_answers_in_progress"] == found["agentfw_requests_waiting"] == 0
+    assert found["agentfw_ready"] == 1
+
+
+def test_the_dashboard_asks_for_figures_that_there_are(serve: Serve) -> None:
+    gateway = serve()
+    ask(gateway.session("tea"), body("hello"))
+    known = {name.partition("{")[0] for name in figures(httpx.get(f"{gateway.url}/metrics"))}
+
+    asked = [
+        target["expr"] for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"] for target in panel["targets"]
+    ]
+
+    assert len(asked) >= 8
+    for expression in asked:
+        assert any(name in expression for name in known), expression
+
+
+def test_health_needs_no_key_and_figures_need_the_operators(serve: Serve, tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    ada = bearer(keys.add("ada"))
+    gateway = serve(Limits(keys=("the-operators",), key_file=keys.path))
+
+    assert [httpx.get(f"{gateway.url}/{path}").status_code for path in ("healthz", "readyz", "metrics")] == [
+        200,
+        200,
+        401,
+    ]
+    assert httpx.get(f"{gateway.url}/metrics", headers=ada).status_code == 403
+    assert httpx.get(f"{gateway.url}/metrics", headers=bearer("the-operators")).status_code == 200
+
+
+class FullDisk:
+    """The functions of `os`, on a disk that takes nothing more."""
+
+    def __getattr__(self, name: str) -> object:
+        import os
+
+        return getattr(os, name)
+
+    def fsync(self, handle: int) -> None:
+        import os
+
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_who_can_record_nothing_more_is_not_ready(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = serve()
+    with monkeypatch.context() as full:
+        full.setattr(journal_module, "os", FullDisk())
+        refused = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hello"))
+    ready = httpx.get(f"{gateway.url}/readyz")
+    # Its sessions can't be concluded either: the journal has a gap.
+    gateway.live.sessions.clear()
+
+    assert refused.status_code == 503
+    assert ready.status_code == 503
+    assert "No space left" in ready.json()["error"]["message"]
+    assert httpx.get(f"{gateway.url}/healthz").status_code == 200
+
+
+@pytest.mark.slow
+def test_requests_are_logged_as_json_without_what_was_said(tmp_path: Path) -> None:
+    process = begun(tmp_path, "--policy", "scripted", "--set", 'policy.replies=["a reply"]', "--log", "json")
+    url, _ = told(process)
+    asked = body("a secret", user="ada")
+    httpx.post(f"{url}/s/tea/v1/chat/completions?user=ada", json=asked).raise_for_status()
+    httpx.post(f"{url}/s/tea/v1/chat/completions", content=b"{")
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+
+    lines = [json.loads(line) for line in errors.splitlines()]
+    requests = [line for line in lines if line["message"] == "request"]
+    assert [(line["what"], line["status"], line["session"]) for line in requests] == [
+        ("chat/completions", 200, "tea"),
+        ("chat/completions", 400, "tea"),
+    ]
+    assert all(line["time"] and line["level"] == "INFO" and line["client"] == "127.0.0.1" for line in requests)
+    assert not any(word in errors for word in ("a secret", "a reply", "ada"))

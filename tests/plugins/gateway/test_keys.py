@@ -1,0 +1,162 @@
+"""Who has a key gets at the sessions of that key, for as long as it has one."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw.errors import UsageError
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served
+from .test_sessions import ask, body
+
+Serve = Callable[..., Served]
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFile:
+    return KeyFile(tmp_path / "keys.json")
+
+
+def test_a_key_is_stored_as_a_digest_that_only_its_owner_can_read(keys: KeyFile) -> None:
+    secret = keys.add("ada")
+
+    assert keys.find(secret) == keys.keys()[0]
+    assert keys.find(f"{secret} ") is None
+    assert secret.removeprefix("agentfw-") not in keys.path.read_text()
+    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "../x", "\u00e4", "a" * 101])
+def test_a_name_that_could_be_taken_for_another_is_refused(keys: KeyFile, name: str) -> None:
+    with pytest.raises(UsageError, match="can't be the name"):
+        keys.add(name, user="ada")
+
+
+def test_two_keys_with_the_same_name_are_refused(keys: KeyFile) -> None:
+    keys.add("ada")
+
+    with pytest.raises(UsageError, match="already"):
+        keys.add("ada")
+
+
+@pytest.mark.slow
+def test_sessions_of_the_same_name_are_apart_by_key(serve: Serve, keys: KeyFile) -> None:
+    ada, eve = bearer(keys.add("ada")), bearer(keys.add("eve"))
+    gateway = serve(Limits(keys=("the-operators",), key_file=keys.path))
+
+    for said, headers in (("I am Ada", ada), ("I am Eve", eve)):
+        answer = ask(gateway.session("tea"), body(said), headers)
+        assert answer["session"] == "tea"
+    shown = {name: httpx.get(f"{gateway.url}/s/tea", headers=head).json() for name, head in (("a", ada), ("e", eve))}
+    listed = httpx.get(f"{gateway.url}/sessions", headers=eve).json()["sessions"]
+    all_of_them = httpx.get(f"{gateway.url}/sessions", headers=bearer("the-operators")).json()["sessions"]
+
+    assert [one["content"] for one in shown["a"]["messages"]] == ["I am Ada"]
+    assert [one["content"] for one in shown["e"]["messages"]] == ["I am Eve"]
+    assert [(one["session"], one["user"]) for one in listed] == [("tea", "eve")]
+    assert sorted(one["session"] for one in all_of_them) == ["ada:tea", "eve:tea"]
+    assert httpx.get(f"{gateway.url}/s/ada:tea", headers=eve).status_code == 404
+    assert httpx.get(f"{gateway.url}/s/ada:tea", headers=bearer("the-operators")).status_code == 200
+
+
+@pytest.mark.slow
+def test_who_leaves_the_user_out_is_no_other_user(serve: Serve, keys: KeyFile) -> None:
+    program = bearer(keys.add("program", user=None))
+    gateway = serve(Limits(key_file=keys.path))
+    url = gateway.session("tea")
+    ask(url, body("hello", user="ada"), program)
+    named: list[dict[str, Any]] = [{}, {"user": "bob"}, {"safety_identifier": "bob"}, {"user": "ADA"}, {"user": "ada "}]
+
+    refused = [httpx.post(f"{url}/chat/completions", json=body("hi", **one), headers=program) for one in named]
+    refused += [httpx.post(f"{gateway.url}/s/tea/feedback", json={"value": -1}, headers=program)]
+    refused += [httpx.post(f"{gateway.url}/s/tea/end", headers=program)]
+    refused += [httpx.get(f"{gateway.url}/s/tea", headers=program)]
+
+    assert [answer.status_code for answer in refused] == [403] * 8
+    assert ask(url, body("hi", safety_identifier="ada"), program)["session"] == "tea"
+    contradicting = httpx.post(
+        f"{url}/chat/completions", json=body("hi", user="ada"), headers={**program, "x-agentfw-user": "bob"}
+    )
+    assert contradicting.status_code == 400
+
+
+@pytest.mark.slow
+def test_a_key_of_a_user_names_no_other(serve: Serve, keys: KeyFile) -> None:
+    eve = bearer(keys.add("eve"))
+    gateway = serve(Limits(key_file=keys.path))
+    url = f"{gateway.session('tea')}/chat/completions"
+
+    assert httpx.post(url, json=body("hi", user="ada"), headers=eve).status_code == 403
+    assert httpx.post(url, json=body("hi"), headers={**eve, "x-agentfw-user": "ada"}).status_code == 403
+    assert httpx.post(url, json=body("hi", safety_identifier="a hash"), headers=eve).status_code == 200
+    assert gateway.live.sessions["eve:tea"].episode.task.user == "eve"
+
+
+@pytest.mark.slow
+def test_a_key_that_is_taken_back_is_refused_at_once_and_a_lost_file_lets_nobody_in(
+    serve: Serve, keys: KeyFile
+) -> None:
+    ada, bob = bearer(keys.add("ada")), bearer(keys.add("bob"))
+    gateway = serve(Limits(key_file=keys.path))
+    url = f"{gateway.url}/v1/models"
+
+    before = httpx.get(url, headers=ada).status_code
+    keys.revoke("ada")
+    after = [httpx.get(url, headers=headers).status_code for headers in (ada, bob, {})]
+    keys.path.write_text("[")
+    damaged = httpx.get(url, headers=bob).status_code
+    keys.path.unlink()
+    lost = [httpx.get(url, headers=headers).status_code for headers in (bob, {})]
+
+    assert before == 200
+    assert after == [401, 200, 401]
+    assert damaged == 503
+    assert lost == [401, 401]
+
+
+@pytest.mark.slow
+def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
+    often, rare = bearer(keys.add("often")), bearer(keys.add("rare", per_minute=1))
+    gateway = serve(Limits(key_file=keys.path))
+
+    def asked(headers: dict[str, str]) -> httpx.Response:
+        return httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi"), headers=headers)
+
+    found, refused = asked(rare), asked(rare)
+
+    assert found.status_code == 200
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= 61
+    assert [asked(often).status_code for _ in range(4)] == [200] * 4
+
+
+@pytest.mark.slow
+def test_keys_are_made_listed_and_taken_back_by_command(tmp_path: Path) -> None:
+    def command(*arguments: str) -> Any:
+        whole = [sys.executable, "-m", "agentfw", "serve", "keys", *arguments, "--json"]
+        return json.loads(subprocess.run(whole, cwd=tmp_path, check=True, capture_output=True, text=True).stdout)
+
+    made = command("add", "ada", "--per-minute", "60")
+    listed = command("list")
+    command("revoke", "ada")
+
+    assert made["key"].startswith("agentfw-")
+    assert [(one["name"], one["user"], one["per_minute"]) for one in listed] == [("ada", "ada", 60)]
+    assert made["key"] not in json.dumps(listed)
+    assert command("list") == []
+    assert (tmp_path / "runs" / "keys.json").exists()

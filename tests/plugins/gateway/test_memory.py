@@ -1,0 +1,179 @@
+"""A gateway with a memory learns from what its users say, and shows each what it keeps of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw import Memory
+from agentfw.errors import UnknownNameError
+from agentfw.memory import Query, Recollection, Remembered, Saying
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served
+from .endless_upstream import until
+from .test_sessions import ask, body
+
+Serve = Callable[..., Served]
+
+
+class Ears(Memory):
+    """Keeps all that users say."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, list[Remembered]] = {}
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return [Recollection(one.text) for one in self.kept.get(query.user, [])][: query.limit]
+
+    async def hear(self, saying: Saying) -> None:
+        self.kept.setdefault(saying.user, []).insert(0, Remembered(saying.id, saying.text, saying.at))
+
+    async def remembered(self, user: str) -> Sequence[Remembered]:
+        return self.kept.get(user, [])
+
+    async def correct(self, user: str, item: str, text: str) -> Remembered:
+        place = self._place(user, item)
+        self.kept[user][place] = corrected = replace(self.kept[user][place], text=text)
+        return corrected
+
+    async def forget_one(self, user: str, item: str) -> None:
+        place = self._place(user, item)
+        del self.kept[user][place]
+
+    async def forget(self, user: str) -> dict[str, int]:
+        return {"sayings": len(self.kept.pop(user, []))}
+
+    def _place(self, user: str, item: str) -> int:
+        for place, one in enumerate(self.kept.get(user, [])):
+            if one.id == item:
+                return place
+        raise UnknownNameError("remembered item", item, [])
+
+
+def hearing(gateway: Served) -> Served:
+    """The gateway with this memory, in place of the one that it was started with."""
+    [guarded] = gateway.live.assembly.memories
+    guarded.memory, guarded.shows, guarded.hears = Ears(), True, True
+    return gateway
+
+
+@pytest.fixture
+def gateway(serve: Serve) -> Served:
+    return hearing(serve(memories=["strategyhub"]))
+
+
+def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
+    answer = httpx.get(f"{gateway.url}/memory", params={"user": user}, **more)
+    assert answer.status_code == 200, answer.text
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+def told(gateway: Served, text: str, user: str) -> None:
+    """Say something, and wait until it was heard."""
+    session = f"{user}-{time.monotonic_ns()}"
+    ask(gateway.session(session), body(text, user=user))
+    until(lambda: text in [one["text"] for one in of(gateway, user)])
+
+
+def test_what_users_say_is_remembered_without_a_rating_while_their_session_goes_on(gateway: Served) -> None:
+    told(gateway, "I like green tea.", "ada")
+    told(gateway, "I like coffee.", "bob")
+
+    answer = ask(gateway.session("later"), body("Which tea?", user="ada"))
+    session = httpx.get(f"{gateway.url}/s/later", params={"user": "ada"}).json()
+
+    assert answer["session"] == "later"
+    assert session["recalled"][0]["text"] == "I like green tea."
+    assert session["turns"][0]["recalled"] == [0]
+    assert [one["text"] for one in of(gateway, "bob")] == ["I like coffee."]
+
+
+def test_users_read_correct_and_delete_what_is_kept(gateway: Served) -> None:
+    told(gateway, "I like green tea.", "ada")
+    told(gateway, "My name is Ada.", "ada")
+    name, tea = of(gateway, "ada")
+    ada, url = {"x-agentfw-user": "ada"}, f"{gateway.url}/memory"
+
+    corrected = httpx.patch(f"{url}/{tea['id']}", json={"text": "I like black tea."}, headers=ada).json()
+    deleted = httpx.delete(f"{url}/{name['id']}", headers=ada).json()
+    left = of(gateway, "ada")
+    foreign = [httpx.delete(f"{url}/{tea['id']}?user=bob"), httpx.patch(f"{url}/s1?user=bob", json={"text": "x"})]
+    empty = httpx.patch(f"{url}/{tea['id']}", json={"text": " "}, headers=ada)
+    nobody = httpx.get(url)
+    everything = httpx.delete(url, headers=ada).json()
+
+    assert corrected["item"]["text"] == "I like black tea."
+    assert deleted == {"user": "ada", "deleted": name["id"]}
+    assert [one["text"] for one in left] == ["I like black tea."]
+    assert [(one.status_code, one.json()["error"]["code"]) for one in foreign] == [(404, "no_such_item")] * 2
+    assert (empty.status_code, nobody.status_code) == (400, 400)
+    assert everything == {"user": "ada", "deleted": {"sayings": 1}}
+    assert of(gateway, "ada") == []
+
+
+def test_a_key_of_a_user_gets_at_the_memory_of_that_user_alone(serve: Serve, tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    secrets = {name: keys.add(name) for name in ("ada", "eve")}
+    gateway = hearing(serve(Limits(key_file=keys.path), memories=["strategyhub"]))
+    headers = {name: {"authorization": f"Bearer {secret}"} for name, secret in secrets.items()}
+    ask(gateway.session("tea"), body("I like green tea."), headers["ada"])
+    until(lambda: httpx.get(f"{gateway.url}/memory", headers=headers["ada"]).json()["items"])
+    [tea] = httpx.get(f"{gateway.url}/memory", headers=headers["ada"]).json()["items"]
+
+    found = [
+        httpx.get(f"{gateway.url}/memory", headers=headers["eve"]).json()["items"],
+        httpx.get(f"{gateway.url}/memory?user=ada", headers=headers["eve"]).status_code,
+        httpx.delete(f"{gateway.url}/memory?user=ada", headers=headers["eve"]).status_code,
+        httpx.delete(f"{gateway.url}/memory/{tea['id']}", headers=headers["eve"]).status_code,
+        httpx.patch(f"{gateway.url}/memory/{tea['id']}", json={"text": "x"}, headers=headers["eve"]).status_code,
+        httpx.get(f"{gateway.url}/memory").status_code,
+    ]
+
+    assert found == [[], 403, 403, 404, 404, 401]
+    assert httpx.get(f"{gateway.url}/memory", headers=headers["ada"]).json()["items"] == [tea]
+
+
+def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
+    without, hub = serve(), serve(memories=["strategyhub"])
+
+    answers = [httpx.get(f"{each.url}/memory?user=ada") for each in (without, hub)]
+
+    assert [answer.status_code for answer in answers] == [409, 409]
+    assert "there is no memory" in answers[0].text
+    assert "the memory StrategyHubMemory can't show what it keeps of a user" in answers[1].text
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_is_kept_and_lets_it_be_changed(serve: Serve, chromium: Callable[..., Any]) -> None:
+    gateway = hearing(serve(memories=["strategyhub"]))
+    told(gateway, "I like <b>green</b> tea.", "ada")
+    told(gateway, "My name is Ada.", "ada")
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.evaluate("keep('user', 'ada'); element('user').value = 'ada'")
+
+    def click(row: int, name: str) -> None:
+        buttons = f"[...element('items').children[{row}].querySelectorAll('button')]"
+        browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
+
+    browser.evaluate("element('memory').click()")
+    browser.wait("element('items').children.length === 2")
+    shown = browser.evaluate("element('items').innerText")
+    click(0, "Delete")
+    browser.wait("element('items').children.length === 1")
+    click(0, "Correct")
+    browser.evaluate("document.querySelector('#items textarea').value = 'I like black tea.'")
+    click(0, "Save")
+    browser.wait("element('items').innerText.includes('black')")
+
+    assert "I like <b>green</b> tea." in shown
+    assert [one["text"] for one in of(gateway, "ada")] == ["I like black tea."]

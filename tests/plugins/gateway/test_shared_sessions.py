@@ -1,0 +1,223 @@
+"""Sessions that several gateways lead: any of them answers, and nothing of it is lost, doubled or told to another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw import Episode
+from agentfw.errors import SettingsError, StorageError
+from agentfw.runs import read_sessions
+from agentfw.session import extended
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served, served
+from .killing import begun, told
+
+pytest.importorskip("sqlalchemy")
+
+from agentfw_plugins.gateway.session_store import SessionStore
+
+
+@pytest.fixture(params=["file", "postgres"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the sessions are."""
+    if request.param == "file":
+        return str(tmp_path / "sessions.db")
+    database: Callable[[], str] = request.getfixturevalue("postgres_database")
+    return database()
+
+
+@pytest.fixture
+def two(where: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
+    """Two gateways that share sessions. Each has a run of its own."""
+    with ExitStack() as stack:
+        a, b = (
+            stack.enter_context(
+                served(
+                    tmp_path / name,
+                    Limits(shared=where, queue_timeout=10.0),
+                    policy="scripted",
+                    assignments=[f"policy.rule={served.__module__}:rule"],
+                )
+            )
+            for name in "ab"
+        )
+        yield a, b
+
+
+def ask(gateway: Served, name: str, *said: str | dict[str, Any], **more: Any) -> httpx.Response:
+    messages = [{"role": "user", "content": one} if isinstance(one, str) else one for one in said]
+    url = f"{gateway.session(name)}/chat/completions" if name else f"{gateway.url}/v1/chat/completions"
+    return httpx.post(url, json={"model": "scripted", "messages": messages, **more}, timeout=30)
+
+
+def message(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["choices"][0]["message"]
+    return found
+
+
+def stored(where: str, name: str) -> Episode:
+    store = SessionStore(where)
+    shared = store.take(name)
+    assert shared is not None
+    episode: Episode | None = None
+    for record in store.records(shared.number):
+        news = Episode.from_record(record)
+        episode = news if episode is None else extended(episode, news)
+    store.close()
+    assert episode is not None
+    return episode
+
+
+@pytest.mark.slow
+def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], where: str) -> None:
+    a, b = two
+
+    first = message(ask(a, "tea", "one", user="ada"))
+    second = message(ask(b, "tea", "one", first, "two", user="ada"))
+    message(ask(a, "tea", "one", first, "two", second, "three", user="ada"))
+    given = httpx.post(f"{b.url}/s/tea/feedback", json={"value": 1, "turn": 1, "user": "ada"})
+    ended = httpx.post(f"{a.url}/s/tea/end", json={"user": "ada"})
+    after = ask(b, "tea", "four", user="ada")
+
+    assert (given.status_code, ended.status_code, after.status_code) == (200, 200, 410)
+    assert ended.json()["reward"] == 1.0, "feedback that another gateway was given counts"
+    episode = stored(where, "tea")
+    assert [turn.text for turn in episode.turns] == ["You said: one", "You said: two", "You said: three"]
+    assert [turn.index for turn in episode.turns] == [0, 1, 2]
+    [kept] = read_sessions(a.live.folder.path, "tea")
+    assert [turn.text for turn in kept.turns] == [turn.text for turn in episode.turns], (
+        "the run that ended it has it all"
+    )
+
+
+@pytest.mark.slow
+def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Served, Served]) -> None:
+    a, b = two
+
+    first = ask(a, "", "one", user="ada")
+    second = ask(b, "", "one", message(first), "two", user="ada")
+    stranger = ask(b, "", "one", message(first), "two", user="ben")
+
+    names = [answer.headers["x-agentfw-session"] for answer in (first, second, stranger)]
+    assert names[0] == names[1] != names[2]
+
+
+@pytest.mark.slow
+def test_another_users_session_is_refused_by_every_gateway(two: tuple[Served, Served]) -> None:
+    a, b = two
+    message(ask(a, "tea", "one", user="ada"))
+
+    assert ask(b, "tea", "two", user="ben").status_code == 403
+    assert httpx.post(f"{b.url}/s/coffee/feedback", json={"value": 1}).status_code == 404
+
+
+@pytest.mark.slow
+def test_requests_at_both_at_once_wait_for_one_another(two: tuple[Served, Served], where: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda i: message(ask(two[i % 2], "tea", f"word {i}"))["content"], range(24)))
+
+    turns = stored(where, "tea").turns
+    assert sorted(turn.text for turn in turns) == sorted(answers)
+    assert [turn.index for turn in turns] == list(range(24))
+
+
+@pytest.mark.slow
+def test_a_session_of_a_gateway_that_was_stopped_or_killed_goes_on_at_another(where: str, tmp_path: Path) -> None:
+    options = ("--policy", "scripted", "--set", 'policy.replies=["yes"]', "--sessions", where)
+    killed, stopped, left = (begun(tmp_path / name, *options) for name in ("killed", "stopped", "left"))
+    urls = [told(process)[0] for process in (killed, stopped, left)]
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "one"}]}
+    try:
+        for url, name in zip(urls, ("tea", "coffee"), strict=False):
+            httpx.post(f"{url}/s/{name}/v1/chat/completions", json=body).raise_for_status()
+        os.kill(killed.pid, signal.SIGKILL)
+        os.kill(stopped.pid, signal.SIGTERM)
+        killed.communicate()
+        stopped.communicate(timeout=60)
+        for name in ("tea", "coffee"):
+            httpx.post(f"{urls[2]}/s/{name}/v1/chat/completions", json=body, timeout=60).raise_for_status()
+    finally:
+        for process in (killed, stopped, left):
+            process.kill()
+            process.communicate()
+
+    assert len(stored(where, "tea").turns) == 2
+    assert len(stored(where, "coffee").turns) == 2
+
+
+@pytest.mark.slow
+def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(where: str, tmp_path: Path) -> None:
+    limits = Limits(shared=where, idle=0.4)
+    rule = [f"policy.rule={served.__module__}:rule"]
+    with (
+        served(tmp_path / "a", limits, policy="scripted", assignments=rule) as a,
+        served(tmp_path / "b", limits, policy="scripted", assignments=rule) as b,
+    ):
+        message(ask(a, "tea", "one"))
+        until = time.monotonic() + 30
+        while not (a.live.ended or b.live.ended) and time.monotonic() < until:
+            time.sleep(0.05)
+        again = message(ask(b, "tea", "two"))
+        ends = [*a.live.ended.values(), *b.live.ended.values()]
+
+    assert again["content"] == "You said: two"
+    assert "idle" in [one.finish for one in ends]
+    concluded = [episode.task.query for run in (a, b) for episode in run.live.folder.episodes()]
+    assert concluded.count("tea") == 1
+    assert stored(where, "tea").turns[0].text == "You said: two"
+
+
+def test_news_of_a_gateway_that_lost_its_session_are_refused(where: str) -> None:
+    slow, quick = SessionStore(where, lease=0.0), SessionStore(where)
+    mine = slow.begin("tea", 0, "ada")
+    assert mine is not None
+
+    theirs = quick.take("tea")
+    assert theirs is not None
+    assert theirs.is_taken, "a lease that ran out is free"
+    with pytest.raises(StorageError, match="another gateway has taken this session over"):
+        slow.append(mine.number, 0, {}, user="ada", first="tea")
+    quick.append(theirs.number, 0, {"n": 1}, user="ada", first="tea")
+    quick.append(theirs.number, 0, {"n": 1}, user="ada", first="tea")
+
+    assert quick.records(mine.number) == [{"n": 1}], "said again after a broken connection, it is there once"
+    slow.close()
+    quick.close()
+
+
+def test_only_sessions_in_use_stay_with_their_gateway(where: str) -> None:
+    a, b = SessionStore(where, lease=0.3), SessionStore(where)
+    used, left = a.begin("tea", 0, "ada"), a.begin("coffee", 0, "ada")
+    assert used is not None
+    assert left is not None
+
+    a.lease = 60.0
+    a.renew([used.number])
+    time.sleep(0.4)
+    tea, coffee = b.take("tea"), b.take("coffee")
+
+    assert tea is not None
+    assert coffee is not None
+    assert (tea.is_taken, coffee.is_taken) == (False, True)
+    a.close()
+    b.close()
+
+
+def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> None:
+    SessionStore(str(tmp_path / "sessions.db")).close()
+
+    assert (tmp_path / "sessions.db").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(SettingsError, match="can't be shared at this address"):
+        SessionStore("mysql://db/agentfw")

@@ -1,0 +1,165 @@
+"""Responses and messages in front of a chat completions server: what has a counterpart is translated, both ways, and
+what has none is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from chat_server import chunks, completion
+
+from .conftest import Served
+from .features import HEAD, HELLO, MESSAGES, NO_MESSAGES, NO_RESPONSES, RESPONSES, RICH, STREAM
+from .upstream import Passing, passing
+
+Body = dict[str, Any]
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
+    with ExitStack() as stack:
+        yield lambda *script: stack.enter_context(passing(tmp_path / "runs", *script))
+
+
+def post(gateway: Served, path: str, body: Body) -> httpx.Response:
+    return httpx.post(f"{gateway.session('tea')}/{path}", json={"model": "openai", **body}, timeout=60)
+
+
+def asked(gateway: Passing) -> Body:
+    return {key: value for key, value in gateway.asked[-1].items() if key != "model"}
+
+
+# -- responses ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_a_request_for_a_response_is_translated(upstream: Callable[..., Passing], name: str) -> None:
+    given, wanted = RESPONSES[name]
+    gateway = upstream(completion("fine"))
+
+    answer = post(gateway, "responses", {"input": "hi", **given})
+
+    assert answer.status_code == 200, answer.text
+    assert asked(gateway) == {"messages": HELLO, **wanted}
+
+
+@pytest.mark.parametrize(("given", "field"), NO_RESPONSES)
+def test_what_a_response_can_not_have_is_refused_by_name(
+    upstream: Callable[..., Passing], given: Body, field: str
+) -> None:
+    gateway = upstream()
+
+    answer = post(gateway, "responses", {"input": "hi", **given})
+
+    assert (answer.status_code, gateway.asked) == (400, [])
+    error = answer.json()["error"]
+    assert (error["param"], error["code"]) == (field, "unsupported_parameter")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_has_all_of_the_answer(upstream: Callable[..., Passing], stream: bool) -> None:
+    openai = pytest.importorskip("openai")
+    gateway = upstream(STREAM if stream else RICH)
+    client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
+
+    if stream:
+        with client.responses.stream(model="openai", input="hi") as events:
+            names = [event.type for event in events]
+            answer = events.get_final_response()
+        assert names.count("response.output_item.done") == 3
+    else:
+        answer = client.responses.create(model="openai", input="hi")
+
+    thought, message, call = answer.output
+    assert thought.content[0].text == "Hm."
+    assert message.content[0].text == answer.output_text == "Sunny."
+    assert (call.call_id, call.name, call.arguments) == ("call-weather", "weather", '{"city": "Rome"}')
+    assert (answer.usage.input_tokens, answer.usage.input_tokens_details.cached_tokens) == (9, 4)
+    assert answer.usage.output_tokens_details.reasoning_tokens == 2
+    assert answer.status == "completed"
+
+
+@pytest.mark.slow
+def test_refusals_and_cuts_of_a_response(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(
+        completion(None, message={"refusal": "No."}),
+        completion("", finish_reason="content_filter"),
+        completion("on and", finish_reason="length"),
+    )
+
+    refused, filtered, cut = (post(gateway, "responses", {"input": "hi"}).json() for _ in range(3))
+
+    assert refused["output"][0]["content"] == [{"type": "refusal", "refusal": "No."}]
+    assert filtered["incomplete_details"] == {"reason": "content_filter"}
+    assert cut["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_is_translated(upstream: Callable[..., Passing], name: str) -> None:
+    given, wanted = MESSAGES[name]
+    gateway = upstream(completion("fine"))
+
+    answer = post(gateway, "messages", {"messages": HELLO, "max_tokens": 50, **given})
+
+    assert answer.status_code == 200, answer.text
+    assert asked(gateway) == {"messages": HELLO, "max_tokens": 50, **wanted}
+
+
+@pytest.mark.parametrize(("given", "field"), NO_MESSAGES)
+def test_what_a_message_can_not_have_is_refused_by_name(
+    upstream: Callable[..., Passing], given: Body, field: str
+) -> None:
+    gateway = upstream()
+
+    answer = post(gateway, "messages", {"messages": HELLO, "max_tokens": 50, **given})
+
+    assert (answer.status_code, gateway.asked) == (400, [])
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert answer.json()["error"]["message"].startswith(field)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_message_has_all_of_the_answer(upstream: Callable[..., Passing], stream: bool) -> None:
+    anthropic = pytest.importorskip("anthropic")
+    gateway = upstream(STREAM if stream else RICH)
+    client = anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
+    given: Any = {"model": "openai", "messages": HELLO, "max_tokens": 50}
+
+    if stream:
+        with client.messages.stream(**given) as events:
+            answer = events.get_final_message()
+    else:
+        answer = client.messages.create(**given)
+
+    thought, said, call = answer.content
+    assert (thought.thinking, said.text) == ("Hm.", "Sunny.")
+    assert (call.id, call.name, call.input) == ("call-weather", "weather", {"city": "Rome"})
+    assert answer.stop_reason == "tool_use"
+    assert (answer.usage.input_tokens, answer.usage.cache_read_input_tokens, answer.usage.output_tokens) == (5, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "given"), [("responses", {"input": "hi"}), ("messages", {"messages": HELLO, "max_tokens": 5})]
+)
+@pytest.mark.parametrize("last", [{"error": {"message": "oh dear"}}, b"data: {half\n\n"])
+def test_a_stream_that_fails_ends_with_an_error(
+    upstream: Callable[..., Passing], path: str, given: Body, last: object
+) -> None:
+    begun = {**HEAD, "choices": [{"index": 0, "delta": {"content": "Sun"}}]}
+    gateway = upstream(chunks(begun, last, done=False))
+
+    answer = post(gateway, path, {**given, "stream": True})
+
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert events[-1]["type"] == "error"
+    assert any("Sun" in json.dumps(event) for event in events)

@@ -1,0 +1,115 @@
+"""What a training made can leave: as an adapter, and as a whole model that needs nothing but transformers."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_cli.main import main
+
+SITE = Path(__file__).parents[2] / "site"
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    for module in ("torch", "transformers", "peft"):
+        pytest.importorskip(module)
+    monkeypatch.syspath_prepend(str(SITE))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return importlib.import_module("agentfw_laboratory.training")
+
+
+def trained(trainings: Any, root: Path, model: Path, **settings: Any) -> Any:
+    precision = {"precision": settings.get("precision", "auto")}
+    return trainings.train(
+        root,
+        policy={"name": "transformers", "settings": {"model": str(model), **precision}},
+        optimizer="grpo",
+        rewards=["varied"],
+        learner={"name": "lora", "settings": {"learning_rate": 0.05, **settings}},
+        tasks=2,
+        samples=2,
+        updates=1,
+        max_turns=2,
+        sampling={"max_tokens": 12},
+        evaluation={"every": 1, "tasks": 2},
+    ).folder
+
+
+def export(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", *words])
+    return int(ended.value.code or 0)
+
+
+def furthest(folder: Path, run: Any) -> float:
+    """How far plain transformers is from what was recorded when the newest version played."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
+    most = 0.0
+    for episode in run.evaluation(1).episodes():
+        for turn in episode.turns:
+            ids = torch.tensor([[*turn.prompt_ids, *turn.token_ids]])
+            with torch.no_grad():
+                logprobs = model(ids).logits[0].log_softmax(-1)
+            found = logprobs[range(len(turn.prompt_ids) - 1, ids.shape[1] - 1), list(turn.token_ids)]
+            most = max(most, float((found - torch.tensor(turn.logprobs)).abs().max()))
+    return most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings", [{}, {"precision": "nf4"}, {"weights": "all"}], ids=["adapter", "four bits", "all weights"]
+)
+def test_a_merged_model_says_what_the_trained_one_said(
+    trainings: Any, make_model: Callable[..., Path], tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    if settings.get("precision") == "nf4":
+        pytest.importorskip("bitsandbytes")
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+    run = trained(trainings, tmp_path / "runs", model, **settings)
+
+    assert export(str(run.path), str(tmp_path / "merged"), "--merge") == 0
+
+    assert furthest(tmp_path / "merged", run) < 1e-4
+    assert furthest(model, run) > 1e-3, "it has learned something"
+    assert {path.name for path in model.iterdir()} <= {path.name for path in (tmp_path / "merged").iterdir()}
+
+
+@pytest.mark.slow
+def test_an_adapter_is_exported_as_plain_peft_reads_it(
+    trainings: Any, make_model: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    model = make_model(tmp_path / "model")
+    run = trained(trainings, tmp_path / "runs", model)
+    target = tmp_path / "adapter"
+    capsys.readouterr()
+
+    assert export(str(run.path), str(target), "--json") == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"run": run.id, "version": "policy@1", "folder": str(target), "whole": False}
+    base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
+    merged = PeftModel.from_pretrained(base, target).merge_and_unload()
+    merged.save_pretrained(tmp_path / "plain")
+    assert furthest(tmp_path / "plain", run) < 1e-4
+    assert export(str(run.path), str(target)) == 2, "nothing is overwritten"
+    assert "already exists and is not overwritten" in capsys.readouterr().err
+
+
+def test_what_has_nothing_to_export_is_told(trainings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bandit = trainings.train(tmp_path / "runs").folder
+
+    assert export(str(bandit.path), str(tmp_path / "out"), "--merge") == 2
+    assert "is no language model" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,175 @@
+"""The page of `agentfw calendar serve` in a real Chromium, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw_plugins.own_calendar.ics_marking import DECLINED
+from agentfw_plugins.own_calendar.page import page_app, serve_page
+from agentfw_plugins.own_calendar.person_file import PersonFile
+from agentfw_plugins.own_calendar.planner import Planner
+from agentfw_plugins.own_calendar.session import Session, Wishes
+from agentfw_plugins.own_calendar.sources import FileSource
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+
+pytest.importorskip("icalendar")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+IcsFile = Callable[..., Path]
+MARKUP = '<img src=x onerror="window.taken=1">'
+
+
+def event(uid: str, day: int, clock: str, title: str, *lines: str) -> str:
+    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:209911{day:02}T{clock}00"
+    return "\n".join([start, "DURATION:PT1H", f"SUMMARY:{title}", *lines])
+
+
+JOE = ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+EVENTS = (
+    event("dentist", 2, "1000", "Dentist"),
+    event("review", 2, "1030", "Review with Acme, about a contract with a rather long name", *JOE),
+    event("standup", 3, "0900", "Standup", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("sync", 3, "0930", f"Sync {MARKUP}", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
+    event("lunch", 5, "1200", "Lunch"),
+    "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Annual leave",
+)
+
+
+@pytest.fixture
+def planner(ics_file: IcsFile, tmp_path: Path) -> Iterator[Planner]:
+    path = ics_file(*EVENTS)
+    with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
+        yield Planner(
+            lambda: Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2))), known, lambda: LinearPolicy()
+        )
+
+
+@pytest.fixture
+def address(planner: Planner) -> Iterator[str]:
+    """The page, served as the command does."""
+    told: list[str] = []
+    up, loop = threading.Event(), asyncio.new_event_loop()
+
+    def listening(where: str) -> None:
+        told.append(where)
+        up.set()
+
+    serving = loop.create_task(serve_page(planner, 0, listening))
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(serving)
+        except asyncio.CancelledError:
+            pass
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert up.wait(60)
+    yield told[0]
+    loop.call_soon_threadsafe(serving.cancel)
+    thread.join(30)
+    loop.close()
+
+
+def press(browser: Any, label: str) -> None:
+    browser.evaluate(
+        f"[...document.querySelectorAll('button')].find((one) => (one.getAttribute('aria-label') || one.textContent)"
+        f".startsWith('{label}')).click()"
+    )
+
+
+def photo(browser: Any, name: str) -> None:
+    """Keep a picture, where somebody wants to look at it."""
+    folder = os.environ.get("AGENTFW_PICTURES")
+    if folder:
+        data = browser.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        Path(folder, f"{name}.png").write_bytes(b64decode(data))
+
+
+@pytest.mark.slow
+def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
+    address: str, planner: Planner, tmp_path: Path, chromium: Callable[..., Any]
+) -> None:
+    browser = chromium()
+    browser.size(1280, 900)
+    browser.open(address)
+    browser.wait("document.querySelectorAll('.conflict').length === 4")
+    assert browser.evaluate("document.querySelectorAll('.event.clashes').length") == 4
+    assert browser.evaluate("document.querySelectorAll('.choice button.main').length") == 4
+    photo(browser, "week-light-1280")
+
+    press(browser, "Keep Dentist")
+    browser.wait("document.querySelectorAll('.conflict').length === 3")
+    browser.evaluate("document.querySelector('.conflict select').value = 'series'")
+    press(browser, "Keep Standup")
+    browser.wait("document.querySelectorAll('.conflict').length === 0")
+    press(browser, "Write 4 declines")
+    browser.wait("document.querySelectorAll('.draft').length === 2")
+    photo(browser, "written-light-1280")
+
+    assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 4
+    assert "I can't come to \"Review with Acme" in browser.evaluate("document.querySelector('.draft pre').textContent")
+    assert len(planner.known.decisions) == 2
+    assert browser.evaluate("window.taken") is None
+    browser.evaluate("[...document.querySelectorAll('#decided button')][0].click()")
+    browser.wait("document.querySelectorAll('.conflict').length === 1")
+    assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 3
+    assert [one for one in browser.problems if not one.startswith(f"{address}/")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_read_on_a_phone(address: str, chromium: Callable[..., Any], scheme: str) -> None:
+    browser = chromium()
+    browser.size(380, 800)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.open(address)
+    browser.wait("document.querySelectorAll('.conflict').length === 4")
+    photo(browser, f"week-{scheme}-380")
+
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 380
+    small = "[...document.querySelectorAll('button')].filter((one) => one.offsetParent && one.offsetHeight < 24).length"
+    assert browser.evaluate(small) == 0
+    back = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert back == {"light": "rgb(245, 246, 248)", "dark": "rgb(15, 19, 23)"}[scheme]
+
+
+def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=page_app(planner))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
+            return await client.request(method, path, **options)
+
+    return asyncio.run(ask())
+
+
+def test_another_site_can_neither_read_nor_change_anything(planner: Planner) -> None:
+    rebound = asked(planner, "GET", "/week", headers={"host": "evil.example"})
+    form = asked(planner, "POST", "/write", content=b"{}", headers={"content-type": "text/plain"})
+    strange = asked(planner, "POST", "/decide", content=b"[", headers={"content-type": "application/json"})
+
+    assert (rebound.status_code, form.status_code, strange.status_code) == (400, 403, 400)
+    assert "connect-src 'self'" in asked(planner, "GET", "/").headers["content-security-policy"]
+
+
+def test_what_changed_meanwhile_is_not_decided(planner: Planner, ics_file: IcsFile) -> None:
+    first = asked(planner, "GET", "/week").json()["open"][0]
+    ics_file(*(one.replace("Dentist", "Crisis").replace("2T1000", "3T1400") for one in EVENTS))
+
+    refused = asked(planner, "POST", "/decide", json={"keys": first["keys"], "keep": first["keys"][0]})
+
+    assert refused.status_code == 409
+    assert "changed meanwhile" in refused.json()["error"]
+    assert planner.known.decisions == []

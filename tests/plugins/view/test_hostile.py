@@ -1,0 +1,161 @@
+"""Records that nobody wrote with good intentions, or that were being written: nothing runs, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from agentfw import Message
+from agentfw.episode import Call, Event
+from agentfw.runs import RunFolder
+from agentfw_plugins.view.index import NAME, Index
+from agentfw_plugins.view.search import Filter, find
+
+from .conftest import careless, play
+
+View = Callable[[Path], str]
+MARKUP = "</pre></template><script>window.taken=1</script><img src=x onerror='window.taken=1'><a href='javascript:0'>"
+CONTROL = "bell \x07 escape \x1b[31m nul \x00 surrogate \ud800 override \u202e end"
+
+
+def hostile(folder: RunFolder) -> None:
+    """Put what is hostile into every text of the first episode."""
+    file = folder.path / "episodes.jsonl"
+    first, *others = folder.episodes()
+    for name in (MARKUP, CONTROL):
+        first.messages.append(Message("user", name))
+        first.events.append(Event(1, "observation", name, {"text": name}))
+        first.events.append(Event(1, "memory", "recalled", {"text": name, "score": 0.5, "why": {name: name}}))
+        first.profile[name] = name
+    first.messages.append(Message("user", "x" * 10_000_000))
+    turn = first.turns[0]
+    turn.shown = tuple(range(len(first.messages)))
+    turn.text = turn.said = MARKUP + CONTROL
+    turn.calls = (Call(MARKUP, {MARKUP: CONTROL, "deep": json.loads("[" * 400 + "]" * 400)}, "id"),)
+    turn.failures = (MARKUP,)
+    turn.version = first.task.user.join([MARKUP, CONTROL])
+    file.write_text("".join(json.dumps(one.to_record()) + "\n" for one in [first, *others]))
+
+
+def rows_of(runs: Path) -> list[dict[str, Any]]:
+    index = Index(runs)
+    index.refresh()
+    with index.reading() as rows:
+        return find(rows, Filter()).rows
+
+
+def test_nothing_of_a_record_is_executed(recorded: Path, tmp_path: Path, view: View, chromium: Any) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    folder = RunFolder.open(next(runs.glob("*inbox*")))
+    hostile(folder)
+    name = f"{folder.id}/00000-0"
+    other = next(one.name for one in runs.glob("*inbox*") if one.name != folder.id)
+    url = view(runs)
+    browser = chromium()
+
+    for page in ("/", "/?text=taken", f"/episode/{name}", f"/pair?left={name}&right={other}/00000-0", "/runs"):
+        browser.open(f"{url}{page}")
+        browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.wait("document.querySelector('main')")
+        assert browser.evaluate("window.taken") is None
+        assert browser.evaluate("document.querySelectorAll('main img, main script, a[href^=javascript]').length") == 0
+        assert [one for one in browser.problems if not one.startswith(url)] == []
+    browser.open(f"{url}/episode/{name}")
+    assert MARKUP in browser.evaluate("document.body.textContent"), "it is shown as the text that it is"
+    assert "9,980,000 more characters" in browser.evaluate("document.body.textContent")
+    record = json.loads(httpx.get(f"{url}/record/{name}").text)
+    assert len(record["messages"][-1][1]) == 10_000_000
+    policy = httpx.get(f"{url}/record/{name}").headers
+    assert policy["content-type"].startswith("text/plain")
+    assert policy["x-content-type-options"] == "nosniff"
+
+
+def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(recorded: Path, tmp_path: Path, view: View) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    folder = RunFolder.open(next(runs.glob("*inbox*")))
+    file = folder.path / "episodes.jsonl"
+    first, second = file.read_bytes().splitlines(keepends=True)
+    strange = json.loads(first)
+    strange["task"]["index"], strange["turns"] = 7, [{"text": "no turn"}]
+    bad = [b'{"half of\n', b"[1]\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", json.dumps(strange).encode() + b"\n"]
+    file.write_bytes(first + b"".join(bad) + second)
+
+    rows = [row for row in rows_of(runs) if row["run_name"] == folder.id]
+    damaged = [row for row in rows if row["state"] == "damaged"]
+    url = view(runs)
+
+    assert len(rows) == 7
+    assert len(damaged) == 5
+    for row in damaged:
+        page = httpx.get(f"{url}/episode/{folder.id}/{row['episode']}")
+        assert page.status_code == 200
+        assert "can't be read" in page.text.replace("&#39;", "'")
+    shown = [httpx.get(f"{url}/record/{folder.id}/{row['episode']}").text for row in damaged]
+    assert '{"half of\n' in shown
+
+
+def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(recorded: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    folder = RunFolder.open(next(runs.glob("*inbox*")))
+    file = folder.path / "episodes.jsonl"
+    whole = file.read_bytes()
+    half = whole.index(b"\n") + 100
+    file.write_bytes(whole[:half])
+    index = Index(runs)
+    counts = []
+
+    for part in (b"", whole[half:-1], whole[-1:]):
+        with file.open("ab") as handle:
+            handle.write(part)
+        index.refresh()
+        with index.reading() as rows:
+            counts.append([row["at"] is not None for row in find(rows, Filter(run=folder.id)).rows].count(True))
+
+    assert counts == [1, 1, 2]
+
+
+def test_a_journal_in_the_place_of_another_is_read_anew(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    folder = play(runs)
+    before = [row["refused"] for row in rows_of(runs)]
+    other = play(tmp_path / "others", careless)
+
+    shutil.copytree(other.path, folder.path, dirs_exist_ok=True, copy_function=replaced)
+    after = [row["refused"] for row in rows_of(runs)]
+    shutil.rmtree(folder.path)
+
+    assert (sum(before), sum(after) > 0, len(after)) == (0, True, 2)
+    assert rows_of(runs) == []
+
+
+def replaced(source: str, target: str) -> str:
+    Path(target).unlink(missing_ok=True)
+    return shutil.copy2(source, target)
+
+
+def test_a_damaged_index_is_made_again(recorded: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    whole = rows_of(runs)
+    for content in (b"no database", b"SQLite format 3\0" + b"\xff" * 5000, b""):
+        for file in runs.glob(f"{NAME}*"):
+            file.unlink()
+        (runs / NAME).write_bytes(content)
+
+        assert len(rows_of(runs)) == len(whole) == 4
+
+
+def test_the_index_is_as_private_as_the_runs(recorded: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    rows_of(runs)
+
+    assert {file.stat().st_mode & 0o777 for file in runs.glob(f"{NAME}*")} == {0o600}

@@ -1,0 +1,104 @@
+"""Sessions of a gateway in `agentfw view`: in progress, streamed, cut off, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from agentfw import Generation, Message, Policy, Request
+from agentfw.runs import LiveRun, parse_spec
+from agentfw.testing import fresh_host
+from agentfw_plugins.view.episode_view import EpisodeView
+from agentfw_plugins.view.index import Index
+from agentfw_plugins.view.search import Filter, find
+
+
+class Echo(Policy):
+    """Repeats what was said."""
+
+    async def generate(self, request: Request) -> Generation:
+        return Generation(f"You said: {request.messages[-1].content}", version="echo")
+
+
+def live_run(runs: Path) -> LiveRun:
+    values = {"environment": "sessions", "policy": "scripted", "rewards": ["feedback"]}
+    live = LiveRun.create(parse_spec(values), fresh_host(builtins=True), runs)
+    live.assembly.policy.policy = Echo()
+    return live
+
+
+def seen(index: Index, **wanted: str) -> list[dict[str, Any]]:
+    index.refresh()
+    with index.reading() as rows:
+        return find(rows, Filter.of(wanted)).rows
+
+
+def test_a_session_is_found_while_it_goes_on_and_once_when_it_has_ended(tmp_path: Path) -> None:
+    async def lead() -> list[list[dict[str, Any]]]:
+        found = []
+        async with live_run(tmp_path) as live:
+            index = Index(tmp_path)
+            session = live.begin("tea", user="ada")
+            said = [Message("user", "Which tea is it?")]
+            for more in ("Which tea is it?", "And which cake?"):
+                said = [*said, Message("user", more)] if len(said) > 1 else said
+                reply = await session.answer(said)
+                said = [*said, reply.message]
+                await live.keep(session)
+                found.append(seen(index))
+            session.feedback(1.0)
+            await live.conclude(session)
+            found += [seen(index), seen(index, text="cake"), seen(index, text="coffee")]
+        return found
+
+    first, second, ended, cake, coffee = asyncio.run(lead())
+
+    assert [row["state"] for row in (*first, *second, *ended)] == ["in progress", "in progress", "ended"]
+    assert [row["turns"] for row in (*first, *second, *ended)] == [1, 2, 2]
+    assert (first[0]["query"], first[0]["user"], first[0]["begins"]) == ("tea", "ada", "Which tea is it?")
+    assert [row["reward"] for row in ended] == [1.0]
+    assert len(cake) == 1
+    assert coffee == []
+
+
+def test_what_is_streamed_and_what_was_cut_off_is_shown_as_such(tmp_path: Path) -> None:
+    class Stuck(Echo):
+        async def stream(self, request: Request, tell: Any) -> Generation:
+            tell("It begins and ")
+            self.told.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def lead() -> tuple[EpisodeView, EpisodeView]:
+        async with live_run(tmp_path) as live:
+            index, policy = Index(tmp_path), Stuck()
+            policy.told = asyncio.Event()  # type: ignore[attr-defined]
+            live.assembly.policy.policy = policy
+            session = live.begin("tea")
+            asking = asyncio.create_task(session.answer([Message("user", "Go on")], tell=lambda piece: None))
+            await policy.told.wait()  # type: ignore[attr-defined]
+            while not list(live.folder.path.glob("streams/*")):
+                await asyncio.sleep(0.05)
+            await live.keep(session)
+            streamed = opened(index)
+            asking.cancel()
+            await asyncio.wait([asking])
+            await live.keep(session)
+            while list(live.folder.path.glob("streams/*")):
+                await asyncio.sleep(0.05)
+            return streamed, opened(index)
+
+    streamed, cut = asyncio.run(lead())
+
+    assert [one["text"] for one in streamed.streams] == ["It begins and "]
+    assert streamed.cut_off == []
+    assert [one["text"] for one in cut.cut_off] == ["It begins and "]
+    assert cut.streams == []
+    assert cut.row["cut_off"] == 1
+
+
+def opened(index: Index) -> EpisodeView:
+    [row] = seen(index)
+    with index.reading() as rows:
+        return EpisodeView.read(index, row, rows)

@@ -1,0 +1,211 @@
+"""`agentfw view`: what a person finds in it, over HTTP and in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw.runs import RunFolder
+
+from .conftest import NOTE, careless, play
+
+View = Callable[[Path], str]
+
+
+def read(url: str) -> str:
+    answer = httpx.get(url, follow_redirects=True)
+    assert answer.status_code == 200, answer.text
+    return unescape(re.sub(r"<(style|script)>.*?</\1>", "", answer.text, flags=re.S))
+
+
+def shown(page: str) -> list[str]:
+    """The episodes of a table, as links."""
+    return re.findall(r'<td data-label="episode"><a href="([^"]+)"', page)
+
+
+def runs_of(runs: Path) -> list[RunFolder]:
+    """The careful run and the careless one."""
+    folders = [RunFolder.open(path) for path in sorted(runs.glob("*inbox*"))]
+    return sorted(folders, key=lambda folder: str(folder.about["created"]))
+
+
+@pytest.mark.slow
+def test_what_went_wrong_is_found_in_three_clicks(recorded: Path, view: View, chromium: Callable[..., Any]) -> None:
+    careful, failed = runs_of(recorded)
+    browser = chromium()
+    url = view(recorded)
+    browser.open(url)
+    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 4")
+
+    browser.follow("#runs a.bad")
+    which = browser.evaluate("[...document.querySelectorAll('.episodes small')].map((one) => one.textContent)")
+    browser.follow(".episodes td a")
+    wrong = browser.evaluate("document.querySelector('.call.failed .doubtful').textContent")
+    why = browser.evaluate("document.querySelector('.call.failed .problem').textContent")
+    remembered = browser.evaluate(
+        "document.querySelector('.call.failed').closest('.turn').querySelector('.recalled').innerText"
+    )
+    browser.follow(".button")
+    before, after = (
+        browser.evaluate(f"document.querySelectorAll('.sides.heads > div')[{place}].innerText") for place in (0, 1)
+    )
+
+    assert len(which) == 2
+    assert all(failed.id in one for one in which)
+    assert wrong == "message=99"
+    assert "there is no mail 99" in why
+    assert NOTE in remembered
+    assert "she is in a hurry" in remembered
+    assert careful.id in before
+    assert failed.id in after
+    assert [one for one in browser.problems if not one.startswith(url)] == []
+
+
+@pytest.mark.parametrize(
+    ("filter", "count"),
+    [
+        ("", 4),
+        ("failure=refused", 2),
+        ("failure=none", 2),
+        ("failure=not_understood", 0),
+        ("tool=open_message", 4),
+        ("tool=open_messag_", 0),
+        ("user=user", 4),
+        ("user=nobody", 0),
+        ("version=script", 4),
+        ("ended=horizon", 0),
+        ("least=-1000&most=1000", 4),
+        ("most=-1000", 0),
+        ("outcome=balanced>=0", 4),
+        ("outcome=balanced>2", 0),
+        ("text=ADA first", 4),
+        ('text="first Ada"', 0),
+        ("text=hurry", 0),
+        ('text="there is no mail 99"', 2),
+        ("text=documen", 4),
+        ("text=%27 OR * NEAR( -", 0),
+    ],
+)
+def test_episodes_are_filtered(recorded: Path, view: View, filter: str, count: int) -> None:
+    page = read(f"{view(recorded)}/?{filter}".replace("%27", "'"))
+
+    assert len(shown(page)) == count
+
+
+def test_the_address_keeps_what_was_chosen(recorded: Path, view: View) -> None:
+    url = view(recorded)
+
+    answer = httpx.get(f"{url}/?text=mail&run=&failure=&sort=reward&order=up", follow_redirects=True)
+
+    assert str(answer.url) == f"{url}/?text=mail&sort=reward&order=up"
+    rewards = [float(one) for one in re.findall(r'data-label="reward">(-?[\d.]+)<', answer.text)]
+    assert rewards == sorted(rewards)
+    assert 'name="text" value="mail"' in answer.text
+
+
+@pytest.mark.parametrize("filter", ["outcome=error", "least=much", "failure=bad", "sort=luck"])
+def test_a_filter_that_means_nothing_is_told(recorded: Path, view: View, filter: str) -> None:
+    answer = httpx.get(f"{view(recorded)}/?{filter}")
+
+    assert answer.status_code == 400
+    assert "Traceback" not in answer.text
+
+
+def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(recorded: Path, view: View) -> None:
+    folder = runs_of(recorded)[1]
+    episode = next(folder.episodes())
+    page = read(f"{view(recorded)}/episode/{folder.id}/{episode.id}")
+
+    assert "utility: What the world says" in page
+    assert episode.messages[0].content in page
+    assert f'id="turn-{episode.turns[-1].index}"' in page
+    assert f'data-messages="{" ".join(map(str, episode.turns[1].shown))}"' in page
+    for event in episode.events:
+        assert str(event.data.get("text", "")) in page
+
+
+@pytest.mark.slow
+def test_the_exact_prompt_is_put_together_on_request(recorded: Path, view: View, chromium: Callable[..., Any]) -> None:
+    folder = runs_of(recorded)[1]
+    episode = next(folder.episodes())
+    browser = chromium()
+    browser.open(f"{view(recorded)}/episode/{folder.id}/{episode.id}")
+
+    browser.evaluate("document.querySelector('#turn-1 .prompt').open = true")
+    browser.wait("document.querySelectorAll('#turn-1 .prompt .message').length > 0")
+    read_by_it = browser.evaluate("[...document.querySelectorAll('#turn-1 .prompt pre')].map((one) => one.textContent)")
+
+    assert read_by_it == [episode.messages[place].content for place in episode.turns[1].shown]
+
+
+def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
+    careful, failed = runs_of(recorded)
+    url = view(recorded)
+    page = read(f"{url}/runs")
+    asked = read(f"{url}/runs?left={failed.id}&right={careful.id}")
+
+    assert f"<option selected>{careful.id}" in page, "the run before is the first side"
+    assert page.index("most changed") < page.index("worst") < page.index("median") < page.index("best")
+    numbers = r'class="number (?:bad|good|)">([+-][\d.]+)'
+    first, second = ([float(number) for number in re.findall(numbers, one)] for one in (page, asked))
+    assert len(first) == 2
+    assert abs(first[0]) >= abs(first[1])
+    assert first == [-one for one in second]
+
+
+def test_what_comes_while_the_page_is_open_is_shown(tmp_path: Path, view: View, chromium: Callable[..., Any]) -> None:
+    play(tmp_path / "runs")
+    browser = chromium()
+    browser.open(view(tmp_path / "runs"))
+    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 2")
+
+    play(tmp_path / "runs", careless, episodes=1)
+
+    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 3")
+
+
+def test_other_hosts_are_refused(recorded: Path, view: View) -> None:
+    url = view(recorded)
+
+    for path in ("/", "/runs", "/news", "/record/x"):
+        assert httpx.get(f"{url}{path}", headers={"host": "evil.example"}).status_code == 403
+    policy = httpx.get(url).headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Callable[..., Any]) -> None:
+    from agentfw_plugins.view.bundle import write_bundle
+    from agentfw_plugins.view.index import Index
+
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    names = [folder.id for folder in runs_of(runs)]
+    index = Index(runs)
+    index.refresh()
+
+    count = write_bundle(index, names, tmp_path / "site")
+    browser = chromium()
+    browser.open(tmp_path / "site" / "index.html")
+    browser.evaluate("document.querySelector('input').value = '3 refused'")
+    hrefs = browser.evaluate("[...document.querySelectorAll('.episodes a')].map((one) => one.getAttribute('href'))")
+    browser.open(f"{(tmp_path / 'site').as_uri()}/{hrefs[0]}")
+    wrong = browser.evaluate("document.querySelector('.call.failed .doubtful').textContent")
+    browser.follow(".button")
+
+    assert count == len(hrefs) == 4
+    assert wrong == "message=99"
+    for page in (tmp_path / "site").glob("*.html"):
+        for link in re.findall(r'href="([^"#]+)', page.read_text("utf-8")):
+            assert link == "data:," or (tmp_path / "site" / unescape(link).replace("%7E", "~")).exists(), (page, link)
+    record = next((tmp_path / "site").glob("*.jsonl")).read_text("utf-8")
+    assert json.loads(record)["environment"] == "inbox"
+    assert browser.problems == []
