@@ -105,6 +105,13 @@ class Optimizer:
         """Metrics of the last batch by name, such as the number of groups that were skipped."""
         return {}
 
+    def note(self) -> str:
+        """A sentence that a reader of the last batch's metrics needs. Empty as a rule.
+
+        A training that has one at every update shows the newest with its results.
+        """
+        return ""
+
     def state(self) -> dict[str, Any]:
         """State to keep between batches, as JSON values."""
         return {}

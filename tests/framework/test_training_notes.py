@@ -24,6 +24,13 @@ def test_versions_that_could_not_be_told_apart_are_counted(first: float, words: 
     assert note.startswith(f"{words} could be proven to be served")
 
 
+def test_what_the_optimizer_says_after_every_update_is_told_once() -> None:
+    first, second = {**update({}), "note": "Anchors are idle."}, {**update({}), "note": "Anchors are still idle."}
+
+    assert training_notes([first, second]) == ["Anchors are still idle."]
+    assert training_notes([first, update({})]) == [], "it was true at the start only"
+
+
 def test_a_policy_without_logprobs_is_told_where_tokens_are_learned_from() -> None:
     (note,) = training_notes([update({"publish_seconds": 0.1}, tokens_trained=12)])
 

@@ -168,6 +168,7 @@ class Loop:
             "version": self.versions[number],
             "rollouts": figures,
             "optimizer": dict(lesson.metrics),
+            "note": lesson.note,
             "learner": {} if update is None else dict(update.metrics),
             "served": served,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},

@@ -158,6 +158,16 @@ class PARPO(Relative[PARPOSettings]):
             self.figures["anchor_spread"] = mean([math.sqrt(anchor.variance) for anchor in anchors])
         return found
 
+    def note(self) -> str:
+        """That anchors are idle, because a training can carry the name and leave out what it stands for."""
+        if self.figures.get("anchored", 1.0):
+            return ""
+        return (
+            "No group was judged by its user's anchor, so this is PARPO without anchors (the paper's variant C4). "
+            f"An anchor counts after {self.settings.warm_up} batches of its user: "
+            "let users come back more often, or lower optimizer.warm_up."
+        )
+
     def _base(self, group: Sequence[Scored]) -> list[float]:
         """The base advantages of one group."""
         rewards = [of_track(scored, "base") for scored in group]

@@ -53,6 +53,15 @@ def test_it_tells_what_share_of_the_groups_an_anchor_judged(chosen, make) -> Non
     assert parpo.metrics()["warming"] == pytest.approx(2 / 3)
 
 
+def test_it_says_when_no_anchor_was_used(chosen, make) -> None:
+    parpo = chosen("parpo", {"warm_up": 1})
+
+    parpo.advantages([make.tracked([1.0, 0.0], [1.0, 3.0])])
+    assert "without anchors" in parpo.note()
+    parpo.advantages([make.tracked([1.0, 0.0], [4.0, 6.0], index=1)])
+    assert parpo.note() == ""
+
+
 def test_both_tracks_add_up(chosen, make, values) -> None:
     """Base: 0.707, -0.707. Personal: mean 5, cap 2 + 1 = 3, b = 3: 1 and 3. A = (0.707 + 1) / 2, (-0.707 + 3) / 2.
 

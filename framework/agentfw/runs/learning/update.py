@@ -57,6 +57,8 @@ class Lesson:
     advantages: Sequence[Advantage]
     metrics: Mapping[str, float]
     """The optimizer's metrics of the whole batch."""
+    note: str
+    """What the optimizer has to say about them."""
     taught: int
     """Number of groups with an advantage that isn't zero. On the others only a KL penalty acts."""
 
@@ -180,8 +182,11 @@ class Learning:
             )
         with guard.calling("metrics()"):
             metrics = finite(self.optimizer.metrics(), guard.title)
+        with guard.calling("note()"):
+            note = self.optimizer.note()
+            guard.require(isinstance(note, str), f"returned {note!r}", "return a sentence, or an empty one")
         advantages = [each for group in learned for one in group for each in by_episode[one.episode.id]]
-        return Lesson(learned, advantages, metrics, taught)
+        return Lesson(learned, advantages, metrics, note, taught)
 
     def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
         """How many further groups the optimizer asks for."""

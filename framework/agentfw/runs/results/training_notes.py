@@ -13,7 +13,13 @@ _NOTABLE = 0.01
 
 def training_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a reader of the updates has to know, the most important first."""
-    return [note for note in (_correction_note(lines), _proof_note(lines)) if note]
+    return [note for note in (_optimizer_note(lines), _correction_note(lines), _proof_note(lines)) if note]
+
+
+def _optimizer_note(lines: Sequence[Mapping[str, Any]]) -> str:
+    """What the optimizer has said after every update, in its newest words."""
+    notes = [str(line.get("note", "")) for line in lines]
+    return notes[-1] if notes and all(notes) else ""
 
 
 def _correction_note(lines: Sequence[Mapping[str, Any]]) -> str:
