@@ -70,16 +70,17 @@ class Gateway:
         line: Line | None = None,
         health: Health | None = None,
         forwards: bool = False,
+        follows_schemas: bool = False,
         own_names: Sequence[str] = ("agentfw",),
     ) -> None:
         """`models` are the names that are answered to; without any, all are. Without callers, only this machine is.
 
         Without a line, all requests are answered at once. With `forwards`, they are passed on as they are, by a policy
-        that can.
+        that can. With `follows_schemas`, the policy can answer by a JSON schema.
         """
         self.finder, self.models, self.max_body = finder, tuple(models), max_body
         self.callers, self.forwards, self.own_names = callers or Callers(), forwards, tuple(own_names)
-        self.health = health
+        self.follows_schemas, self.health = follows_schemas, health
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
         self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
@@ -181,7 +182,7 @@ class Gateway:
     async def _answer(self, dialect: Dialect, request: Request) -> Response:
         body = await body_of(request, self.max_body)
         chat = dialect.chat(body)
-        asked = recorded(chat) if self.forwards else read_request(chat)
+        asked = recorded(chat) if self.forwards else read_request(chat, follows_schemas=self.follows_schemas)
         if self.models and asked.model not in self.models:
             raise BadRequest(
                 f'there is no model "{asked.model}"; there is: {", ".join(self.models)}',

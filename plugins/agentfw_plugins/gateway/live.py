@@ -116,6 +116,7 @@ async def serve_until(
             line=line,
             health=health,
             forwards=forwards(live),
+            follows_schemas=live.assembly.policy.follows_schemas,
             own_names=("agentfw", live.assembly.spec.policy.name),
         )
         async with serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url:
