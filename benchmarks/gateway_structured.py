@@ -18,7 +18,7 @@ from typing import Any
 
 from agentfw_benchmarks import TESTS, Options, make_model, print_markdown, tell
 
-sys.path[:0] = [str(TESTS), str(TESTS / "plugins")]
+sys.path.insert(0, str(TESTS))
 
 
 def tried(ask: Any, url: str, model: str) -> str:
@@ -35,10 +35,10 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    from gateway.conftest import served  # type: ignore[import-not-found]
-    from gateway.structured_clients import CLIENTS  # type: ignore[import-not-found]
-    from gateway.test_structured import answer  # type: ignore[import-not-found]
-    from gateway.upstream import passing  # type: ignore[import-not-found]
+    from plugins.gateway.conftest import served  # type: ignore[import-not-found]
+    from plugins.gateway.structured_clients import CLIENTS  # type: ignore[import-not-found]
+    from plugins.gateway.test_structured import answer  # type: ignore[import-not-found]
+    from plugins.gateway.upstream import passing  # type: ignore[import-not-found]
 
     options = Options(__doc__, asks=(20, "how often each client asks")).parse_args(arguments)
     found: dict[str, Any] = {}
