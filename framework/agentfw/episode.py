@@ -170,6 +170,9 @@ class Turn:
     usage: Usage = field(default_factory=Usage)
     said: str | None = None
     """The text without the calls that are spelled in it. None: all of it."""
+    constrained: bool = False
+    """Whether the tokens were drawn from a distribution that a learner can't compute, such as those that a JSON schema
+    allows."""
 
 
 @dataclass(slots=True)

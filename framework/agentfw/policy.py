@@ -31,6 +31,8 @@ class Policy:
     """Whether it reads `request.moment`, or remembers its episodes. Such a policy can't run in another process."""
     forwards: bool = False
     """Whether it can pass on requests as programs wrote them. It then has the method `forward`."""
+    follows_schemas: bool = False
+    """Whether an answer follows the `schema` of its request."""
     price: Price | None = FREE
     """What its tokens cost. None: somebody charges for them, and the user hasn't said how much."""
 

@@ -102,6 +102,10 @@ class Request:
     before: Generation | None = None
     """The generation of the last answer among the messages, if it answered all messages before it. Policies that build
     token prompts reuse its tokens, so that turns share their prefix exactly."""
+    stop: Sequence[str] = ()
+    """Texts at which the answer may end. What comes after them is cut off in any case."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the answer must follow. Only for policies that can (`follows_schemas`)."""
 
 
 @dataclass(slots=True)
@@ -132,6 +136,8 @@ class Generation:
     """Whether it is an answer that was given before, so that it took no tokens again."""
     failures: tuple[str, ...] = ()
     """What the policy itself separated as calls and couldn't read, in words."""
+    constrained: bool = False
+    """Whether its tokens were drawn from those that a schema allows, or with penalties."""
     said: str | None = None
     """The text without the calls that are spelled in it. None: what is left of it when they are parsed."""
     in_text: CallsInText = field(default_factory=CallsInText)
@@ -176,6 +182,7 @@ class Generation:
             usage=self.usage,
             temperature=self.temperature,
             top_p=self.top_p,
+            constrained=self.constrained,
         )
 
     def turn(
@@ -198,5 +205,6 @@ class Generation:
             temperature=1.0 if self.temperature is None else self.temperature,
             top_p=1.0 if self.top_p is None else self.top_p,
             usage=self.usage,
+            constrained=self.constrained,
             **more,
         )

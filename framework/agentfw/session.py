@@ -91,6 +91,7 @@ class _Asked:
     actions: Sequence[Action]
     sampling: Sampling
     stop: Sequence[str]
+    schema: Mapping[str, Any] | None
     tell: Callable[[str], object] | None
     demonstration: Demonstration | None
     forwarded: Forwarded | None
@@ -164,6 +165,7 @@ class Session:
         *,
         user: str = "",
         stop: Sequence[str] = (),
+        schema: Mapping[str, Any] | None = None,
         tell: Callable[[str], object] | None = None,
         demonstration: Demonstration | None = None,
         forwarded: Forwarded | None = None,
@@ -171,7 +173,8 @@ class Session:
     ) -> Reply:
         """Let the policy answer a conversation. `tell` is called with each new piece of the reply's text.
 
-        The policy `scripted` follows the demonstration. With `forwarded`, the policy passes that on as it is, and the
+        With a `schema`, the answer follows it and has no calls; only policies that can (`follows_schemas`) do that. The
+        policy `scripted` follows the demonstration. With `forwarded`, the policy passes that on as it is, and the
         other arguments say what the record has.
 
         Memories take part only where the request names the user. They are asked once for each conversation, so that
@@ -186,7 +189,7 @@ class Session:
         self.in_flight += 1
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
-            asked = _Asked(goal, actions, sampling or Sampling(), stop, tell, demonstration, forwarded)
+            asked = _Asked(goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
             reply = await self._answer(messages, user, asked, carries_out)
             self.failure = None
             return reply
@@ -219,7 +222,7 @@ class Session:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
         if self._remembers(user):
             self._note_said(path)
-        own, given, told = self.tools(user), asked.actions, ""
+        own, given, told = self.tools(user) if asked.schema is None else {}, asked.actions, ""
         if asked.forwarded is not None:
             own, imposed = {}, asked.forwarded.sampled(self.sampling, self.sampling_wins)
             asked.forwarded = replace(asked.forwarded, recalled=self._recalled_for(messages), imposed=imposed)
@@ -268,6 +271,8 @@ class Session:
             Brief(asked.goal, tuple(asked.actions), demonstration=asked.demonstration),
             self.episode.task,
             path[answered].generation if answered >= 0 else None,
+            () if asked.actions else asked.stop,  # in a call, it would cut the arguments
+            asked.schema,
         )
         last.asked += 1
         pieces = Pieces([action.name for action in asked.actions], asked.stop)

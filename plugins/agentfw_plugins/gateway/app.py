@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentfw import Session
 from agentfw.errors import AgentfwError, MissingExtraError
@@ -70,22 +70,26 @@ class Gateway:
         line: Line | None = None,
         health: Health | None = None,
         forwards: bool = False,
+        follows_schemas: bool = False,
         own_names: Sequence[str] = ("agentfw",),
     ) -> None:
         """`models` are the names that are answered to; without any, all are. Without callers, only this machine is.
 
         Without a line, all requests are answered at once. With `forwards`, they are passed on as they are, by a policy
-        that can.
+        that can. With `follows_schemas`, the policy can answer by a JSON schema.
         """
         self.finder, self.models, self.max_body = finder, tuple(models), max_body
         self.callers, self.forwards, self.own_names = callers or Callers(), forwards, tuple(own_names)
-        self.health = health
+        self.follows_schemas, self.health = follows_schemas, health
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
         self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
         routes = []
         for below in ("", "/s/{session}"):
             routes.append(Route(f"{below}/v1/models", self._guarded("models", self._list_models), methods=["GET"]))
+            routes.append(
+                Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", self._model), methods=["GET"])
+            )
             routes += [
                 Route(
                     f"{below}/v1/{path}",
@@ -156,11 +160,21 @@ class Gateway:
             logger.info("request", extra={"figures": figures})
 
     async def _list_models(self, request: Request) -> Response:
-        models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}
-            for name in self.models or self.own_names
-        ]
-        return json_answer({"object": "list", "data": models})
+        return json_answer({"object": "list", "data": [_told_of_model(name) for name in self.models or self.own_names]})
+
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        self._check_model(name)
+        return json_answer(_told_of_model(name))
+
+    def _check_model(self, name: str) -> None:
+        if self.models and name not in self.models:
+            raise BadRequest(
+                f'there is no model "{name[:200]}"; there is: {", ".join(self.models)}',
+                404,
+                code="model_not_found",
+                field="model",
+            )
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
@@ -181,14 +195,8 @@ class Gateway:
     async def _answer(self, dialect: Dialect, request: Request) -> Response:
         body = await body_of(request, self.max_body)
         chat = dialect.chat(body)
-        asked = recorded(chat) if self.forwards else read_request(chat)
-        if self.models and asked.model not in self.models:
-            raise BadRequest(
-                f'there is no model "{asked.model}"; there is: {", ".join(self.models)}',
-                404,
-                code="model_not_found",
-                field="model",
-            )
+        asked = recorded(chat) if self.forwards else read_request(chat, follows_schemas=self.follows_schemas)
+        self._check_model(asked.model)
         caller = caller_of(request, body, asked.user)
         self.callers.count(caller, self.working.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
@@ -263,6 +271,10 @@ class Gateway:
             return
         for event in writing.end(reply):
             yield event
+
+
+def _told_of_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}
 
 
 async def _watch(request: Request, works: Sequence[Work]) -> None:

@@ -58,6 +58,8 @@ class Asked:
     user: str = ""
     answers: int = 1
     """How many answers it wants."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the answer must follow."""
     must_call: bool = False
     """Whether the answer must have a call."""
     with_usage: bool = True

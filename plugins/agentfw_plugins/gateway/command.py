@@ -205,6 +205,8 @@ def serve(
             f"{error.message}, and one process at a time serves a run",
             fix="stop it first, or leave --resume out and serve with the same options: that begins a new run",
         ) from None
+    if not out.json:
+        out.note(_told_at_the_end(live, shared))
 
 
 serve.add_command(keys)
@@ -247,6 +249,20 @@ def feedback(
         return
     for result in results:
         out.line("   ".join(f"{name} {shown}" for name, shown in result.items() if shown is not None))
+
+
+def _told_at_the_end(live: LiveRun, shared: str) -> str:
+    """What was kept, and how to go on."""
+    folder, open_ones, ended = live.folder.path, len(live.sessions), len(live.ended)
+    if shared:
+        return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
+    if open_ones:
+        return f"{_sessions(open_ones)} kept in {folder}/; go on with: agentfw serve --resume {folder.name}"
+    return f"{_sessions(ended)} recorded in {folder}/; read with: agentfw view {folder}"
+
+
+def _sessions(count: int) -> str:
+    return "1 session is" if count == 1 else f"{count} sessions are"
 
 
 def _number(value: str | None) -> str | float | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw import Host
+from agentfw.errors import SettingsError
 from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 from agentfw.settings import parse_assignments
@@ -91,7 +92,13 @@ def opened(
     if rewards:
         values["rewards"] = list(rewards)
     values = apply_assignments(values, parse_assignments(assignments))
-    return LiveRun.create(parse_spec(values), host, runs, again=again)
+    parsed = parse_spec(values)
+    if parsed.policy.name == "scripted" and not {"rule", "replies"} & parsed.policy.settings.keys():
+        raise SettingsError(
+            "the policy scripted has nothing to answer with: whoever asks a gateway brings no demonstration",
+            fix="set policy.replies or policy.rule, such as: --set 'policy.replies=[\"Hello.\"]'",
+        )
+    return LiveRun.create(parsed, host, runs, again=again)
 
 
 async def serve_until(
@@ -116,6 +123,7 @@ async def serve_until(
             line=line,
             health=health,
             forwards=forwards(live),
+            follows_schemas=live.assembly.policy.follows_schemas,
             own_names=("agentfw", live.assembly.spec.policy.name),
         )
         async with serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url:

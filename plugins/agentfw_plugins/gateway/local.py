@@ -8,7 +8,7 @@ is a server for the policy `openai`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentfw import Message
@@ -26,6 +26,7 @@ _MOST_ANSWERS = 16
 _DONE = {
     *("model", "messages", "tools", "tool_choice", "stream", "stream_options", "stop", "temperature", "top_p", "seed"),
     *("max_tokens", "max_completion_tokens", "n", "logprobs", "return_token_ids", "user", "safety_identifier"),
+    "response_format",
 }
 _HINTS = {"metadata", "store", "prompt_cache_key", "prompt_cache_retention", "prediction"}
 """Fields that don't change what is answered."""
@@ -40,7 +41,6 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
     "parallel_tool_calls": (True,),
     "service_tier": ("auto", "default"),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "reasoning_effort": ("none",),
     "verbosity": ("medium",),
@@ -49,7 +49,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Values that change nothing, of fields whose other values can't be done."""
 
 
-def read_request(body: Body) -> Asked:
+def read_request(body: Body, *, follows_schemas: bool = False) -> Asked:
     """What a request asks for. Whatever a policy in this process can't do is refused."""
     body.refuse(_NEUTRAL)
     body.refuse_others(_DONE | _HINTS | _NEUTRAL.keys())
@@ -83,14 +83,34 @@ def read_request(body: Body) -> Asked:
         stream=body.flag("stream"),
         user=body.name("user", "") or body.name("safety_identifier", ""),
         answers=body.whole("n", 1, _MOST_ANSWERS) or 1,
+        schema=_schema(body),
         must_call=choice == "required" or isinstance(choice, dict),
         with_usage=options.flag("include_usage"),
         with_tokens=body.flag("return_token_ids"),
         with_logprobs=body.flag("logprobs"),
     )
+    if asked.schema is not None and not follows_schemas:
+        raise body.unsupported("response_format", "is not supported by this policy: it can't follow a schema")
+    if asked.schema is not None and asked.actions:
+        raise body.unsupported("response_format", "is not supported together with tools")
     if asked.stream and asked.answers > 1:
         raise body.unsupported("n", "above 1 is not supported in streams")
     return asked
+
+
+def _schema(body: Body) -> Mapping[str, Any] | None:
+    """The schema of the answer. None if it is text."""
+    if "response_format" not in body:
+        return None
+    form = body.inner("response_format")
+    kind = form.text("type")
+    if kind == "json_object":
+        return {"type": "object"}
+    if kind == "json_schema":
+        return form.inner("json_schema").inner("schema").values
+    if kind != "text":
+        raise form.unsupported("type", "must be text, json_object or json_schema")
+    return None
 
 
 def _message(body: Body) -> Message:

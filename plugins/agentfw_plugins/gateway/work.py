@@ -85,6 +85,7 @@ class Work:
                         asked.sampling,
                         user=self._caller.user,
                         stop=asked.stop,
+                        schema=asked.schema,
                         tell=self._tell if asked.stream else None,
                         forwarded=self._forwarded,
                     )

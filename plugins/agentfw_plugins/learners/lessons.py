@@ -140,6 +140,11 @@ def _check_sampling(turn: Turn, where: str) -> None:
             f"{where} was sampled with top_p {turn.top_p:g}, and the learner can't know which tokens that left out",
             fix="set sampling.top_p=1",
         )
+    if turn.constrained:
+        raise UsageError(
+            f"{where} was sampled by a JSON schema or with penalties, and the learner can't know what they left out",
+            fix="leave its episode out, or learn with a loss that doesn't weigh by logprobs: --optimizer kto",
+        )
 
 
 def check_vocabulary(tokens: TurnTokens, vocabulary: int, where: str) -> None:

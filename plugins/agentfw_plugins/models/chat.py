@@ -103,6 +103,13 @@ class Chat:
         """The tokens that the model would have sampled for this text, for demonstrations without tokens."""
         return (*self._tokens(self._marked(text)), self._end)
 
+    def tokenizer_json(self) -> str:
+        """The tokenizer as a file tokenizer.json has it, with all added tokens."""
+        backend = type(self._tokenizer.backend_tokenizer).from_str(self._tokenizer.backend_tokenizer.to_str())
+        backend.no_padding()
+        backend.no_truncation()
+        return str(backend.to_str())
+
     # -- from the model ------------------------------------------------------------------------------------------------
 
     def text(self, ids: Sequence[int]) -> str:

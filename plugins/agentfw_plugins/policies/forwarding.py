@@ -49,6 +49,11 @@ _ASKING = 10.0  # seconds for the question of what a server takes; the first req
 _MOST_LINES = 100  # of the answer to it, which should be one token
 _MOST_MODELS = 1000  # whose answers are remembered
 _FOR_TOKENS = {"logprobs": True, "return_token_ids": True}
+_CHANGING = {
+    *("logit_bias", "frequency_penalty", "presence_penalty", "repetition_penalty", "top_k", "min_p"),
+    *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+}
+"""Fields that change what tokens are drawn from."""
 _CUT_OFF = "the model's server ended the stream before the answer"
 
 
@@ -114,7 +119,7 @@ class Forwarder:
             if response.headers.get("content-type", "").startswith("text/event-stream"):
                 forwarded.begun(told)
                 generations = await self._streamed(response, forwarded, added, names)
-                return Passed(generations, headers=told)
+                return Passed(_marked(generations, body), headers=told)
             received = b"".join([part async for part in self._parts(response)])
         try:
             reply = json.loads(received)
@@ -122,6 +127,7 @@ class Forwarder:
         except (ValueError, RecursionError, Malformed) as error:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
             raise UpstreamError("the answer of the model's server is not a chat completion", 502) from None
+        generations = _marked(generations, body)
         return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told)
 
     def _body(self, forwarded: Forwarded, model: str, taken: _Taken) -> tuple[dict[str, Any], _Added]:
@@ -296,6 +302,14 @@ def _generations(reply: object, names: set[str]) -> tuple[Generation, ...]:
     assert isinstance(reply, dict)
     others = [read_answer({**reply, "choices": [choice]}, names) for choice in reply["choices"][1:]]
     return first, *(replace(other, usage=Usage(0, 0, 0)) for other in others)
+
+
+def _marked(generations: tuple[Generation, ...], body: Mapping[str, Any]) -> tuple[Generation, ...]:
+    """The generations, marked if the request changed what they were drawn from."""
+    form, choice = body.get("response_format"), body.get("tool_choice")
+    by_schema = isinstance(form, dict) and form.get("type") != "text"
+    constrained = by_schema or choice == "required" or isinstance(choice, dict) or any(map(body.get, _CHANGING))
+    return tuple(replace(generation, constrained=True) for generation in generations) if constrained else generations
 
 
 def _without(line: bytes, added: _Added) -> bytes:

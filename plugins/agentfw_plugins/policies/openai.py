@@ -126,6 +126,7 @@ class OpenAIPolicy(Policy):
     """A model behind an OpenAI-compatible API."""
 
     forwards = True
+    follows_schemas = True
 
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings, self.price = settings, settings.price
@@ -252,6 +253,7 @@ class OpenAIPolicy(Policy):
                 self._refused |= without.keys()
                 if self._kept is not None and not generation.token_ids:
                     await self._kept.keep(self._asked(request), reply if native else {**reply, "in_text": True})
+                generation.constrained = request.schema is not None
                 return self._marked(generation)
 
     async def _refuses_any_tools(self, model: str, until: float) -> bool:

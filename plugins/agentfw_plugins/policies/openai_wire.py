@@ -42,6 +42,9 @@ def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
         value = getattr(sampling, name)
         if value is not None:
             body[name] = value
+    if request.schema is not None:
+        form = {"name": "answer", "schema": dict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
     return body
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -39,6 +39,7 @@ from ..models import (
     require_loadable,
 )
 from ..models.templates import TEMPLATE_SETTING
+from .constrained import Constraint, Schemas
 from .sampling import request_seed
 from .telling import Telling
 from .transformers_engine import Engine, Job
@@ -75,6 +76,8 @@ class TransformersSettings(Settings):
 class TransformersPolicy(Policy):
     """A model in this process."""
 
+    follows_schemas = True
+
     def __init__(self, settings: TransformersSettings | None = None) -> None:
         self.settings = settings or TransformersSettings()
         fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may use MKL before that
@@ -87,6 +90,7 @@ class TransformersPolicy(Policy):
         start = Start.at(self.settings.adapter, folder) if self.settings.adapter else None
         if has_weights(folder):  # else they may be published before the first answer
             require_loadable(folder, self.settings.precision, device)
+        self._schemas: Schemas | None = None
         self._engine = Engine(
             self._weights.of_base if start is None else partial(self._weights.of, start.folder),
             self._chat.end_ids,
@@ -95,17 +99,21 @@ class TransformersPolicy(Policy):
         )
 
     async def generate(self, request: Request) -> Generation:
-        return await self._answer(request, None)
+        if not request.stop:
+            return await self._answer(request, None)
+        telling = Telling(self._chat, lambda text: None, request.stop)
+        return await self._answer(request, lambda token: telling.hear([token]))
 
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
         loop = asyncio.get_running_loop()
-        telling = Telling(self._chat, lambda text: loop.call_soon_threadsafe(tell, text))  # the engine has a thread
+        # The engine has a thread.
+        telling = Telling(self._chat, lambda text: loop.call_soon_threadsafe(tell, text), request.stop)
         generation = await self._answer(request, lambda token: telling.hear([token]))
         telling.end(generation.text)
         await asyncio.sleep(0)
         return generation
 
-    async def _answer(self, request: Request, heard: Callable[[int], object] | None) -> Generation:
+    async def _answer(self, request: Request, heard: Callable[[int], bool] | None) -> Generation:
         prompt = self._chat.prompt(request.messages, request.actions, request.before)
         room = self._context - len(prompt)
         if room < 1:
@@ -115,6 +123,7 @@ class TransformersPolicy(Policy):
                 fix="set window to keep fewer turns, or use a model with a longer context",
             )
         sampling = request.sampling
+        constraint = None if request.schema is None else await asyncio.to_thread(self._constraint, request.schema)
         job = Job(
             prompt,
             limit=min(sampling.max_tokens or self.settings.max_tokens, room),
@@ -122,6 +131,7 @@ class TransformersPolicy(Policy):
             top_p=1.0 if sampling.top_p is None else sampling.top_p,
             seed=request_seed(request, prompt),
             heard=heard,
+            constraint=constraint,
         )
         sampled = await asyncio.wrap_future(self._engine.sample(job))
         pieces = self._chat.pieces(sampled.token_ids)
@@ -136,6 +146,7 @@ class TransformersPolicy(Policy):
             finish=sampled.finish,
             temperature=job.temperature,
             top_p=job.top_p,
+            constrained=constraint is not None,
             # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
             usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
         )
@@ -151,6 +162,11 @@ class TransformersPolicy(Policy):
 
     async def close(self) -> None:
         await asyncio.to_thread(self._engine.close)
+
+    def _constraint(self, schema: Mapping[str, Any]) -> Constraint:
+        if self._schemas is None:
+            self._schemas = Schemas(self._chat.tokenizer_json(), self._chat.end_ids)
+        return self._schemas.constraint(schema)
 
     def _thought(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
         import torch

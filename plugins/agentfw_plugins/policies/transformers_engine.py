@@ -29,6 +29,7 @@ import numpy
 
 from agentfw.errors import AgentfwError
 
+from .constrained import Constraint
 from .sampling import Sampled, draw
 from .transformers_rows import ATTENTION, BLOCK, Plan, Rows, Segment, blocks
 
@@ -50,8 +51,10 @@ class Job:
     temperature: float = 1.0
     top_p: float = 1.0
     seed: int = 0
-    heard: Callable[[int], object] | None = None
-    """Called with each token when it is sampled, on the engine's thread."""
+    heard: Callable[[int], bool] | None = None
+    """Called with each token when it is sampled, on the engine's thread. The answer ends with it if that is True."""
+    constraint: Constraint | None = None
+    """What the answer may be."""
     future: Future[Sampled] = field(default_factory=Future)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -345,7 +348,29 @@ class Engine:
         positions += [max(end, 0) for end in ends]
         return asking, tokens, positions, Plan(self._rows, segments, ends)
 
+    def _constrained(self, rows: list[_Row], logits: Any) -> tuple[list[_Row], Any]:
+        """The rows that go on, and their logits without the tokens that their constraints rule out."""
+        going, places = list[_Row](), list[int]()
+        for place, row in enumerate(rows):
+            if row.job is not None and (constraint := row.job.constraint) is not None:
+                try:
+                    if row.job.token_ids:
+                        constraint.take(row.job.token_ids[-1])
+                    allowed = constraint.allowed(logits.shape[-1]).to(logits.device)
+                except AgentfwError as error:  # of this answer alone
+                    if row.job.future.set_running_or_notify_cancel():
+                        row.job.future.set_exception(error)
+                    self._leave(row)
+                    continue
+                logits[place].masked_fill_(~allowed, float("-inf"))
+            going.append(row)
+            places.append(place)
+        return going, logits if len(places) == len(rows) else logits[places]
+
     def _draw(self, rows: list[_Row], logits: Any) -> None:
+        rows, logits = self._constrained(rows, logits)
+        if not rows:
+            return
         jobs = [row.job for row in rows if row.job is not None]
         token_ids, logprobs = draw(
             logits,
@@ -361,9 +386,8 @@ class Engine:
                 )
             job.token_ids.append(token)
             job.logprobs.append(logprob)
-            if job.heard is not None:
-                job.heard(token)
-            stopped = token in self._end_ids
+            ended = job.heard is not None and job.heard(token)
+            stopped = token in self._end_ids or ended
             if stopped or len(job.token_ids) >= job.limit:
                 self._leave(row)
                 if job.future.set_running_or_notify_cancel():

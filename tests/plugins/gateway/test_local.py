@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from agentfw.errors import SettingsError
 from agentfw.pieces import Pieces
+from agentfw_plugins.gateway.live import Limits, opened
 
 from .conftest import Served
 
@@ -81,6 +87,40 @@ def test_a_call_that_is_required_and_not_made_is_an_error(gateway: Served, choic
 
 def test_stop_cuts_the_text(gateway: Served) -> None:
     assert post(gateway, {"stop": ["said", "xyz"]}).json()["choices"][0]["message"]["content"] == "You "
+
+
+def test_a_model_is_told_by_its_name(serve: Callable[..., Served]) -> None:
+    url = serve(Limits(models=("scripted", "a/b"))).session("x")
+
+    assert httpx.get(f"{url}/models/a/b").json()["id"] == "a/b"
+    missing = httpx.get(f"{url}/models/other")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_a_script_without_answers_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="nothing to answer with"):
+        opened(tmp_path, policy="scripted")
+
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("by", "words"), [(signal.SIGTERM, "1 session is kept"), (signal.SIGINT, "1 session is recorded")]
+)
+def test_serve_says_at_its_end_what_was_kept(tmp_path: Path, by: signal.Signals, words: str) -> None:
+    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(tmp_path), "--policy", "scripted"]
+    process = subprocess.Popen(
+        [*command, "--set", 'policy.replies=["yes"]'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().partition("/s/")[0]
+    asked = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}]}
+    assert httpx.post(f"{url}/s/one/v1/chat/completions", json=asked, timeout=60).status_code == 200
+
+    process.send_signal(by)
+    _, told = process.communicate(timeout=120)
+
+    assert words in told.splitlines()[-1]
 
 
 # -- what of a stream can be told --------------------------------------------------------------------------------------

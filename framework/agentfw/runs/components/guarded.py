@@ -73,6 +73,7 @@ class GuardedPolicy(Policy):
         self.policy, self.guard = policy, guard
         self.spending = spending or Spending(BudgetSettings())
         self.forwards, self.is_program = policy.forwards, policy.is_program
+        self.follows_schemas = policy.follows_schemas
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
