@@ -183,28 +183,35 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     help="Directory to create it in. Default: the current one.",
 )
 @click.option("--template", metavar="TEMPLATE", help="Template of an installed plugin, in place of --kind.")
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Python file with a component, such as that of --tool ./FILE.py, in place of --kind.",
+)
 @json_option
-def new(name: str, kind: str | None, into: Path, template: str | None, as_json: bool) -> None:
+def new(name: str, kind: str | None, into: Path, template: str | None, file: Path | None, as_json: bool) -> None:
     """Create a package NAME that works, with its settings, tests and a README."""
     from agentfw.errors import UsageError
-    from agentfw.scaffold import derive, scaffold, scaffold_from
+    from agentfw.scaffold import derive, scaffold, scaffold_file, scaffold_from
 
     out = Out(json=as_json)
-    if template is not None and kind is None:
-        host = load_host(out)
-        paths = scaffold_from(host.find_template(template), name, into, host)
-    elif kind is not None and template is None:
-        paths = scaffold(name, kind, into)
-    else:
+    if sum(given is not None for given in (kind, template, file)) != 1:
         raise UsageError(
-            "a new plugin needs either --kind or --template", fix=f"agentfw plugins new {name} --kind memory"
+            "a new plugin needs either --kind, --template or --from", fix=f"agentfw plugins new {name} --kind memory"
         )
-    files = [str(path) for path in paths]
+    if kind is not None:
+        paths = scaffold(name, kind, into)
+    elif file is not None:
+        paths = scaffold_file(file, name, into, host=load_host(out))
+    else:
+        host = load_host(out)
+        paths = scaffold_from(host.find_template(str(template)), name, into, host)
     if as_json:
-        out.data({"files": files})
+        out.data({"files": [str(path) for path in paths]})
         return
-    for file in files:
-        out.line(file)
+    for path in paths:
+        out.line(str(path))
     names = derive(name)
     folder = into / names.distribution
     whole = f"check {names.distribution}"
@@ -257,7 +264,9 @@ def _list_hooks(host: Host, out: Out) -> None:
 
 
 def _is_component(host: Host, name: str) -> bool:
-    return ":" in name or any(found.component.name == name for found in host.components())
+    from agentfw.host.names import is_file
+
+    return ":" in name or is_file(name) or any(found.component.name == name for found in host.components())
 
 
 def _components_of(host: Host, name: str) -> list[Registered]:
@@ -280,11 +289,15 @@ def _named(host: Host, name: str) -> list[Registered]:
     """The components of one name, also a qualified one, or the one that KIND:NAME says."""
     from agentfw.component import KINDS
     from agentfw.errors import UnknownNameError
-    from agentfw.host.names import parted
+    from agentfw.from_functions import kinds_in
+    from agentfw.host.names import is_file, parted
+    from agentfw.host.one_file import import_file
 
     kind, colon, rest = name.partition(":")
     if colon and kind in KINDS:
         return [host.find(kind, rest)]
+    if is_file(name):
+        return [host.find(kind, name) for kind in kinds_in(import_file(Path(name).absolute()))]
     whose, own = parted(name)
     if whose and not any(record.distribution == whose for record in host.plugins):
         raise UnknownNameError("kind", kind, {*KINDS, *(each.distribution for each in host.plugins)})

@@ -27,6 +27,8 @@ class EntryPoint(NamedTuple):
     value: str
     distribution: str
     version: str
+    file: str = ""
+    """The path of a plugin that is a single file and no distribution."""
 
     @property
     def module(self) -> str:

@@ -159,6 +159,7 @@ def _missing_extra(registered: Registered, module: str) -> MissingExtraError:
 
 
 def _broken(registered: Registered, text: str) -> PluginError:
-    distribution = registered.record.distribution
-    fix = f"pip install --upgrade {distribution}; if that doesn't help, tell the authors of {distribution}"
+    record = registered.record
+    upgrade = "" if record.file else f"pip install --upgrade {record.distribution}; if that doesn't help, "
+    fix = upgrade + record.mend
     return PluginError(f"{registered.title} {text}", fix=fix)

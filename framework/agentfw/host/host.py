@@ -33,7 +33,8 @@ from ..plugin_calls import PluginCall
 from ..process_state import unchanged_process
 from ..secrets import Secrets
 from . import component_loading
-from .names import duplicate, meant, overshadowed
+from .names import duplicate, is_file, meant, overshadowed
+from .one_file import file_entry_point
 from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations
 from .plugin_guard import stdout_to_stderr
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
@@ -123,6 +124,7 @@ class Host:
         self._withdrawn, self._specs, self._templates = answers.withdrawn, answers.specs, answers.templates
         self._known = answers.known
         self._services: dict[str, object] = {"host": self}
+        self._files: dict[tuple[str, str], Registered] = {}
 
     @classmethod
     def load(cls, options: HostOptions | None = None, entry_points: Sequence[EntryPoint] | None = None) -> Host:
@@ -132,17 +134,7 @@ class Host:
         """
         options = HostOptions.from_environment() if options is None else options
         scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
-        project, allowed = options.project, None
-        if project is not None and project.allow is not None:
-            allowed = {pin.distribution: pin.version for pin in project.allow}
-        selection = Selection(
-            blocked=frozenset(map(normalise, options.blocked)),
-            disabled=frozenset(map(normalise, options.disabled)),
-            allowed=allowed,
-            project="" if project is None else str(project.path),
-            turned_off=frozenset(map(normalise, project.disabled if project is not None else ())),
-            slow_import_seconds=options.slow_import_seconds,
-        )
+        project, selection = options.project, _selection(options)
         manager = new_manager()
         trace = _print_call if options.trace else _no_trace
         plugins = load_plugins(scan.entry_points, manager, selection)
@@ -163,9 +155,12 @@ class Host:
     def find(self, kind: str, name: str) -> Registered:
         """The component of that kind and name. Raises an error with a fix unless there is exactly one.
 
-        Of two with one name the built-in is meant. `acme:NAME` is that of the distribution acme.
+        Of two with one name the built-in is meant. `acme:NAME` is that of the distribution acme. `./NAME.py` is a file,
+        which becomes a plugin of this host.
         """
         _check_kind(kind)
+        if is_file(name):
+            return self._of_file(kind, name)
         offers = meant(self.components(kind), name, _of_component)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
@@ -178,6 +173,19 @@ class Host:
             if other.component.name == name:
                 error.fix = f'"{name}" is of the kind {other.kind}; {error.fix}'
         raise error
+
+    def _of_file(self, kind: str, name: str) -> Registered:
+        """The component of a file. The file is read once: whatever becomes of it, a run goes on as it began."""
+        key = kind, os.path.abspath(name)
+        if key not in self._files:
+            found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options))
+            self.plugins += found
+            answers = ask(found, self._manager, self._trace)
+            if found[0].state != "active":
+                raise found[0].failure()
+            self._components += answers.components
+            self._files[key] = answers.components[0]
+        return self._files[key]
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
         """The pydantic model of a component's settings. None if it has no settings."""
@@ -391,6 +399,20 @@ class Host:
             texts = [f"{record.title} {record.error or record.problems[0].error}" for record in idle]
             error.fix += f"; a plugin that failed to load may offer it: {'; '.join(texts)}"
         return error
+
+
+def _selection(options: HostOptions) -> Selection:
+    project, allowed = options.project, None
+    if project is not None and project.allow is not None:
+        allowed = {pin.distribution: pin.version for pin in project.allow}
+    return Selection(
+        blocked=frozenset(map(normalise, options.blocked)),
+        disabled=frozenset(map(normalise, options.disabled)),
+        allowed=allowed,
+        project="" if project is None else str(project.path),
+        turned_off=frozenset(map(normalise, project.disabled if project is not None else ())),
+        slow_import_seconds=options.slow_import_seconds,
+    )
 
 
 def _check_kind(kind: str) -> None:

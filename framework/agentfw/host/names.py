@@ -6,15 +6,18 @@ What agentfw itself offers wins, so that installing a plugin never changes what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..errors import DuplicateComponentError
 from ..metadata import normalise
 
-__all__ = ["OWN_DISTRIBUTION", "duplicate", "meant", "overshadowed", "parted"]
+__all__ = ["OWN_DISTRIBUTION", "component_name", "duplicate", "is_file", "meant", "overshadowed", "parted"]
 
 OWN_DISTRIBUTION = "agentfw"
+_FILE = ".py"
 
 
 class Offering(Protocol):
@@ -29,6 +32,16 @@ class Offering(Protocol):
 Offer = TypeVar("Offer")
 
 
+def is_file(name: str) -> bool:
+    """Whether what stands in the place of a name is the path of a Python file."""
+    return name.endswith(_FILE)
+
+
+def component_name(file: Path) -> str:
+    """What the component of a file is called."""
+    return re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("._-") or "file"
+
+
 def parted(name: str) -> tuple[str, str]:
     """The distribution of a qualified name, empty if there is none, and the rest."""
     whose, _, rest = name.rpartition(":")
@@ -38,7 +51,7 @@ def parted(name: str) -> tuple[str, str]:
 def meant(offers: Iterable[Offer], name: str, of: Callable[[Offer], tuple[str, Offering]]) -> list[Offer]:
     """The offers that a name stands for; `of` says the name of an offer and whose it is."""
     whose, rest = parted(name)
-    found = [offer for offer in offers if of(offer)[0] == rest and whose in ("", of(offer)[1].distribution)]
+    found = [offer for offer in offers if of(offer)[0] == rest and whose in ("", normalise(of(offer)[1].distribution))]
     return [offer for offer in found if of(offer)[1].distribution == OWN_DISTRIBUTION] or found
 
 

@@ -56,7 +56,7 @@ def new_manager() -> PluginManager:
 
 def manager_name(record: PluginRecord) -> str:
     """The name a plugin is registered under. It is unique; entry-point names of two distributions may be equal."""
-    return f"{record.distribution}:{record.name}"
+    return f"{record.distribution}:{record.name}:{record.value}"
 
 
 def load_plugins(
@@ -87,11 +87,15 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
 
 
 def reinstall(record: PluginRecord) -> str:
+    if record.file:
+        return record.mend
     return f"pip install --force-reinstall {record.distribution}, or disable it with --no-plugin {record.name}"
 
 
 def tell_authors(record: PluginRecord) -> str:
     """What to do about a mistake in a plugin. Whoever has installed it from a folder is taken for its author."""
+    if record.file:
+        return record.mend
     tree = source_tree(record.distribution)
     mend = f"report it to the authors of {record.distribution}" if tree is None else f"fix it in {tree}"
     return f"{mend}, or disable it with --no-plugin {record.name}"
@@ -100,7 +104,7 @@ def tell_authors(record: PluginRecord) -> str:
 def _left_out(record: PluginRecord, selection: Selection) -> bool:
     """Set the state of a plugin that must not be imported."""
     own = record.distribution == OWN_DISTRIBUTION
-    names = {normalise(record.name), record.distribution}
+    names = {normalise(record.name), normalise(record.distribution)}
     if names & selection.blocked:
         record.leave_out("blocked", "is disabled by --no-plugin", "run without that flag")
     elif names & selection.disabled or (ALL in selection.disabled and not own):
@@ -109,12 +113,14 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
         record.leave_out("blocked", f"is disabled by {selection.project}", "remove it from [plugins] disabled there")
     elif selection.allowed is not None and not own:
         pin = f'"{record.distribution}=={record.version}"'
-        allowed = selection.allowed.get(record.distribution)
+        allowed = selection.allowed.get(normalise(record.distribution))
         if allowed is None:
             record.leave_out("refused", f"isn't allowed by {selection.project}", f"add {pin} to [plugins] allow there")
         elif allowed != record.version:
             error = f"isn't the version {allowed} that {selection.project} allows"
-            fix = f'pip install "{record.distribution}=={allowed}", or write {pin} there'
+            fix = f"write {pin} there"
+            if not record.file:
+                fix = f'pip install "{record.distribution}=={allowed}", or {fix}'
             # The pin shows that this plugin is wanted. So unlike an unlisted plugin, this is a problem to fix.
             record.stop("refused", error, fix)
     return record.state != "active"

@@ -35,6 +35,7 @@ class PluginRecord:
         self.distribution = entry_point.distribution
         self.version = entry_point.version
         self.value = entry_point.value
+        self.file = entry_point.file
         self.state: PluginState = "active"
         self.error = ""
         """Why the plugin isn't active, worded to follow its name. Empty if it is active."""
@@ -58,6 +59,11 @@ class PluginRecord:
     @property
     def title(self) -> str:
         return f"plugin {self.name} of {self.distribution} {self.version}"
+
+    @property
+    def mend(self) -> str:
+        """What to do about a mistake in its code."""
+        return f"fix it in {self.file}" if self.file else f"tell the authors of {self.distribution}"
 
     def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
         """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""

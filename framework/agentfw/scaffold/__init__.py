@@ -13,6 +13,6 @@ from __future__ import annotations
 
 from .names import Names, check_name, derive
 from .offered import scaffold_from
-from .write import scaffold
+from .write import scaffold, scaffold_file
 
-__all__ = ["Names", "check_name", "derive", "scaffold", "scaffold_from"]
+__all__ = ["Names", "check_name", "derive", "scaffold", "scaffold_file", "scaffold_from"]

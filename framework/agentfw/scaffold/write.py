@@ -7,6 +7,8 @@ The folder is renamed into place when it is complete, so it is never half writte
 
 from __future__ import annotations
 
+import keyword
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -18,18 +20,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..component import KINDS
 from ..errors import UnknownNameError, UsageError
+from ..from_functions import kinds_in
+from ..host.one_file import import_file
 from .names import Names, check_name
 
 if TYPE_CHECKING:
     from ..host import Host
 
-__all__ = ["SUFFIX", "scaffold", "values_for", "write"]
+__all__ = ["SUFFIX", "scaffold", "scaffold_file", "values_for", "write"]
 
 SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
 
 _NAMES = {".gitignore": "gitignore", "__init__.py": "init.py"}
 """Templates that can't have the name of the file that is made of them."""
+
+
+_USUAL = (
+    ("shared", "pyproject.toml"),
+    ("shared", "README.md"),
+    ("shared", ".gitignore"),
+    ("shared", "{package}/__init__.py"),
+)
+"""Templates of every plugin, each with the file that is made of it."""
+_CONTRACT = ("shared", "tests/test_contract.py")
 
 
 class _Part(NamedTuple):
@@ -106,7 +120,26 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
 
         host = Host.load(HostOptions())
     names = check_name(name, {"world": "environment", "hook": ""}.get(kind, kind), host)
-    return write(_files(names, kind), folder / names.distribution)
+    return write(_files(names, kind, _PARTS[kind]), folder / names.distribution)
+
+
+def scaffold_file(file: Path, name: str, folder: Path, *, host: Host) -> list[Path]:
+    """Write a plugin that is made of a single file, as `--tool ./FILE.py` takes it. Returns the written paths."""
+    module = import_file(file.absolute())
+    kinds = kinds_in(module)
+    if len(kinds) != 1:
+        found = f"has several kinds of components: {', '.join(kinds)}" if kinds else "has no component"
+        raise UsageError(f"{file} {found}", fix="a file that becomes a plugin has components of one kind")
+    (kind,) = kinds
+    names = check_name(name, kind, host)
+    own = re.sub(r"\W", "_", file.stem)
+    taken = own == "plugin" or not own.isidentifier() or keyword.iskeyword(own)
+    own = kind if taken else own
+    summary = next(iter((module.__doc__ or "").strip().splitlines()), "").rstrip(".") or f"The {kind} of {file.name}"
+    command = _PARTS[kind].command
+    part = _Part(own, "", summary.replace('"', "'"), command, (("from_file", "{package}/plugin.py"), _CONTRACT))
+    written = _files(names, kind, part)
+    return write({**written, f"{names.package}/{own}.py": file.read_text("utf-8")}, folder / names.distribution)
 
 
 def write(texts: Mapping[str, str], target: Path) -> list[Path]:
@@ -139,9 +172,8 @@ def values_for(names: Names) -> dict[str, str]:
     return {**names._asdict(), "agentfw": ".".join(__version__.split(".")[:2])}
 
 
-def _files(names: Names, kind: str) -> dict[str, str]:
+def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
     """Every file of the package with its text, by its path below the package's folder."""
-    part = _PARTS[kind]
     kind_of = KINDS["environment" if kind == "world" else kind] if kind != "hook" else None
     title = kind_of.title if kind_of else kind
     values = {
@@ -154,21 +186,17 @@ def _files(names: Names, kind: str) -> dict[str, str]:
         "factory": part.factory,
         "summary": part.summary,
         "run": part.command.format(names.component),
+        "own_tests": "" if part.files else f", and\nwhat this one does besides is in `tests/test_{part.module}.py`",
+        "with_settings": "" if part.files else " and its settings",
     }
-    usual = (
-        ("shared", "pyproject.toml"),
-        ("shared", "README.md"),
-        ("shared", ".gitignore"),
-        ("shared", "{package}/__init__.py"),
-    )
     of_a_component = (
         ("shared", "{package}/plugin.py"),
         (kind, f"{{package}}/{part.module}.py"),
-        ("shared", "tests/test_contract.py"),
+        _CONTRACT,
         (kind, f"tests/test_{part.module}.py"),
     )
     # The later one of two templates for one file wins.
-    made_of = {file: template for template, file in (*usual, *(part.files or of_a_component))}
+    made_of = {file: template for template, file in (*_USUAL, *(part.files or of_a_component))}
     written: dict[str, str] = {}
     for file, template in made_of.items():
         source = files(__package__) / "templates" / template

@@ -44,7 +44,7 @@ def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
             give_up(
                 guard.error(
                     f"has kept the run from going on for {seconds:g} s: {text}",
-                    f"tell the authors of {guard.distribution}, or give it more time: --set deadline=SECONDS",
+                    f"{guard.mend}, or give it more time: --set deadline=SECONDS",
                 )
             )
 

@@ -34,8 +34,8 @@ def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str
             fix=f"derive its class from agentfw.{protocol.__name__}; see: agentfw plugins check {choice.name}",
         )
     if wrong := misplaced_coroutine(type(made), protocol):
-        record = host.find(kind, choice.name)
-        raise PluginError(f"{record.title} {wrong}", fix=f"tell the authors of {record.record.distribution}")
+        registered = host.find(kind, choice.name)
+        raise PluginError(f"{registered.title} {wrong}", fix=registered.record.mend)
     return made
 
 
@@ -51,17 +51,17 @@ class Guard:
         self, host: Host, kind: str, name: str, deadline: float, label: str = "", record: CallRecord | None = None
     ) -> None:
         registered, self.kind = host.find(kind, name), kind
-        self.title, self.distribution, self.deadline = registered.title, registered.record.distribution, deadline
-        if label not in ("", name):
+        self.title, self.mend, self.deadline = registered.title, registered.record.mend, deadline
+        if label not in ("", registered.component.name):
             self.title += f' as "{label}"'
         self.record = record or CallRecord()
-        self.row = self.record.row(kind, label or name, self.title)
+        self.row = self.record.row(kind, label or registered.component.name, self.title)
 
     def error(self, text: str, fix: str = "") -> PluginError:
         """An error of the component. `text` continues a sentence that begins with its name."""
         return PluginError(
             f"{self.title} {text}",
-            fix=fix or f"tell the authors of {self.distribution}; use --debug to see where it failed",
+            fix=fix or f"{self.mend}; use --debug to see where it failed",
         )
 
     def require(self, holds: object, text: str, fix: str = "") -> None:

@@ -136,9 +136,13 @@ def plugins_of(spec: RunSpec, host: Host) -> dict[str, str]:
 def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
     """What the distributions that take part in a run are exactly, agentfw itself among them."""
     modules = {normalise(__name__.partition(".")[0]): {__name__.partition(".")[0]}}
+    files: dict[str, dict[str, Any]] = {}
     for record in _taking_part(spec, host):
-        modules.setdefault(record.distribution, set()).add(record.value.partition(":")[0].partition(".")[0].strip())
-    return {name: origin_of(name, tuple(sorted(found))) for name, found in sorted(modules.items())}
+        if record.file:
+            files[record.distribution] = {"version": record.version, "source": record.file}
+        else:
+            modules.setdefault(record.distribution, set()).add(record.value.partition(":")[0].partition(".")[0].strip())
+    return {name: origin_of(name, tuple(sorted(found))) for name, found in sorted(modules.items())} | files
 
 
 def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:

@@ -26,6 +26,7 @@ With an optimizer, the run learns from what it plays. It is then called a traini
 from __future__ import annotations
 
 import copy
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -44,6 +45,7 @@ from pydantic import (
 
 from ...engine.engine_settings import EngineSettings
 from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
+from ...host.names import component_name, is_file
 from ...interfaces import parse_interface
 from ...request import Sampling
 from ...scores import parse_schedule
@@ -65,6 +67,7 @@ __all__ = [
     "apply_assignments",
     "parse_spec",
     "read_spec",
+    "relative_to",
 ]
 
 COMPONENTS = {
@@ -105,7 +108,12 @@ class Choice(Settings):
     @property
     def label(self) -> str:
         """How the keys of settings and errors name it, where a run has several components of its kind."""
-        return self.name.rpartition(":")[2]
+        return _label(self.name)
+
+    @field_validator("name")
+    @classmethod
+    def _whole_path(cls, name: str) -> str:
+        return os.path.abspath(name) if is_file(name) else name
 
     @property
     def checked(self) -> BaseModel | None:
@@ -374,6 +382,11 @@ class RunSpec(Settings):
         return text
 
 
+def _label(name: str) -> str:
+    """A qualified name or the path of a file without what stands before the component's own name."""
+    return component_name(Path(name)) if is_file(name) else name.rpartition(":")[2]
+
+
 def _known_split(split: str) -> str:
     if split not in SPLITS:
         raise ValueError(f"must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}")
@@ -408,13 +421,26 @@ def read_spec(path: Path) -> dict[str, Any]:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:
             raise UsageError(f"{path} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
-        return tomllib.loads(content.decode("utf-8"))
+        return relative_to(path.parent, tomllib.loads(content.decode("utf-8")))
     except FileNotFoundError:
         raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
+
+
+def relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a spec in a folder: the files of components that they name are below it."""
+
+    def placed(choice: Any) -> Any:
+        if isinstance(choice, dict) and "name" in choice:
+            return {**choice, "name": placed(choice["name"])}
+        if isinstance(choice, list):
+            return [placed(each) for each in choice]
+        return os.path.abspath(folder / choice) if isinstance(choice, str) and is_file(choice) else choice
+
+    return {key: placed(value) if key in COMPONENTS else value for key, value in values.items()}
 
 
 def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
@@ -446,6 +472,7 @@ def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> l
     if not isinstance(value, Mapping):
         raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
     names = [str(choice.get("alias") or choice.get("name")) for choice in choices]
+    names = [_label(name) if is_file(name) else name for name in names]
     for name, settings in _by_name(value, names).items():
         if name not in names:
             raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")

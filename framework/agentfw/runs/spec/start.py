@@ -14,7 +14,7 @@ from ...errors import SettingsError, nearest
 from ...host import Host
 from ...host.project import find_project
 from ..records.folder import find_run
-from .run_spec import RunSpec, read_spec
+from .run_spec import RunSpec, read_spec, relative_to
 
 __all__ = ["start_from_runs", "start_of_run", "start_of_training", "with_choices", "with_project_defaults"]
 
@@ -81,7 +81,7 @@ def with_project_defaults(values: dict[str, Any]) -> dict[str, Any]:
             guess = nearest(key, RunSpec.model_fields)
             hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
             raise SettingsError(f"{project.path}: defaults.{key}: no such key; {hint}", fix=f"fix {project.path}")
-    return {**project.defaults, **values}
+    return {**relative_to(project.path.parent, dict(project.defaults)), **values}
 
 
 def start_from_runs(

@@ -1,0 +1,228 @@
+"""Components of single files: what they are made of, what they are called, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentfw.errors import AgentfwError, PluginError, UsageError
+from agentfw.from_functions import FunctionPolicy, FunctionReward
+from agentfw.host import Host, HostOptions
+from agentfw.host.project import find_project
+from agentfw.policy import Policy
+from agentfw.request import Generation, Request
+from agentfw.runs.run import Run
+from agentfw.runs.spec.run_spec import apply_assignments, parse_spec, read_spec
+from agentfw.scaffold import scaffold_file
+from agentfw.testing import fresh_host
+from agentfw.tool import Toolbox
+
+WEATHER = 'def weather(city: str) -> str:\n    "Today\'s weather."\n    return "sunny in " + city\n'
+BRIEF = '"""Few turns."""\n\n\ndef score(episode):\n    return 1 / (1 + len(episode.turns))\n'
+ASK = """from agentfw.episode import Call
+
+
+def decide(request):
+    return Call("weather", {"city": "Oslo"})
+"""
+
+
+@pytest.fixture
+def host() -> Host:
+    return fresh_host()
+
+
+def written(folder: Path, name: str, code: str) -> str:
+    (folder / name).write_text(code, "utf-8")
+    return str(folder / name)
+
+
+def played(folder: Path, **more: object) -> Run:
+    host = fresh_host(builtins=True)
+    values = {
+        "environment": "inbox",
+        "policy": written(folder, "ask.py", ASK),
+        "tools": [written(folder, "weather.py", WEATHER)],
+        "rewards": [{"name": written(folder, "brief.py", BRIEF), "weight": 0.5}],
+        "episodes": 2,
+        **more,
+    }
+    run = Run.create(parse_spec(values), host, folder / "runs")
+    asyncio.run(run.execute())
+    return run
+
+
+def test_a_run_uses_a_policy_a_tool_and_a_reward_of_one_function_each(tmp_path: Path) -> None:
+    run = played(tmp_path)
+
+    episodes = list(run.folder.episodes())
+    assert len(episodes) == 2
+    for episode in episodes:
+        assert "sunny in Oslo" in json.dumps(episode.to_record())
+    summary = run.folder.about
+    assert summary["plugins"]["weather"] == "weather.py==" + summary["distributions"]["weather.py"]["version"]
+    assert summary["distributions"]["brief.py"]["source"] == str(tmp_path / "brief.py")
+
+
+def test_a_resumed_run_says_that_the_file_has_changed(tmp_path: Path) -> None:
+    run = played(tmp_path)
+    written(tmp_path, "brief.py", BRIEF + "\n\n# changed\n")
+    again = fresh_host(builtins=True)
+
+    Run.open(run.folder, again)
+
+    assert any("brief.py" in note and "came from" in note for note in again.notes)
+
+
+def test_what_fails_names_the_file(tmp_path: Path) -> None:
+    fails = "def score(episode):\n    raise ValueError('spilt')\n"
+
+    with pytest.raises(PluginError) as failed:
+        played(tmp_path, rewards=[written(tmp_path, "fails.py", fails)])
+
+    assert 'reward model "fails" of fails.py' in failed.value.message
+    assert str(tmp_path / "fails.py") in failed.value.fix
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def x(:\n", "SyntaxError"),
+        ("import missing_module\n", "missing_module"),
+        ("raise SystemExit(3)\n", "tried to end Python"),
+        ("NUMBER = 3\n", "has no reward model"),
+        ("def one(episode): return 1\ndef two(episode): return 2\n", "has several rewards: one, two"),
+    ],
+)
+def test_a_file_that_is_wrong_is_an_error_with_its_path(code: str, message: str, tmp_path: Path, host: Host) -> None:
+    path = written(tmp_path, "wrong.py", code)
+
+    with pytest.raises(AgentfwError) as failed:
+        host.create("reward", path, None)
+
+    assert message in failed.value.message
+    assert path in failed.value.message + failed.value.fix
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, host: Host) -> None:
+    with pytest.raises(UsageError, match=r"can't read .*gone\.py"):
+        host.find("tool", str(tmp_path / "gone.py"))
+
+
+def test_a_project_allows_a_file_by_its_hash(tmp_path: Path) -> None:
+    path = written(tmp_path, "weather.py", WEATHER)
+    (tmp_path / "agentfw.toml").write_text("[plugins]\nallow = []\n")
+
+    with pytest.raises(PluginError, match="isn't allowed by") as refused:
+        Host.load(HostOptions(project=find_project(tmp_path))).find("tool", path)
+    pin = refused.value.fix.split('"')[1]
+    (tmp_path / "agentfw.toml").write_text(f'[plugins]\nallow = ["{pin}"]\n')
+
+    assert Host.load(HostOptions(project=find_project(tmp_path))).find("tool", path).component.name == "weather"
+
+
+def test_all_functions_of_a_file_are_tools_unless_some_are_marked(tmp_path: Path, host: Host) -> None:
+    plain = WEATHER + "\n\ndef _helper(): ...\n\n\nasync def tides(port: str) -> str:\n    return port\n"
+    marked = f"from agentfw.tool import tool\n\n\n@tool\n{plain}"
+
+    names = {
+        name: [each.action.name for each in asyncio.run(_toolbox(host, written(tmp_path, name, code)).open())]
+        for name, code in (("plain.py", plain), ("marked.py", marked))
+    }
+
+    assert names == {"plain.py": ["weather", "tides"], "marked.py": ["weather"]}
+
+
+def _toolbox(host: Host, path: str) -> Toolbox:
+    made = host.create("tool", path, None)
+    assert isinstance(made, Toolbox)
+    return made
+
+
+def test_a_class_of_a_file_is_a_component(tmp_path: Path, host: Host) -> None:
+    code = "from agentfw import Policy\nclass Mine(Policy):\n    is_program = True\n"
+    made = host.create("policy", written(tmp_path, "mine.py", code), None)
+
+    assert isinstance(made, Policy)
+    assert type(made).__name__ == "Mine"
+
+
+def test_settings_and_weights_go_by_the_name_of_the_file(tmp_path: Path) -> None:
+    spec = parse_spec(
+        apply_assignments(
+            {"environment": "inbox", "policy": "random", "rewards": ["./brief.py"]},
+            {"reward": {"brief": {"weight": 2}}},
+        )
+    )
+
+    assert (spec.rewards[0].label, spec.rewards[0].weight) == ("brief", 2)
+
+
+def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spec.toml").write_text(
+        'environment = "inbox"\npolicy = "./ask.py"\ntools = [{ name = "tools/weather.py", alias = "x" }, "mcp"]\n'
+    )
+    monkeypatch.chdir("/")
+
+    spec = parse_spec(read_spec(tmp_path / "spec.toml"))
+
+    assert spec.policy.name == str(tmp_path / "ask.py")
+    assert [tool.name for tool in spec.tools] == [str(tmp_path / "tools" / "weather.py"), "mcp"]
+
+
+@pytest.mark.parametrize("answer", [None, 3, ["pour()"]])
+def test_a_policy_of_a_function_that_returns_something_else_is_an_error(answer: object) -> None:
+    def decide(request: Request) -> object:
+        return answer
+
+    with pytest.raises(TypeError, match="decide"):
+        asyncio.run(FunctionPolicy(decide).generate(Request([])))
+
+
+def test_a_policy_of_a_function_can_return_a_generation() -> None:
+    found = Generation("tea", version="kettle")
+
+    assert asyncio.run(FunctionPolicy(lambda request: found).generate(Request([]))) is found
+
+
+def test_a_reward_of_a_function_that_returns_no_number_is_an_error(tmp_path: Path) -> None:
+    episode = next(iter(played(tmp_path).folder.episodes()))
+
+    with pytest.raises(TypeError, match="not a number"):
+        asyncio.run(FunctionReward(lambda episode: "good", "brief").score([episode]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), [("weather", WEATHER), ("brief", BRIEF), ("ask", ASK)])
+def test_a_file_grows_into_a_package_that_keeps_its_contract(name: str, code: str, tmp_path: Path) -> None:
+    path = Path(written(tmp_path, f"{name}.py", code))
+    scaffold_file(path, f"agentfw-my-{name}", tmp_path, host=fresh_host())
+    folder = tmp_path / f"agentfw-my-{name}"
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTEST_ADDOPTS": ""}
+
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stdout
+    assert (folder / f"agentfw_my_{name}" / f"{name}.py").read_text("utf-8") == code
+
+
+def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "empty.py", "NUMBER = 3\n"))
+
+    with pytest.raises(UsageError, match="has no component"):
+        scaffold_file(path, "agentfw-empty", tmp_path, host=fresh_host())
+
+    assert not (tmp_path / "agentfw-empty").exists()
