@@ -60,7 +60,10 @@ SORTS = {
 }
 _OUTCOME = re.compile(r"\s*(.+?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
 _PHRASE = re.compile(r'"([^"]*\w[^"]*)"')
-_COLUMNS = "e.*, r.name AS run_name, r.folder AS run_folder, p.stage, p.number, p.folder"
+_COLUMNS = (
+    "e.*, r.name AS run_name, r.folder AS run_folder, p.stage, p.number, p.folder,"
+    " json_extract(r.about, '$.headline') AS figure"
+)
 _FROM = "FROM episodes e JOIN runs r ON r.id = e.run JOIN places p ON p.id = e.place"
 
 
