@@ -20,7 +20,7 @@ from agentfw_cli.common import load_host, runs_folder
 if TYPE_CHECKING:
     from agentfw.host import Host
 
-__all__ = ["ComponentName", "EnvironmentName", "PluginName", "RunName"]
+__all__ = ["ComponentName", "EnvironmentName", "PluginName", "RunName", "complete_names"]
 
 _RUNS = 50
 """The newest ones that are completed."""
@@ -49,7 +49,8 @@ class ComponentName(_Name):
         self.kind = kind
 
     def _known(self) -> Iterable[tuple[str, str]]:
-        return [(found.component.name, found.component.summary) for found in _host().components(self.kind)]
+        names = [(found.component.name, found.component.summary) for found in _host().components(self.kind)]
+        return [*names, *RunName().known()] if self.kind == "policy" else names  # a run stands for its policy
 
 
 class EnvironmentName(ComponentName):
@@ -77,9 +78,30 @@ class RunName(_Name):
     """A run in the directory of runs."""
 
     def _known(self) -> Iterable[tuple[str, str]]:
+        return self.known()
+
+    def known(self) -> list[tuple[str, str]]:
         from agentfw.runs.records.run_index import newest_first
 
         return [("last", "the newest run"), *((name, "") for name in newest_first(runs_folder(None))[:_RUNS])]
+
+
+_OF_PLUGINS: dict[str, _Name] = {
+    **{f"--{kind}": ComponentName(kind) for kind in ("policy", "memory", "tool", "reward")},
+    **dict.fromkeys(("--resume", "run", "runs"), RunName()),
+}
+"""How the command of a plugin names what is completed. It can't import this module."""
+
+
+def complete_names(command: click.Command) -> None:
+    """Complete names in the options and arguments of a plugin's command, as in those of `agentfw run`."""
+    for parameter in command.params:
+        found = _OF_PLUGINS.get(parameter.opts[0])
+        if found is not None and parameter.type is click.STRING:
+            parameter.type = found
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            complete_names(below)
 
 
 def _host() -> Host:

@@ -74,7 +74,13 @@ class _Commands(click.Group):
             return None
         from agentfw_cli.common import load_command
 
-        return load_command(f'the command "{own}"', offers, [f"agentfw {entry.distribution}:{own}" for entry in offers])
+        select = [f"agentfw {entry.distribution}:{own}" for entry in offers]
+        loaded = load_command(f'the command "{own}"', offers, select)
+        if context.resilient_parsing:  # a shell asks what there is
+            from agentfw_cli.completion import complete_names
+
+            complete_names(loaded)
+        return loaded
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of the commands; click itself would import all of them."""

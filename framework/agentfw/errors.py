@@ -57,10 +57,14 @@ __all__ = [
     "UsageError",
     "in_words",
     "is_failure",
+    "known_names",
     "nearest",
     "not_implemented",
     "one_line",
 ]
+
+_NEAR = 5
+"""Names like a misspelt one that an error lists at most."""
 
 
 class AgentfwError(Exception):
@@ -101,7 +105,7 @@ class UnknownNameError(UsageError):
         elif guess:
             message += f'; did you mean "{guess}"?'
         if not fix:
-            fix = f"known: {', '.join(choices)}" if choices else f"no {kind} is available here"
+            fix = known_names("", name, choices) if choices else f"no {kind} is available here"
         super().__init__(message, fix=fix)
         self.kind, self.name, self.guess = kind, name, guess
 
@@ -200,6 +204,25 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     lowered = {choice.lower().replace("-", "_"): choice for choice in choices}
     found = difflib.get_close_matches(name.lower().replace("-", "_"), lowered, n=1, cutoff=0.6)
     return lowered[found[0]] if found else None
+
+
+def known_names(what: str, name: str, choices: Iterable[str]) -> str:
+    """The choices for a fix: all if they are few or none is like `name`, otherwise those that are like it.
+
+    >>> known_names("", "episods", ["episodes", "policy", "seed", "groups", "samples", "updates", "retries"])
+    'similar: episodes (of 7)'
+    """
+    import difflib
+
+    listed = sorted(choices)
+    wanted = name.lower().replace("-", "_")
+    lowered = {choice.lower().replace("-", "_"): choice for choice in listed}
+    close = difflib.get_close_matches(wanted, lowered, n=_NEAR, cutoff=0.5)
+    part = [choice for choice in lowered if wanted in choice or choice in wanted]
+    near = [lowered[choice] for choice in dict.fromkeys([*close, *part])][:_NEAR]
+    if len(listed) <= _NEAR + 1 or not near:
+        return f"known{what}: {', '.join(listed)}"
+    return f"similar{what}: {', '.join(near)} (of {len(listed)})"
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError
 
-from .errors import SettingsError, nearest
+from .errors import SettingsError, known_names, nearest
 from .secrets import is_secret_name
 
 if TYPE_CHECKING:
@@ -162,11 +162,8 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
         problems |= unset
     if problems:
         lines = [f"{dotted}: {_merge(texts)}" for dotted, texts in problems.items()]
-        known = ", ".join(sorted(_keys(model))) if model else ""
         message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
-        raise SettingsError(
-            message, fix=f"known settings of {where}: {known}" if known else f"give {where} no settings"
-        )
+        raise SettingsError(message, fix=_fix_of(problems, model, where))
     return checked
 
 
@@ -335,6 +332,17 @@ def _merge(texts: list[str]) -> str:
 def _no_such_key(key: str, known: Iterable[str]) -> str:
     guess = nearest(key, known)
     return f'no such key; did you mean "{guess}"?' if guess else "no such key"
+
+
+def _fix_of(problems: Mapping[str, list[str]], model: type[BaseModel] | None, where: str) -> str:
+    """What to do about settings that are wrong: the keys that there are if one isn't known, else where to change it."""
+    if model is None:
+        return f"give {where} no settings"
+    for dotted, texts in problems.items():
+        key = dotted.removeprefix(f"{where}.")
+        if "." not in key and any(text.startswith("no such key") for text in texts):
+            return known_names(f" settings of {where}", key, _keys(model))
+    return f"correct {' and '.join(problems)}, in the spec or with --set"
 
 
 def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:

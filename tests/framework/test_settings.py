@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agentfw.errors import SettingsError
+from agentfw.runs.spec.run_spec import RunSpec
 from agentfw.settings import Settings, parse_assignments, validate
 
 
@@ -75,6 +76,21 @@ def test_the_mend_lists_what_there_is() -> None:
         validate(Sampler, {"x": 1}, "policy.sampler")
 
     assert caught.value.fix == "known settings of policy.sampler: top_k"
+
+
+def test_the_mend_of_a_slip_lists_keys_that_are_like_it_and_no_others() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(RunSpec, {"episods": 1, "environment": "guess", "policy": "scripted"}, "spec")
+
+    assert "episodes" in caught.value.fix
+    assert "deadline" not in caught.value.fix
+
+
+def test_the_mend_of_a_wrong_value_names_what_to_correct() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(RunSpec, {"episodes": "many", "environment": "guess", "policy": "scripted"}, "spec")
+
+    assert caught.value.fix == "correct spec.episodes, in the spec or with --set"
 
 
 def test_a_mistake_inside_one_of_several_models() -> None:

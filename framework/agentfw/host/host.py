@@ -169,6 +169,8 @@ class Host:
         for offer in meant([offer for offer in self._withdrawn if offer.kind == kind], name, _of_component):
             raise offer.record.failure()
         error = self._unknown(KINDS[kind].title, name, {offer.component.name for offer in self.components(kind)})
+        if error.fix.startswith("similar"):
+            error.fix += f"; all: agentfw plugins list --kind {kind}"
         for other in self._components:
             if other.component.name == name:
                 error.fix = f'"{name}" is of the kind {other.kind}; {error.fix}'

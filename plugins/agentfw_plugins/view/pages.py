@@ -19,6 +19,7 @@ from agentfw.runs import timeline_picture
 
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
+from .recall_reasons import because
 from .search import FAILURES, Filter, Found, Row
 from .tokens import shown_tokens
 
@@ -79,7 +80,7 @@ class Pages:
             lstrip_blocks=True,
             finalize=_shown,
         )
-        self._environment.filters |= {"number": _number, "event": _event_words}
+        self._environment.filters |= {"number": _number, "event": _event_words, "because": because}
         self._environment.globals |= {"links": links, "page": self, "longest": _LONGEST, "failures": FAILURES}
 
     def rule(self, about: Mapping[str, Any], component: str) -> str:

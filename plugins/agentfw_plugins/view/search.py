@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -60,7 +60,10 @@ SORTS = {
 }
 _OUTCOME = re.compile(r"\s*(.+?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
 _PHRASE = re.compile(r'"([^"]*\w[^"]*)"')
-_SHOWN = "e.*, r.name AS run_name, r.folder AS run_folder, p.stage, p.number, p.folder"
+_COLUMNS = (
+    "e.*, r.name AS run_name, r.folder AS run_folder, p.stage, p.number, p.folder,"
+    " json_extract(r.about, '$.headline') AS figure"
+)
 _FROM = "FROM episodes e JOIN runs r ON r.id = e.run JOIN places p ON p.id = e.place"
 
 
@@ -145,37 +148,50 @@ class Found:
 def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
     """The episodes of one page, and how many there are."""
     where, values = _where(wanted)
-    [count] = rows.execute(f"SELECT count(*) {_FROM} {where}", values).fetchone()
+    if wanted.text:  # looking for words costs more than putting all that have them in order, so it is done once
+        ordered = _ordered(rows, wanted)
+        count = len(ordered)
+    else:
+        [count] = rows.execute(f"SELECT count(*) {_FROM} {where}", values).fetchone()
     pages = max(1, -(-count // _PAGE))
     page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
-    return Found(_page(rows, wanted, _PAGE, (page - 1) * _PAGE), count, page, pages)
+    since = (page - 1) * _PAGE
+    ids = ordered[since : since + _PAGE] if wanted.text else _ordered(rows, wanted, _PAGE, since)
+    return Found(_shown(rows, ids), count, page, pages)
 
 
 def select(rows: sqlite3.Connection, wanted: Filter) -> list[Row]:
     """All episodes that are wanted."""
-    return _page(rows, wanted, -1, 0)
+    return _shown(rows, _ordered(rows, wanted))
 
 
 def episode_at(rows: sqlite3.Connection, name: str) -> Row:
     """The episode of this name: its folder below the runs, and its id."""
     folder, _, episode = name.rpartition("/")
-    row = rows.execute(f"SELECT {_SHOWN} {_FROM} WHERE p.folder = ? AND e.episode = ?", (folder, episode)).fetchone()
+    row = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE p.folder = ? AND e.episode = ?", (folder, episode)).fetchone()
     if row is None:
         raise UnknownNameError("episode", name, (), fix="go back to the list; its run may have been deleted")
     return dict(row)
 
 
-def _page(rows: sqlite3.Connection, wanted: Filter, limit: int, offset: int) -> list[Row]:
+def _ordered(rows: sqlite3.Connection, wanted: Filter, limit: int = -1, offset: int = 0) -> list[int]:
+    """The ids of the episodes that are wanted, in their order."""
     where, values = _where(wanted)
     column = SORTS.get(wanted.sort or "began")
     if column is None:
         raise UsageError(f"can't sort by {wanted.sort}", fix=f"use one of: {', '.join(SORTS)}")
     way = "ASC" if wanted.order == "up" else "DESC"
-    found = rows.execute(
-        f"SELECT {_SHOWN} {_FROM} {where} ORDER BY {column} {way} NULLS LAST, e.id {way} LIMIT ? OFFSET ?",
-        (*values, limit, offset),
-    )
-    return [dict(row) for row in found]
+    order = f"ORDER BY {column} {way} NULLS LAST, e.id {way} LIMIT ? OFFSET ?"
+    found = rows.execute(f"SELECT e.id {_FROM} {where} {order}", (*values, limit, offset))
+    return [number for (number,) in found]
+
+
+def _shown(rows: sqlite3.Connection, ids: Sequence[int]) -> list[Row]:
+    """These episodes, in this order."""
+    chosen = "SELECT value FROM json_each(?)"
+    found = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.id IN ({chosen})", (json.dumps(list(ids)),))
+    known = {row["id"]: dict(row) for row in found}
+    return [known[number] for number in ids]
 
 
 def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
@@ -183,7 +199,7 @@ def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
     if row["task"] is None:
         return [row]
     found = rows.execute(
-        f"SELECT {_SHOWN} {_FROM} WHERE e.task = ? AND e.environment = ?"
+        f"SELECT {_COLUMNS} {_FROM} WHERE e.task = ? AND e.environment = ?"
         " ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500",
         (row["task"], row["environment"]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -13,9 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw.runs import RunFolder
+from agentfw import Run
+from agentfw.runs import RunFolder, parse_spec
+from agentfw.testing import fresh_host
+from agentfw_plugins.view.recall_reasons import because
 
-from .conftest import NOTE, careless, play
+from .conftest import NOTE, careful, careless, play
 
 View = Callable[[Path], str]
 
@@ -159,6 +163,36 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     assert len(first) == 2
     assert abs(first[0]) >= abs(first[1])
     assert first == [-one for one in second]
+
+
+def test_runs_with_a_common_task_are_compared_first(tmp_path: Path, view: View) -> None:
+    for rule in (careful, careless):
+        play(tmp_path, rule)
+    other = {"environment": "calendar", "policy": "random", "episodes": 1, "max_turns": 3}
+    newest = Run.create(parse_spec(other), fresh_host(builtins=True), tmp_path)
+    asyncio.run(newest.execute())
+
+    page = read(f"{view(tmp_path)}/runs")
+
+    assert "tasks that both have played" in page
+    assert f"<option>{newest.folder.id}" in page
+
+
+def test_the_main_figure_has_the_name_that_its_world_gives_it(recorded: Path, view: View) -> None:
+    page = read(view(recorded))
+
+    assert ">headline</a>" not in page
+    assert f">{runs_of(recorded)[0].headline}</a></th>" in page
+
+
+def test_a_recall_is_explained_in_words() -> None:
+    points = {"words": 0.4, "user": -0.1, "time": 0.0}
+
+    assert because({"points": points, "path": "x"}) == (
+        "it has the words of what was asked (+0.40), it is like this user (-0.10)"
+    )
+    assert because({"because": "she is in a hurry", "skill": 3, "rating": 0.0}) == "because she is in a hurry"
+    assert because(None) == ""
 
 
 def test_what_comes_while_the_page_is_open_is_shown(tmp_path: Path, view: View, chromium: Callable[..., Any]) -> None:
