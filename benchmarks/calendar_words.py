@@ -1,4 +1,4 @@
-"""What share of reasons and titles is understood in English, German, French and Spanish.
+"""What share of reasons and titles is understood in six languages.
 
     python benchmarks/calendar_words.py
     python benchmarks/calendar_words.py --show de

@@ -29,6 +29,7 @@ from agentfw.errors import UsageError
 
 from .occurrences import Occurrence
 from .precedents import ALWAYS, SERIES, Precedent
+from .words import said
 
 __all__ = [
     "Answer",
@@ -44,14 +45,8 @@ __all__ = [
 
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])([.:,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
 _LEAVE = ("s", "skip", "leave", "all")
-_BOTH = ("both", "keep both", "beide", "les deux", "ambos", "ambas")
-_SCOPES = {
-    SERIES: ("series", "this series", "serie", "diese serie", "série", "cette série", "esta serie"),
-    ALWAYS: ("always", "immer", "toujours", "siempre"),
-    "move": ("move", "move the series", "verschieben", "déplacer", "mover"),
-}
-"""Words directly behind a letter, or behind "both"."""
-_SCOPE = re.compile(rf"(?:{'|'.join(name for names in _SCOPES.values() for name in names)})(?:[:,]|$)", re.I)
+_SCOPES = (SERIES, ALWAYS, "move")
+"""What may stand directly behind a letter, or behind "both"; its words are in the lists of all languages."""
 _STOP = ("q", "quit", "stop")
 _UNDO = ("u", "undo")
 
@@ -136,7 +131,7 @@ def understood(text: str, question: Question) -> Answer:
         return Answer("", undo=True)
     if words.lower() in _LEAVE:
         return Answer("")
-    for both in _BOTH:
+    for both in _longest_first("both"):
         if words.lower() == both or words.lower().startswith(f"{both} "):
             return _with_scope(Answer("", both=True), words[len(both) :].strip(), question)
     titled = [each.letter for each in question.candidates if each.title.casefold() == words.casefold()]
@@ -145,7 +140,7 @@ def understood(text: str, question: Question) -> Answer:
     match = _LETTER.fullmatch(words)
     if match is not None:
         verb, written, mark, why = match.groups()
-        if written == "a" and why and not (verb or mark or why.startswith("because ") or _SCOPE.match(why)):
+        if written == "a" and why and not (verb or mark or why.startswith("because ") or _begins_with_scope(why)):
             raise NotUnderstood(f'"{words[:40]}" may begin with the word "a": write "A: {why[:40]}" to keep A')
         letter = written.upper() if written.isalpha() else "ABCDE"[int(written) - 1]
         if letter in letters:
@@ -157,15 +152,15 @@ def understood(text: str, question: Question) -> Answer:
 def _with_scope(answer: Answer, words: str, question: Question) -> Answer:
     """The answer with how far it holds, and why."""
     lower = words.lower()
-    for scope, names in _SCOPES.items():
-        for name in sorted(names, key=len, reverse=True):
+    for scope in _SCOPES:
+        for name in _longest_first(scope):
             rest = words[len(name) :]
             if not lower.startswith(name) or rest[:1].isalnum():
                 continue
             if rest.strip() and not rest.startswith((":", ",", " because ")):
-                said = f'"{name}: {rest.strip()[:40]}" or ": {words[:40]}"'
+                written = f'"{name}: {rest.strip()[:40]}" or ": {words[:40]}"'
                 raise NotUnderstood(
-                    f'"{name}" may be how far it holds, or a part of why: write {said} behind the letter'
+                    f'"{name}" may be how far it holds, or a part of why: write {written} behind the letter'
                 )
             is_series = any(each.one.of_series is not None for each in question.candidates)
             if scope != ALWAYS and not is_series:
@@ -176,6 +171,15 @@ def _with_scope(answer: Answer, words: str, question: Question) -> Answer:
             is_move = scope == "move" and bool(answer.keep)
             return replace(answer, why=why, scope=SERIES if scope == "move" else scope, move=is_move)
     return replace(answer, why=words)
+
+
+def _begins_with_scope(words: str) -> bool:
+    names = "|".join(re.escape(name) for scope in _SCOPES for name in _longest_first(scope))
+    return re.match(rf"(?:{names})(?:[:,]|$)", words, re.I) is not None
+
+
+def _longest_first(meaning: str) -> list[str]:
+    return sorted(said(meaning), key=len, reverse=True)
 
 
 class Nobody:

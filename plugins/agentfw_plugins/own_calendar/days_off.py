@@ -61,7 +61,7 @@ def days_off(dated: Sequence[tuple[Part, Sequence[Occurrence]]], country: str, s
 
 
 def _is_day_off(entry: Entry, calendar: str) -> bool:
-    """Whether an all-day event is a holiday or leave, in one of the four languages.
+    """Whether an all-day event is a holiday or leave, in one of the six languages.
 
     Google says in the description what kind of day it is, Outlook and Apple in a category. Leave is in the title.
     """

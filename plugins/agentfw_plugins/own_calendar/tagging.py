@@ -1,7 +1,7 @@
 """The tags of a real event: the same twelve as in the benchmark, by plain rules.
 
 Every tag follows from the file alone, by the rules of docs/reference/ics-calendars.md. What isn't said has the
-neutral value. Titles and places are read in four languages, see `words`.
+neutral value. Titles and places are read in six languages, see `words`.
 
     tags(occurrence, people, home)
 """

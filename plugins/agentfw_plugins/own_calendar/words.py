@@ -1,4 +1,4 @@
-"""The words by which people say what an event is like, in English, German, French and Spanish.
+"""The words by which people say what an event is like, in English, German, French, Spanish, Italian and Portuguese.
 
     named("Zahnarzt, Kontrolle", "titles")            # {"topic=personal": 0, "hold=fixed": 0}
     named("ce n'est pas du tout urgent", "reasons")   # {"urgency=low": 7}
@@ -26,11 +26,12 @@ import yaml
 
 from agentfw.errors import MissingExtraError
 
-__all__ = ["LANGUAGES", "Kind", "named", "phrases", "spoken"]
+__all__ = ["LANGUAGES", "Kind", "named", "phrases", "said", "spoken"]
 
-LANGUAGES = ("en", "de", "fr", "es")
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt")
 Kind = Literal["titles", "locations", "reasons"]
 
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _FOLDER = Path(__file__).parent / "words"
 _TOKEN = re.compile(r"\w+|(?<=\w)[:/-](?=\w)|[.,;!?]")
 _WORD = re.compile(r"[=*]?\w+\*?|[:/-]")
@@ -82,6 +83,12 @@ def spoken(text: str) -> dict[str, int]:
     return {name: _language(name).read(tokens, "titles")[0] for name in LANGUAGES}
 
 
+@cache
+def said(meaning: str) -> frozenset[str]:
+    """The words of all languages for a part of an answer: `both`, `series`, `always` or `move`."""
+    return frozenset(word for name in LANGUAGES for word in _language(name).answers[meaning])
+
+
 def phrases(language: str) -> Mapping[str, Any]:
     """How a language says what is written in drafts."""
     return _language(language).phrases
@@ -92,8 +99,9 @@ class _Language:
 
     def __init__(self, name: str) -> None:
         # All values are texts: for YAML, "no" is a truth value and "1:1" a number.
-        given: dict[str, Any] = yaml.load((_FOLDER / f"{name}.yaml").read_text("utf-8"), Loader=yaml.BaseLoader)
+        given: dict[str, Any] = yaml.load((_FOLDER / f"{name}.yaml").read_text("utf-8"), Loader=_LOADER)
         self.phrases: Mapping[str, Any] = given["draft"]
+        self.answers: Mapping[str, Sequence[str]] = given["answers"]
         self._stem = _stemmer(given["stemmer"])
         self._common = {_plain(word) for word in (*given["common"], *given["negations"])}
         self._negations = {_plain(word) for word in given["negations"]}

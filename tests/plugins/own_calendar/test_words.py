@@ -1,4 +1,4 @@
-"""Words of titles, places and reasons in English, German, French and Spanish."""
+"""Words of titles, places and reasons in six languages."""
 
 from __future__ import annotations
 
@@ -40,6 +40,20 @@ EVENTS = [
         ("Besprechungsraum Ulm", "locations", "place=room"),
         ("Salle Pasteur", "locations", "place=room"),
         ("Videollamada", "locations", "place=video"),
+        ("Visita dal dentista", "titles", "who=doctor"),
+        ("Recita della figlia", "titles", "who=family"),
+        ("Ferie in Sardegna", "titles", "away"),
+        ("Trasferta a Milano", "titles", "away"),
+        ("Sala riunioni", "locations", "place=room"),
+        ("Consulta com a médica", "titles", "who=doctor"),
+        ("Reunião de pais", "titles", "who=family"),
+        ("Férias no Algarve", "titles", "away"),
+        ("Viagem a Lisboa", "titles", "away"),
+        ("Videochamada", "locations", "place=video"),
+        ("non può aspettare", "reasons", "urgency=high"),
+        ("no puede esperar", "reasons", "urgency=high"),
+        ("não pode esperar", "reasons", "urgency=high"),
+        ("può aspettare", "reasons", "urgency=low"),
         ("das ist wirklich dringend", "reasons", "urgency=high"),
         ("das ist nicht so dringend", "reasons", "urgency=low"),
         ("ça peut attendre", "reasons", "urgency=low"),
@@ -48,7 +62,7 @@ EVENTS = [
         ("I don't have to be there", "reasons", "hold=optional"),
     ],
 )
-def test_words_are_read_in_four_languages(text: str, kind: Kind, expected: str) -> None:
+def test_words_are_read_in_six_languages(text: str, kind: Kind, expected: str) -> None:
     assert expected in named(text, kind)
 
 
@@ -64,6 +78,9 @@ def test_words_are_read_in_four_languages(text: str, kind: Kind, expected: str) 
         ("Prüfungsamt", "hold=fixed"),
         ("Como siempre", "topic=social"),
         ("Mon dîner", "week"),
+        ("Progetto in corso", "topic=learning"),
+        ("De qualquer forma", "topic=learning"),
+        ("Encontrar-nos pessoalmente", "topic=personal"),
     ],
 )
 def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(text: str, wrong: str) -> None:
@@ -94,6 +111,23 @@ def test_each_language_has_words_for_the_same_attributes() -> None:
 )
 def test_which_events_have_it_decides_what_a_reason_says(why: str, accepted: str, expected: list[str]) -> None:
     assert reasons(why, EVENTS, accepted) == expected
+
+
+FAMILY_FIRST = {
+    "en": "family first",
+    "de": "Familie geht vor",
+    "fr": "la famille d'abord",
+    "es": "la familia es lo primero",
+    "it": "prima la famiglia",
+    "pt": "a família em primeiro lugar",
+}
+
+
+@pytest.mark.parametrize("language", words.LANGUAGES)
+def test_family_first_is_understood_in_each_language(language: str) -> None:
+    dinner, meeting = {**EVENTS[0], "who": "family", "topic": "personal"}, EVENTS[1]
+
+    assert "+who=family" in reasons(FAMILY_FIRST[language], [dinner, meeting], "A")
 
 
 @pytest.mark.slow
