@@ -84,6 +84,26 @@ def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
     assert kept(graph) == [said]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "My manager is called Ines",
+        "My choir meets on Tuesdays",
+        "My sister changed her name to Nora",
+        "Meine Chefin heißt Ines",
+    ],
+)
+def test_who_is_in_the_users_life_and_when_they_meet_is_theirs(said: str) -> None:
+    assert lasting(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["My friend likes tea", "My mum had a bad day", "My boss wants a report", "Meine Schwester mag Tee"]
+)
+def test_what_others_like_or_do_is_not_the_users(said: str) -> None:
+    assert not lasting(said)
+
+
 @pytest.mark.parametrize("said", ["I'm just kidding", "I don't know", "Ich verstehe", "我知道了"])
 def test_small_talk_in_the_first_person_does_not_last(said: str) -> None:
     assert not lasting(said)

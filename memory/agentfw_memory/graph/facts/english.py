@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 
 from agentfw_memory.graph.facts.fact import Fact
-from agentfw_memory.graph.facts.values import kind_of, of_category, split_words, typed_values
+from agentfw_memory.graph.facts.values import kind_of, of_category, typed_values
+from agentfw_memory.graph.facts.words import WORDS, words_of
 
 __all__ = ["nouns", "read_english"]
 
 _FORM = re.compile(
     r"'s?\b|\b(?:my|our|of|at|for|new)\b|live|living|based|resid|settled|mov|relocat|work|employ|hired|join|left|quit|job|"
-    r"promoted|appointed|became|report|call|name|address|\bgo(?:es)? by\b|driv|up at|years old|pay|answer|repl|respon|"
-    r"write|speak|talk|continue|communicate|seat|prefer|rather|favou?r|like|love|"
+    r"promoted|appointed|became|bought|switch|made|\bha(?:s|ve)\b|\bown|drink|drunk|order|manag|lead|supervis|spend|cost|keeps?|gets?|"
+    r"refer|takes?|took|chang|uses?|using|aisle|window|report|call|name|address|\bgo(?:es)? by\b|driv|up at|years old|"
+    r"pay|answer|repl|respon|write|speak|talk|continue|communicate|seat|prefer|rather|favou?r|like|love|"
     r"\b(?:is|am|are|eat\w*|go\w*|went|turn\w*|becom\w*|follow\w*)\b|@|\d",
     re.IGNORECASE,
 )
@@ -28,7 +30,8 @@ _LEAD = re.compile(
 )
 _TRAIL = re.compile(
     r"(?:[\s,]+(?:now|nowadays|these days|from now on|going forward|at the moment|right now|currently|instead|please|"
-    r"in (?:the )?future|as of (?:today|now)|last (?:week|month|year)|(?:since )?(?:today|yesterday)|so should you|"
+    r"in (?:the )?future|as of (?:today|now)|last (?:week|month|year)|(?:since )?(?:today|yesterday)|"
+    r"since (?:last |early |late )?\w+|so should you|"
     r"again|already|this (?:week|month|year)|anymore|any more|any longer|by the way|btw|recently|for now))+$",
     re.IGNORECASE,
 )
@@ -37,7 +40,11 @@ _ADVERBS = re.compile(
     r"meanwhile|presently)\s+(?=\S)",
     re.IGNORECASE,
 )
-_CONTRACTED = {"'m": " am", "'ve": " have", "'d": " would", "'re": " are", "'ll": " will"}
+_LASTING = re.compile(
+    r"\b(?:now|nowadays|these days|from now on|currently|at the moment|usually|mostly|generally|always|"
+    r"going forward)\b",
+    re.IGNORECASE,
+)
 _UNCERTAIN = re.compile(
     r"\b(?:used to|formerly|previously|if|maybe|perhaps|might|could|suppose|imagine|wish|think|guess|until|before|said|"
     r"says|told|heard|also|too|as well|another|additionally|either|other|old|former|previous|ex|next|first|last|second|"
@@ -45,24 +52,6 @@ _UNCERTAIN = re.compile(
     re.IGNORECASE,
 )
 _NEGATION = re.compile(r"\b(?:(?:do|does|is|am|are|have|has)(?: not|n't)|no longer|not)\b(?! only)\s*", re.IGNORECASE)
-_SPEAKER = {"i", "we", "me", "us", "user", "the user"}
-_NOBODY = {
-    *("he", "she", "it", "they", "you", "this", "that", "there", "who", "what", "which", "one", "someone", "everyone"),
-    *(
-        "somebody",
-        "everybody",
-        "people",
-        "these",
-        "those",
-        "here",
-        "him",
-        "her",
-        "them",
-        "everything",
-        "nothing",
-        "let",
-    ),
-}
 _CHANGED = (
     "moved|changed|rescheduled|switched|set|raised|increased|rose|risen|grew|grown|shrank|shrunk|fell|fallen|dropped|went|"
     "gone|lowered|cut|updated|postponed|shifted|pushed|renamed|extended|reduced|turned|jumped|climbed|brought|put"
@@ -78,56 +67,27 @@ _VERB = re.compile(
 _NAME = r"[A-Z][\w.-]*(?: (?:(?:van|von|de|da|der|del|di|la|bin|al) )*[A-Z][\w.-]*)*"
 _OWNER = rf"(?:(?:my|our) (?:[\w-]+ ){{0,2}}?[\w-]+'s|my|our|[Tt]he user's|(?:[Tt]he )?[\w-]+'s|{_NAME}'s?)"
 _POSSESSIVE = re.compile(rf"(?<![\w'])(?P<owner>{_OWNER}) (?P<rest>.+)$", re.IGNORECASE)
-_OF = re.compile(r"^[Tt]he (?P<what>[\w-]+(?: [\w-]+){0,2}) (?:of|at|for) (?P<owner>.+)$")
+_OF_BARE = re.compile(r"^(?!(?:My|Our|I|You|We) )(?P<what>[A-Z][a-z]+) (?:of|for) (?P<owner>.+)$")
+_OF = re.compile(r"^[Tt]he (?P<what>[\w-]+(?: [\w-]+){0,2}) (?:of|at|for|to) (?P<owner>.+)$")
 _END_OF_NOUN = re.compile(
     rf"\s(?=(?:is|are|was|were|has|have|will|became|becomes|equals|remains|reads|got|goes|to|at|on|under|as|it's|{_CHANGED}|"
     r"starts?|begins?|takes?|rings?|leaves?|departs?|arrives?|opens?|closes?|ends?|happens|costs?|amounts?|stands?|comes|"
     r"counts)\b)|\s*[:=,]|\s(?=\d)"
 )
-_FILLERS = frozenset(
-    split_words(
-        """
-    new current latest present actual own name date time day daily monthly regular main
-    """
-    )
-)
-_STOP = frozenset(split_words("a an and the of for at in on my our their his her this to with"))
-_FAMILIES = {
-    word: family
-    for family, some in {
-        "phone": "phone telephone mobile cell cellphone smartphone",
-        "email": "email mail e-mail",
-        "home": "home city town residence hometown",
-        "employer": "employer company firm workplace",
-        "job": "title role position profession occupation job",
-        "manager": "manager boss supervisor",
-        "colour": "colour color",
-        "favourite": "favourite favorite preferred choice",
-        "partner": "husband wife spouse partner",
-    }.items()
-    for word in some.split()
-}
-_OF_ONE_KIND = frozenset(split_words("phone email home employer job manager diet"))
+_FILLERS, _STOP = words_of("fillers"), words_of("stop")
+_NO_SUBJECT = words_of("no_subject")
+_NOBODY, _SPEAKER = words_of("nobody"), frozenset(WORDS["speaker"])
+_FAMILIES = {word: family for family, some in WORDS["families"].items() for word in some.split()}
+_OF_ONE_KIND = words_of("of_one_kind")
 """Aspects whose values are all of one kind, so that the kind needn't tell them apart."""
-_MANY = frozenset(
-    split_words(
-        """
-    friend sister brother son daughter kid child children colleague cousin aunt uncle hobby hobbie pet plan
-    problem idea question opinion thing goal photo picture trip weekend way part reason concern issue advice
-    life work
-    """
-    )
-)
+_MANY = words_of("many")
 """What one may have several of, so that a second one doesn't replace the first."""
-_STATED = frozenset(
-    split_words(
-        """
-    colour favourite size name diet language status password code seat address drink food meal dish music genre
-    mode format font style tone unit currency tariff budget theme shift weight height age job
-    """
-    )
-)
+_STATED = words_of("stated")
 """Aspects whose value may be any word. Of others, such as a dog that is hungry, a word is a passing state."""
+_OF_THINGS = words_of("of_things")
+"""What things have and people don't, so that "my door's code" is the door code."""
+_OF_THE_SPEAKER = words_of("of_the_speaker")
+"""What is the speaker's if nobody is named: "the door code is 4711"."""
 
 
 def read_english(text: str, speaker: str) -> Fact | None:
@@ -142,16 +102,32 @@ def read_english(text: str, speaker: str) -> Fact | None:
         plain = _NEGATION.sub("", plain, count=1)
     if _UNCERTAIN.search(_without_names(plain)):
         return None
-    found = _by_verb(plain, speaker) or _by_noun(plain, speaker) or _by_kind(plain, speaker)
+    lasting = bool(_LASTING.search(text))
+    turned = _turned(plain)
+    found = _by_verb(turned, speaker, lasting) or _by_noun(turned, speaker) or _by_kind(turned, speaker)
     if found is None:
         return None
     subject, aspect, value = found
-    return Fact(subject, aspect, value, negated)
+    return Fact(*_whose(subject, aspect), value, negated)
+
+
+def _whose(subject: str, aspect: str) -> tuple[str, str]:
+    """Return owner and aspect where the subject is itself what somebody has: "my doctor's name" is my doctor."""
+    owner, _, thing = subject.rpartition("'s ")
+    named = nouns(thing)
+    if not owner or not named or named[-1] in _MANY:
+        return subject, aspect
+    if aspect in ("name", named[-1]):
+        return owner, " ".join(sorted(set(named)))
+    head, _, kind = aspect.partition(" ")
+    if head in _OF_THINGS:
+        return owner, " ".join([*sorted({head, *named}), kind]).strip()
+    return subject, aspect
 
 
 def _plain(text: str) -> str:
     """Return a statement without what begins and ends it, adverbs and contractions."""
-    for short, full in _CONTRACTED.items():
+    for short, full in WORDS["contractions"].items():
         text = re.sub(rf"\b(I|[Ww]e|[Tt]hey|[Yy]ou){short}\b", rf"\1{full}", text)
     text = text.rstrip(" .!")
     before = ""
@@ -164,36 +140,78 @@ def _without_names(text: str) -> str:
     return re.sub(r"(?<!^)\b[A-Z]\w+", "", text)
 
 
+# The same said the other way round
+
+_SUBJECT = rf"(?:{_NAME}|I|[Ww]e)"
+_MARKED = {"<owner>": _OWNER, "<subject>": _SUBJECT, "<name>": _NAME}
+
+
+def _turn(form: str) -> re.Pattern[str]:
+    return re.compile(re.sub("|".join(_MARKED), lambda mark: _MARKED[mark[0]], form))
+
+
+_TURNS = tuple((_turn(form), turned) for form, turned in WORDS["turns"])
+
+
+def _turned(text: str) -> str:
+    """Return a statement in the order in which most are made: "Ines is my manager" says that my manager is Ines."""
+    for pattern, turned in _TURNS:
+        if match := pattern.match(text):
+            return match.expand(turned)
+    return text
+
+
 # Statements with a verb of their own: "Lena lives in Berlin"
 
-_BE = r"(?:(?:am|is|are|has|have|was|were|been|would|will be|be)\s+)*"
-_A = r"(?:an?\s+|the\s+)?"
-_PLACE = r"(?P<v>[A-Z\u00c0-\uffff][^,;]{1,40})"
-_VERBS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (aspect, re.compile(rf"^(?P<s>.{{1,60}}?)\s+{_BE}{form}$"))
-    for aspect, form in (
-        ("home", rf"(?:lives?|living|based|resides?|residing|settled) in {_PLACE}"),
-        ("home", rf"(?:moved|moving|relocated|relocating)(?: over| back| house)?(?: from .+?)? to {_PLACE}"),
-        ("employer", rf"(?:works?|working|employed|hired|started(?: working)?|a new job) (?:at|for|with|by) {_PLACE}"),
-        ("employer", rf"(?:joined|(?:left|quit)(?: [A-Z]\w+)? for) {_PLACE}"),
-        ("job", rf"(?:works? as|working as|employed as|promoted to|appointed) {_A}(?P<v>[\w -]{{3,40}})"),
-        (
-            "job",
-            r"became (?P<v>(?:head|chief|director|lead|leader|manager|president|[a-z]+ (?:of|manager|lead)) ?.*)",
-        ),
-        ("manager", r"reports? to (?P<v>[A-Z].*)"),
-        ("name", r"(?:called|named) (?P<v>[A-Z][\w -]*)"),
-        ("name", r"(?:goes|go) by (?:the name (?:of )?)?(?P<v>[A-Z][\w -]*)"),
-        ("name", r"(?:like|love|prefer|want)s? to be called (?P<v>[A-Z][\w -]*)"),
-        ("car", rf"(?:drives?|driving) {_A}(?P<v>[A-Z][\w -]*)"),
-        ("alarm (time)", r"(?:wakes?|waking|gets?|getting) up at (?P<v>.*\d.*)"),
-        ("age", r"(?:turned )?(?P<v>\d{1,3}) years old"),
-        ("rent (money)", r"(?:pays?|paying) (?P<v>\S*\d.*?) (?:of|in|as|for) (?:the )?rent"),
-    )
+_BE = r"(?:(?:am|is|are|has|have|was|were|been|got|would|will be|be)\s+)*"
+_MARKS = {
+    "<a>": r"(?:an?\s+|the\s+)?",
+    "<place>": r"(?P<v>[A-Z\u00c0-\uffff][^,;]{1,40})",
+    "<value>": r"(?P<v>(?:(?!(?:is|are|was)\b)[\w'-]+ ?\b){1,4}?)",
+}
+
+
+def _form(form: str) -> re.Pattern[str]:
+    for mark, pattern in _MARKS.items():
+        form = form.replace(mark, pattern)
+    return re.compile(rf"^(?P<s>.{{1,60}}?)\s+{_BE}(?:{form})$")
+
+
+_VERBS = tuple((aspect, "", _form(form)) for aspect, form in WORDS["forms"]) + tuple(
+    (aspect, category, _form(form)) for aspect, category, form in WORDS["category_forms"]
 )
+"""Forms in which an aspect is stated, and of what category its value must be, if of any."""
+_LASTING_VERBS = tuple((aspect, "", _form(form)) for aspect, form in WORDS["lasting_forms"]) + tuple(
+    (aspect, category, _form(form)) for aspect, category, form in WORDS["lasting_category_forms"]
+)
+"""Forms that count only if the statement says that it is so now, or always: "he drinks tea" may be about one cup."""
 _IMPERATIVES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("name", re.compile(r"^(?:you (?:can|may|should) )?(?:.* and )?(?:call|name) me (?P<v>[A-Z][\w -]*)$", re.I)),
-    ("name", re.compile(r"(?:^|, |my \w+ )(?:call|address) me (?:as )?(?P<v>[A-Z][\w-]*)", re.I)),
+    ("name", re.compile(r"(?:^|, |my \w+ )(?:call|address|refer to) me (?:as )?(?P<v>[A-Z][\w-]*)", re.I)),
+    (
+        "name",
+        re.compile(
+            r"^(?:people|every(?:one|body)|(?:all )?my \w+|most people) (?:all )?calls? me (?P<v>[A-Z][\w -]*)$", re.I
+        ),
+    ),
+    ("name", re.compile(r"^(?:my|the) name(?: is|'s) (?P<v>[A-Z][\w -]*)$", re.I)),
+    ("alarm (time)", re.compile(r"^wake me(?: up)? at (?P<v>.*\d.*)$", re.I)),
+    (
+        "language of answers",
+        re.compile(
+            r"^(?:(?:you|we) (?:can|should|may) |let's |I want you to |I would like you to )?(?:use|speak|switch to|"
+            r"change to|stick (?:to|with)) (?P<v>[A-Za-z]+)(?: (?:with|to|for|when|in) .*)?$",
+            re.I,
+        ),
+    ),
+    (
+        "language of answers",
+        re.compile(
+            r"^(?:(?:I|we) (?:(?:would )?(?:rather|prefer|like|want)\b(?: to)?(?: have| get)? )?)?"
+            r"(?P<v>[A-Za-z]+) (?:answers|replies|responses)$",
+            re.I,
+        ),
+    ),
     (
         "language of answers",
         re.compile(
@@ -205,7 +223,9 @@ _IMPERATIVES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "favourite seat",
         re.compile(
-            r"\b(?:book|get|give|make|want|prefer|like|need|take|have|choose)\b.*?\b(?P<v>aisle|window) seats?\b", re.I
+            r"(?:^|\b(?:book|get|give|make|want|prefer|like|need|takes?|have|choose|go for|switched|sit)\b.*?\b)"
+            r"(?P<v>aisle|window) seats?\b|\bsit (?:at|on|by|in) the (?P<place>aisle|window)$",
+            re.I,
         ),
     ),
 )
@@ -214,18 +234,23 @@ _PREFERS = (
     re.compile(r"^(?P<s>.{1,60}?) (?:likes?|loves?) (?P<v>.+?) (?:the )?(?:best|most|better)$", re.I),
 )
 _DIET = re.compile(
-    rf"^(?P<s>.{{1,60}}?) {_BE}(?:gone|went|turned|became|become|eats?|eating|going|follows?)?\s*{_A}"
+    rf"^(?P<s>.{{1,60}}?) {_BE}(?:gone|went|turned|became|become|eats?|eating|going|follows?)?\s*{_MARKS['<a>']}"
     r"(?P<v>[\w-]+)(?: diet)?$"
 )
 
 
-def _by_verb(text: str, speaker: str) -> tuple[str, str, str] | None:
+def _by_verb(text: str, speaker: str, lasting: bool) -> tuple[str, str, str] | None:
     for aspect, pattern in _IMPERATIVES:
         match = pattern.search(text)
-        if match and (aspect != "language of answers" or of_category(match["v"]) == "language"):
-            return speaker, aspect, match["v"]
-    for aspect, pattern in _VERBS:
-        if (match := pattern.match(text)) and (subject := _subject(match["s"], speaker)):
+        value = match and (match["v"] or match["place"])
+        if value and (aspect != "language of answers" or of_category(value) == "language"):
+            return speaker, aspect, value
+    for aspect, category, pattern in _VERBS + (_LASTING_VERBS if lasting else ()):
+        if (
+            (match := pattern.match(text))
+            and (not category or of_category(match["v"]) == category)
+            and (subject := _subject(match["s"], speaker))
+        ):
             return subject, aspect, match["v"]
     if (
         (match := _DIET.match(text))
@@ -253,7 +278,8 @@ _OWN = re.compile(
     rf"(?P<what>[\w-]+(?: [\w-]+){{0,3}}?){_TO}(?P<v>.+)$"
 )
 _AS = re.compile(
-    rf"\b(?:use|take|see|seeing|have|choose|chose|picked|to|want) (?P<v>[^,]{{2,40}}?) as (?P<owner>{_OWNER}) "
+    rf"\b(?:use|take|see|seeing|have|choose|chose|picked|to|want|prefer|with) (?P<v>[^,]{{2,40}}?) as "
+    rf"(?P<owner>{_OWNER}) "
     r"(?P<what>[\w-]+(?: [\w-]+){0,2})$",
     re.IGNORECASE,
 )
@@ -262,10 +288,15 @@ _GOT = re.compile(
     r"(?:[,:]| is| named| called)+ (?:it's |it is |named |called )?(?P<v>.+)$"
 )
 _NAMED = re.compile(rf"(?:at|to|see|seeing) (?P<v>[A-Z][^,]{{2,40}}), (?P<owner>{_OWNER}) (?P<what>[\w-]+)$")
+_UNOWNED = re.compile(
+    r"^(?:the )?(?P<what>(?:[\w-]+ ){0,2}(?P<head>[\w-]+))(?= is\b| (?:was |has )?(?:changed|set)\b|:)", re.IGNORECASE
+)
 _PEOPLE = re.compile(r"(?P<v>\d+) (?:people|members|employees|colleagues|persons|engineers)\b")
 
 
 def _by_noun(text: str, speaker: str) -> tuple[str, str, str] | None:
+    if (match := _UNOWNED.match(text)) and match["head"].casefold() in _OF_THE_SPEAKER:
+        return _by_noun(f"my {text[match.start('what') :]}", speaker)
     if match := _OWN.match(text):
         return _stated(match["owner"] + "'s", match["what"], match["v"], speaker)
     for pattern in (_MIDDLE, _AS, _NAMED):
@@ -273,7 +304,7 @@ def _by_noun(text: str, speaker: str) -> tuple[str, str, str] | None:
             return _stated(match["owner"], match["what"], match["v"], speaker)
     if match := _GOT.match(text):
         return _stated(match["owner"] + "'s", match["what"], match["v"], speaker)
-    if (match := _OF.match(text)) and (split := _split(match["owner"])):
+    if (match := _OF.match(text) or _OF_BARE.match(text)) and (split := _split(match["owner"])):
         what, (owner, value) = match["what"], split
         if inner := _POSSESSIVE.match(owner):  # "the size of Lena's team", "the code of my door"
             return _stated(inner["owner"], f"{what} of {inner['rest']}", value, speaker)
@@ -333,7 +364,14 @@ def _aspect(said: Sequence[str], kind: str, value: str) -> str:
 
 # Statements that name one person and a value of a kind of which a person has one: "You can reach Lena on 030 5550100"
 
-_CONTACT = re.compile(r"\b(?:call|phone|ring|reach|reached|text|dial|number|write|mail|mails|email|contact)\b", re.I)
+_CONTACT = re.compile(
+    r"\b(?:call|phone|ring|reach|reached|text|dial|number|write|mails?|emails?|emailed|contact|use|uses|reads|checks|"
+    r"inbox|mobile|cell|is on)\b",
+    re.IGNORECASE,
+)
+_NOT_A_NAME = re.compile(
+    r"^(?:call|phone|ring|text|dial|reach|write|mail|email|send|contact|please|use|you|for|to|note|mails)\b", re.I
+)
 
 
 def _by_kind(text: str, speaker: str) -> tuple[str, str, str] | None:
@@ -341,7 +379,7 @@ def _by_kind(text: str, speaker: str) -> tuple[str, str, str] | None:
     if len(found) != 1 or not _CONTACT.search(text):
         return None
     named = {
-        _owner(name, speaker) for name in re.findall(rf"\b(?:{_NAME})", re.sub(r"^\w+", "", text)) if len(name) > 1
+        _owner(name, speaker) for name in re.findall(rf"\b(?:{_NAME})", _NOT_A_NAME.sub("", text)) if len(name) > 1
     }
     relative = re.search(r"\b(?:my|our) ([a-z]+) (?:at|on|under)\b", text)
     mine = f"{speaker}'s {relative[1]}" if relative else speaker
@@ -362,7 +400,7 @@ def _subject(text: str, speaker: str) -> str | None:
         return speaker
     if plain in _NOBODY or not re.fullmatch(r"[\w'. -]+", plain) or len(plain.split()) > 4:
         return None
-    if plain.split()[0] in _NOBODY or plain.split()[0] in _SPEAKER:
+    if plain.split()[0] in _NOBODY or plain.split()[0] in _SPEAKER or _NO_SUBJECT.intersection(plain.split()):
         return None
     if match := re.match(r"(?:my|our) (.+)", plain):
         return f"{speaker}'s {match[1]}"
