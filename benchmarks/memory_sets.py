@@ -143,7 +143,7 @@ def _baselines(world: World, language: str, embedder: Embedder) -> dict[str, Ans
         visible = {
             name: note.text for name, note in world.notes.items() if note.visibility == "shared" or note.owner == user
         }
-        return _searches(visible, language, embedder)
+        return searches(visible, language, embedder)
 
     private = any(note.visibility == "private" for note in world.notes.values())
     return {
@@ -152,7 +152,7 @@ def _baselines(world: World, language: str, embedder: Embedder) -> dict[str, Ans
     }
 
 
-def _searches(notes: Mapping[str, str], language: str, embedder: Embedder) -> dict[str, Answer]:
+def searches(notes: Mapping[str, str], language: str, embedder: Embedder) -> dict[str, Answer]:
     import bm25s
 
     names, texts = list(notes), list(notes.values())

@@ -34,6 +34,8 @@ class Asked:
     wanted: frozenset[str]
     """Names of the notes that answer it."""
     category: int = 0
+    answer: str = ""
+    """The right answer in words, where the set has one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ def realtalk(folder: Path) -> Iterator[World]:
                 notes[turn["dia_id"]] = _shared(turn["speaker"], text, when)
         people = list(spoken["name"].values())
         asked = [
-            Asked(one["question"], _named(one["question"], people), frozenset(one["evidence"]) & notes.keys())
+            Asked(
+                *(one["question"], _named(one["question"], people), frozenset(one["evidence"]) & notes.keys()),
+                answer=str(one.get("answer", "")),
+            )
             for one in spoken["qa"]
             if isinstance(one.get("evidence"), list)
         ]
@@ -96,7 +101,8 @@ def conversation(record: dict[str, Any]) -> World:
     for one in record["qa"]:
         wanted, text = frozenset(one.get("evidence", ())) & notes.keys(), one["question"]
         if wanted and one["category"] != 5:
-            asked.append(Asked(text, _named(text, people), wanted, one["category"]))
+            answer = str(one.get("answer", ""))
+            asked.append(Asked(text, _named(text, people), wanted, one["category"], answer))
     return World(record["sample_id"], notes, asked)
 
 
