@@ -70,6 +70,7 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
     from agentfw.runs.results.run_report import write_report
     from agentfw_cli.result_table import print_result
 
+    note_problems(host, out, selected=True)
     try:
         summary = play(run, out, samples=samples)
     finally:

@@ -261,3 +261,32 @@ def test_evaluations_may_be_greedy(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.train(tmp_path, updates=1, evaluation={"tasks": 2, "sampling": {"temperature": 0}})
 
     assert training.folder.state == "done"
+
+
+def test_neither_optimizer_nor_learner_can_change_what_was_recorded(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learning = importlib.import_module("agentfw_laboratory.bandit")
+    advantages, update = learning.Centred.advantages, learning.Bias.update
+
+    def damage(episodes: Any) -> None:
+        for episode in episodes:
+            episode.turns.clear()
+            episode.outcome["utility"] = 1e9
+
+    def damaging(self: Any, groups: Any) -> Any:
+        found = list(advantages(self, groups))
+        damage(scored.episode for group in groups for scored in group)
+        return found
+
+    def damaging_too(self: Any, batch: Any) -> Any:
+        found = update(self, batch)
+        damage(batch.episodes)
+        return found
+
+    honest = laboratory.train(tmp_path / "honest")
+    monkeypatch.setattr(learning.Centred, "advantages", damaging)
+    monkeypatch.setattr(learning.Bias, "update", damaging_too)
+    damaged = laboratory.train(tmp_path / "damaged")
+
+    assert laboratory.left(damaged.folder) == laboratory.left(honest.folder)

@@ -440,6 +440,10 @@ def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateCo
 
 def _own(name: str, value: object) -> object:
     """A copy for one observer, which may change it. The run itself isn't copied."""
+    from ..episode import Episode
+
+    if isinstance(value, Episode):
+        return value.copied()
     return value if name == "run" else copy.deepcopy(value)
 
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agentfw import Generation, Policy, Request, Settings
+from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
@@ -47,6 +47,12 @@ from .transformers_rows import ATTENTION, blocks, register_attention
 from .transformers_weights import Weights
 
 __all__ = ["TransformersPolicy", "TransformersSettings"]
+
+
+_NO_MODEL = (
+    "the policy transformers was given no model and takes tiny, a small one that is made for calendars; "
+    "for another: --set policy.model=FOLDER"
+)
 
 
 class TransformersSettings(Settings):
@@ -78,8 +84,10 @@ class TransformersPolicy(Policy):
 
     follows_schemas = True
 
-    def __init__(self, settings: TransformersSettings | None = None) -> None:
+    def __init__(self, settings: TransformersSettings | None = None, host: Host | None = None) -> None:
         self.settings = settings or TransformersSettings()
+        if host is not None and "model" not in self.settings.model_fields_set:
+            host.notes.append(_NO_MODEL)
         fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may use MKL before that
         folder = locate(self.settings.model)
         self._chat = Chat(folder, self.settings.template)

@@ -161,7 +161,7 @@ class Learning:
         by_episode: dict[str, list[Advantage]] = {scored.episode.id: [] for group in groups for scored in group}
         turns = {scored.episode.id: len(scored.episode.turns) for group in groups for scored in group}
         with guard.calling("advantages()"):
-            for advantage in listed(self.optimizer.advantages(groups), Advantage, guard):
+            for advantage in listed(self.optimizer.advantages(_copied(groups)), Advantage, guard):
                 # Checked before the step, because one NaN would spread to all weights.
                 guard.require(
                     math.isfinite(advantage.value) and 0 <= advantage.turn < turns.get(advantage.episode, 0),
@@ -191,7 +191,7 @@ class Learning:
     def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
         """How many further groups the optimizer asks for."""
         with self._of_optimizer.calling("missing()"):
-            return int(self.optimizer.missing(groups, self.spec.tasks))
+            return int(self.optimizer.missing(_copied(groups), self.spec.tasks))
 
     def optimizer_state(self) -> dict[str, Any]:
         """What the optimizer keeps between batches."""
@@ -208,7 +208,8 @@ class Learning:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
-        batch = Batch(episodes, lesson.advantages, self._corrected(number, episodes), home)
+        copies = [episode.copied() for episode in episodes]
+        batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home)
 
         def updated() -> Update | None:
             self.learner.wake()
@@ -329,6 +330,11 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning
+
+
+def _copied(groups: Sequence[Sequence[Scored]]) -> list[list[Scored]]:
+    """The groups with copies of their episodes: what an optimizer does to one changes no record and no lesson."""
+    return [[replace(scored, episode=scored.episode.copied()) for scored in group] for group in groups]
 
 
 def _loss(guard: Guard, optimizer: Optimizer) -> Loss:
