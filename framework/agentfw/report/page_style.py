@@ -65,7 +65,7 @@ dt{{color:var(--muted);font-size:13px}}
 .facts{{display:flex;flex-wrap:wrap;gap:12px 36px;margin:24px 0;padding:16px 0}}
 .facts{{border:solid var(--grid);border-width:1px 0}}
 .facts dd{{font-size:15px;overflow-wrap:anywhere}}
-.highlights{{display:grid;grid-template-columns:repeat(auto-fit,minmax(156px,1fr));gap:16px;margin:24px 0}}
+.highlights{{display:grid;grid-template-columns:repeat(auto-fit,minmax(max(140px,26%),1fr));gap:16px;margin:24px 0}}
 .highlights div,figure,details{{background:var(--card);border:1px solid var(--grid);border-radius:12px}}
 .highlights div{{padding:18px 24px 16px}}
 .highlights b{{display:block;font-size:30px;line-height:1.25;font-weight:600;letter-spacing:-.02em}}
