@@ -13,9 +13,9 @@ from agentfw.report.canvas import Canvas
 from agentfw.report.html import Number, Page, short
 from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
 from agentfw.report.line_chart import Reference, Series, line_chart
-from agentfw.report.page_style import colours
 from agentfw.report.shapes import printable
 from agentfw.report.terminal import bars, sparkline
+from agentfw.report.web_page import WebPage, page_policy, page_style, web_page
 
 __all__ = [
     "Bar",
@@ -27,12 +27,15 @@ __all__ = [
     "Reference",
     "Series",
     "Span",
+    "WebPage",
     "bar_chart",
     "bars",
-    "colours",
     "lanes_chart",
     "line_chart",
+    "page_policy",
+    "page_style",
     "printable",
     "short",
     "sparkline",
+    "web_page",
 ]

@@ -126,7 +126,8 @@ class Page:
         )
 
     def render(self) -> str:
-        from agentfw.report.page_style import SCRIPT, STYLE, policy
+        from agentfw.report.page_style import SCRIPT, STYLE
+        from agentfw.report.web_page import page_policy
 
         below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
         blocks = "\n".join(self._blocks)
@@ -134,7 +135,7 @@ class Page:
 <html lang="{_text(self.language)}">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy()}">
+<meta http-equiv="Content-Security-Policy" content="{page_policy(STYLE, SCRIPT)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">

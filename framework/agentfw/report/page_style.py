@@ -1,21 +1,15 @@
-"""The style sheet and the script of a report page, and the Content-Security-Policy that allows both.
+"""The style sheet and the script of a report page, and the colours of all pages.
 
-The policy forbids style attributes and inline handlers, so no page may use them. Colours come from the palette, so that
-light and dark mode match.
-
-    >>> policy().startswith("default-src 'none'; script-src 'sha256-")
-    True
+The Content-Security-Policy forbids style attributes and inline handlers, so no page may use them. Colours come from the
+palette, so that light and dark mode match.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import sha256
-
 from agentfw.report.palette import AXIS, DARK, FAINT, GRID, INK, MUTED, SERIES, SURFACE
 from agentfw.report.vector import FONTS
 
-__all__ = ["SCRIPT", "STYLE", "colours", "policy"]
+__all__ = ["SCRIPT", "STYLE", "colours"]
 
 _NAMES = {"ink": INK, "muted": MUTED, "faint": FAINT, "axis": AXIS, "grid": GRID, "card": SURFACE, "accent": SERIES[0]}
 
@@ -71,7 +65,7 @@ dt{{color:var(--muted);font-size:13px}}
 .facts{{display:flex;flex-wrap:wrap;gap:12px 36px;margin:24px 0;padding:16px 0}}
 .facts{{border:solid var(--grid);border-width:1px 0}}
 .facts dd{{font-size:15px;overflow-wrap:anywhere}}
-.highlights{{display:grid;grid-template-columns:repeat(auto-fit,minmax(156px,1fr));gap:16px;margin:24px 0}}
+.highlights{{display:grid;grid-template-columns:repeat(auto-fit,minmax(max(140px,26%),1fr));gap:16px;margin:24px 0}}
 .highlights div,figure,details{{background:var(--card);border:1px solid var(--grid);border-radius:12px}}
 .highlights div{{padding:18px 24px 16px}}
 .highlights b{{display:block;font-size:30px;line-height:1.25;font-weight:600;letter-spacing:-.02em}}
@@ -159,15 +153,3 @@ for (const table of document.querySelectorAll("table")) {
   }));
 }
 """
-
-
-def policy() -> str:
-    """The Content-Security-Policy of every page. It allows only this style sheet and this script."""
-    return (
-        f"default-src 'none'; script-src '{_hash(SCRIPT)}'; style-src '{_hash(STYLE)}'; img-src data:;"
-        " base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + b64encode(sha256(content.encode()).digest()).decode()

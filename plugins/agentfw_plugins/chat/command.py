@@ -9,13 +9,14 @@ This module is imported for --help, so the command imports what it needs.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.errors import RunInUseError, SettingsError
+from agentfw.errors import AgentfwError, RunInUseError, SettingsError
 from agentfw.out import Out
 
 from ..command_options import json_option
@@ -87,6 +88,7 @@ def chat(
         screen: Screen = TerminalScreen(out)
     else:
         screen = PlainScreen(out)
+    is_new = next(iter(live.folder.path.glob("*.jsonl")), None) is None
     try:
         asyncio.run(_talk(live, user, screen, out))
     except RunInUseError as error:
@@ -94,6 +96,10 @@ def chat(
             error.message,
             fix="end the other conversation, or begin a run of its own: agentfw chat --new, with the same options",
         ) from None
+    except AgentfwError:
+        if is_new and not any(episode.turns for episode in live.folder.episodes()):
+            shutil.rmtree(live.folder.path, ignore_errors=True)  # nobody answered: there is no run to list
+        raise
 
 
 async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:

@@ -96,13 +96,15 @@ async def _why(conversation: Conversation, words: str) -> Lines:
 
 
 async def _history(conversation: Conversation, words: str) -> Lines:
-    for message in conversation.messages:
-        who = {"user": "you", "assistant": "agent"}.get(message.role, message.role)
+    is_empty = True
+    for message, stopped in conversation.history():
+        is_empty = False
+        who = {"user": "you", "assistant": "agent"}.get(message.role, message.role) + (" (stopped)" if stopped else "")
         if message.content:
             yield f"{who}: {message.content}"
         for call in message.calls:
             yield f"{who}: → {call.name}({json.dumps(dict(call.arguments), ensure_ascii=False)})"
-    if not conversation.messages:
+    if is_empty:
         yield "nothing was said yet"
 
 

@@ -11,7 +11,7 @@ What is said is on disk before it is answered. When the conversation ends, it is
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -50,6 +50,10 @@ class Conversation:
         """The conversation as it goes on, without what was taken back."""
         self._turns: list[int] = []
         """The turn of each answer in it."""
+        self._stopped: list[tuple[int, list[Message]]] = []
+        """What was said to no end, with what there was of an answer, and its place in the conversation."""
+        self._begun = ""
+        """What there is of the answer in progress."""
         self._current: Session | None = None
 
     @property
@@ -74,24 +78,26 @@ class Conversation:
                     await self._run(call)
                 self.messages += [Message("user", said) for said in more()]
         except BaseException:
+            begun = [Message("assistant", self._begun)] if self._begun else []
+            self._stopped.append((before, [*self.messages[before:], *begun]))
             del self.messages[before:], self._turns[turns:]
             raise
 
     async def _answered(self) -> tuple[Call, ...]:
         """Let the policy answer once. Returns its calls."""
-        session, told = self.session, False
+        session, self._begun = self.session, ""
 
         def tell(piece: str) -> None:
-            nonlocal told
-            told = True
+            self._begun += piece
             self.screen.words(piece)
 
         try:
             reply = await session.answer(self.messages, user=self.user, tell=tell, carries_out=False)
         finally:
             await self.live.keep(session)  # before the answer ends on the screen
-            if told:
+            if self._begun:
                 self.screen.done()
+        self._begun = ""
         self.messages.append(reply.message)
         self._turns.append(reply.turn.index)
         return reply.calls
@@ -128,6 +134,7 @@ class Conversation:
             raise UsageError("there is nothing to take back", fix="say something first")
         taken = self.messages[places[-1] :]
         del self.messages[places[-1] :]
+        self._stopped = [(place, said) for place, said in self._stopped if place <= len(self.messages)]
         answers = sum(message.role == "assistant" for message in taken)
         del self._turns[len(self._turns) - answers :]
         self.session.note("session", "undone", {"messages": len(taken)})
@@ -150,10 +157,19 @@ class Conversation:
         events = self._current.episode.events
         return [event.data for event in events if event.kind == "memory" and event.name == "recalled"]
 
+    def history(self) -> Iterator[tuple[Message, bool]]:
+        """All that was said, and whether it was stopped: then it isn't part of the conversation as it goes on."""
+        for place in range(len(self.messages) + 1):
+            for at, said in self._stopped:
+                if at == place:
+                    yield from ((message, True) for message in said)
+            if place < len(self.messages):
+                yield self.messages[place], False
+
     async def end(self) -> float | None:
         """End the conversation: score it, and learn from it. Returns its reward. None if nothing was said."""
         session, self._current = self._current, None
-        self.messages, self._turns = [], []
+        self.messages, self._turns, self._stopped = [], [], []
         return None if session is None else await self.live.conclude(session)
 
     def _last(self) -> int:

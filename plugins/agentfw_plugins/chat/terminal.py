@@ -7,6 +7,8 @@ progress, and Ctrl-D ends the conversation.
 from __future__ import annotations
 
 import asyncio
+import shutil
+import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,11 +48,11 @@ class TerminalScreen:
     def words(self, piece: str) -> None:
         *lines, self.line = (self.line + piece).split("\n")
         for line in lines:
-            self.out.line(line)
+            self.out.line(_wrapped(line))
         self.redraw()
 
     def done(self) -> None:
-        self.out.line(self.line)
+        self.out.line(_wrapped(self.line))
         self.line = ""
         self.redraw()
 
@@ -62,8 +64,16 @@ class TerminalScreen:
             self.prompt.app.invalidate()
 
     def message(self) -> StyleAndTextTuples:
-        begun: StyleAndTextTuples = [("", f"{self.line}\n")] if self.line else []
+        begun: StyleAndTextTuples = [("", f"{_wrapped(self.line)}\n")] if self.line else []
         return [*begun, ("bold", "… " if self.works else "> ")]
+
+
+def _wrapped(line: str) -> str:
+    """A line as lines of the terminal. The terminal itself would break words at its edge."""
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False) or [""]
+    )
 
 
 class _Talk:
@@ -91,7 +101,7 @@ class _Talk:
         try:
             if words is None:
                 for shown in await obey(self.conversation, line):
-                    self.out.line(shown)
+                    self.out.line("\n".join(map(_wrapped, shown.split("\n"))))
             else:
                 await self.conversation.say(words, self._more)
         except AgentfwError as error:

@@ -8,16 +8,15 @@ becomes markup.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from hashlib import sha256
 from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from agentfw import Tool
+from agentfw.report import web_page
 
 from .answers import body_of, caller_of, json_answer
 from .bodies import BadRequest, Body
@@ -34,13 +33,11 @@ class Page:
 
     def __init__(self, finder: LiveSessionFinder, *, max_body: int = 8_000_000) -> None:
         self.finder, self.max_body = finder, max_body
-        page = files(__package__).joinpath("page.html").read_text("utf-8")
-        self._html = page.encode()
+        html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
+        self._html = html.encode()
         self._headers = {
             **_PRIVATE,
-            "content-security-policy": f"default-src 'none'; script-src '{_hash(page, 'script')}'; "
-            f"style-src '{_hash(page, 'style')}'; connect-src 'self'; img-src data:; base-uri 'none'; "
-            "form-action 'none'; frame-ancestors 'none'",
+            "content-security-policy": f"{policy}; frame-ancestors 'none'",
             "referrer-policy": "no-referrer",
         }
         self.handlers: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
@@ -91,10 +88,3 @@ class Page:
     @property
     def _tools(self) -> dict[str, Tool]:
         return {tool.action.name: tool for tool in self.finder.live.assembly.tools}
-
-
-def _hash(page: str, element: str) -> str:
-    """The source that allows the inline script or style sheet of the page."""
-    found = re.search(rf"<{element}>(.*?)</{element}>", page, re.DOTALL)
-    assert found is not None
-    return f"sha256-{b64encode(sha256(found[1].encode()).digest()).decode()}"

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.report import web_page
 
 from .planner import Planner
 
@@ -37,14 +35,12 @@ def page_app(planner: Planner) -> Any:
         from starlette.routing import Route
     except ImportError as error:
         raise MissingExtraError("the page of the calendar", "web", module=error.name or "") from None
-    html = files(__package__).joinpath("page.html").read_text("utf-8")
+    html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
     headers = {
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
         "referrer-policy": "no-referrer",
-        "content-security-policy": f"default-src 'none'; script-src '{_hash(html, 'script')}'; "
-        f"style-src '{_hash(html, 'style')}'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'",
+        "content-security-policy": f"{policy}; frame-ancestors 'none'",
     }
     one_at_a_time = asyncio.Lock()
 
@@ -92,10 +88,3 @@ async def serve_page(planner: Planner, port: int, told: Callable[[str], None]) -
     async with serving(page_app(planner), "127.0.0.1", port) as address:
         told(address)
         await asyncio.Event().wait()
-
-
-def _hash(page: str, element: str) -> str:
-    """The source that allows the inline script or style sheet of the page."""
-    found = re.search(rf"<{element}>(.*?)</{element}>", page, re.DOTALL)
-    assert found is not None
-    return f"sha256-{b64encode(sha256(found[1].encode()).digest()).decode()}"

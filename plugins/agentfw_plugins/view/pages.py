@@ -6,15 +6,13 @@ their hashes. So the same pages are served and written into a folder.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from agentfw.errors import MissingExtraError
-from agentfw.report import colours, printable
+from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import timeline_picture
 
 from .difference import Pair, Side, remarkable, turn_pairs
@@ -66,12 +64,9 @@ class Pages:
         """`rules` says of each reward model what it rewards."""
         self.links, self.rules = links, rules or {}
         folder = files(__package__)
-        self.style = colours() + folder.joinpath("view.css").read_text("utf-8")
+        self.style = page_style() + folder.joinpath("view.css").read_text("utf-8")
         self.script = folder.joinpath("view.js").read_text("utf-8")
-        self.policy = (
-            f"default-src 'none'; script-src '{_hash(self.script)}'; style-src '{_hash(self.style)}'; img-src data:; "
-            "connect-src 'self'; base-uri 'none'; form-action 'self'"
-        )
+        self.policy = page_policy(self.style, self.script, forms="'self'")
         self._environment = Environment(
             loader=PackageLoader(__package__ or "", "templates"),
             autoescape=True,
@@ -143,10 +138,6 @@ def before(row: Row, others: list[Row]) -> Row | None:
         if other["sample"] == row["sample"] or found is None:
             found = other
     return found
-
-
-def _hash(content: str) -> str:
-    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
 def _shown(value: object) -> object:

@@ -1,7 +1,7 @@
 """Says in words why a memory recalled something. A memory may say it itself, or with figures.
 
->>> because({"points": {"words": 0.42, "user": 0.13, "community": 0.0, "conflict": -0.2}, "path": "found by its words"})
-'it has the words of what was asked (+0.42), it contradicts what else was recalled (-0.20), it is like this user (+0.13)'
+>>> because({"points": {"words": 0.42, "user": 0.13, "time": 0.0}, "path": "found by its words"})
+'it has the words of what was asked (+0.42), it is like this user (+0.13)'
 >>> because({"rule": "never before nine", "age": 3})
 'rule never before nine, age 3'
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -11,15 +12,21 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from agentfw import Intervention, Moment
+from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.errors import RunInUseError
+from agentfw.out import Out
 from agentfw.runs import RunFolder, read_sessions
+from agentfw_plugins.chat.commands import obey
+from agentfw_plugins.chat.conversation import Conversation
+from agentfw_plugins.chat.plain import PlainScreen
 from agentfw_plugins.gateway.command import serve
+from agentfw_plugins.gateway.live import opened
 
 pytest.importorskip("igraph")
 
@@ -219,6 +226,75 @@ def test_in_a_terminal_one_talks_recalls_lines_with_the_arrow_keys_and_leaves(tm
         assert said == ["first\nsecond"] * 2
     finally:
         terminal.close()
+
+
+class TwoPieces(Policy):
+    """Says one piece, and the other never."""
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        tell("One, ")
+        self.told.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+
+
+def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_path: Path) -> None:
+    live = opened(tmp_path, start="chat", policy="scripted", assignments=['policy.replies=["yes"]'])
+
+    async def talk() -> list[str]:
+        async with live:
+            conversation = Conversation(live, "me", PlainScreen(Out(json=True)))
+            await conversation.say("Tea?")
+            scripted, live.assembly.policy.policy = live.assembly.policy.policy, TwoPieces()
+            asking = asyncio.create_task(conversation.say("Count."))
+            await live.assembly.policy.policy.told.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            live.assembly.policy.policy = scripted
+            await conversation.say("Coffee?")
+            assert [message.content for message in conversation.messages] == ["Tea?", "yes", "Coffee?", "yes"]
+            return await obey(conversation, "/history")
+
+    shown = asyncio.run(talk())
+
+    assert shown == [
+        "you: Tea?",
+        "agent: yes",
+        "you (stopped): Count.",
+        "agent (stopped): One, ",
+        "you: Coffee?",
+        "agent: yes",
+    ]
+
+
+@pytest.mark.slow
+def test_a_chat_whose_server_never_answers_leaves_no_run(tmp_path: Path) -> None:
+    nobody = ["--policy=openai", "--set=policy.base_url=http://127.0.0.1:1/v1", "--set=policy.model=x"]
+    words = [sys.executable, "-m", "agentfw", "chat", *nobody, "--set=policy.deadline=1"]
+
+    answer = subprocess.run(words, input="hi\n", capture_output=True, text=True, cwd=tmp_path, env=environment())
+
+    assert answer.returncode != 0
+    assert "check that the server is running" in answer.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_no_word_is_broken_at_the_edge_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = pytest.importorskip("agentfw_plugins.chat.terminal")
+    monkeypatch.setenv("COLUMNS", "20")
+    told = list[str]()
+    out = Out()
+    monkeypatch.setattr(out, "line", told.append)
+    screen = terminal.TerminalScreen(out)
+
+    screen.words("It takes about twenty-five minutes\n    and a half")
+    screen.done()
+
+    assert told == ["It takes about\ntwenty-five minutes", "    and a half"]
 
 
 class Open:

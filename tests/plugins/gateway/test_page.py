@@ -278,3 +278,46 @@ def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Serv
 )
 def test_what_is_not_there_is_an_error(gateway: Served, path: str, status: int) -> None:
     assert httpx.get(f"{gateway.url}{path}").status_code == status
+
+
+ANSWER = """# Two teas
+
+- **Assam**, strong
+- *Darjeeling*, light
+
+```python
+print("<b>4 minutes</b>")
+```
+`kettle` at 2 * 3 * 4 o'clock"""
+
+
+def answers_in_markdown(moment: Moment) -> Iterator[str]:
+    """Says the same each time."""
+    yield ANSWER
+
+
+@pytest.mark.slow
+def test_markdown_is_shown_as_such_and_never_becomes_markup(serve: Serve, chromium: Browsers) -> None:
+    gateway = serve(policy="scripted", assignments=[f"policy.rule={__name__}:answers_in_markdown"])
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.wait("element('list').textContent.includes('no session')")
+
+    browser.evaluate("element('say').focus()")
+    browser.type("Which tea?")
+    browser.press("Enter")
+    browser.wait("!working && shown && document.querySelector('.assistant .words ul')")
+
+    def texts(selector: str) -> Any:
+        found = f"document.querySelectorAll('.assistant .words {selector}')"
+        return browser.evaluate(f"[...{found}].map((one) => one.textContent)")
+
+    assert texts(".heading") == ["Two teas"]
+    assert texts("li") == ["Assam, strong", "Darjeeling, light"]
+    assert texts("strong") == ["Assam"]
+    assert texts("em") == ["Darjeeling"]
+    assert texts("pre code") == ['print("<b>4 minutes</b>")']
+    assert texts("p code") == ["kettle"]
+    assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
+    assert texts("b") == []
+    assert foreign(browser, gateway) == []

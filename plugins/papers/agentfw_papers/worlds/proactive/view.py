@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 from agentfw import Host
 from agentfw.errors import UsageError
+from agentfw.report import web_page
 from agentfw.runs import RunFolder
 from agentfw.statistics import Interval, bootstrap
 from agentfw_rewardmodels.timing import rank
@@ -74,11 +73,7 @@ def view_page(folder: RunFolder, host: Host, *, episode: str = "", most: int = 6
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     }
     page = files(__package__).joinpath("view.html").read_text("utf-8")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(page, 'script')}'; style-src '{_hash(page, 'style')}';"
-        " img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: {**parts, "POLICY": policy}[found[1]], page)
+    return web_page(re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], page)).html
 
 
 def _subtitle(folder: RunFolder, found: Dialogues) -> str:
@@ -229,9 +224,3 @@ def _interval(found: Interval | None) -> str:
 
 def _text(text: Any) -> str:
     return escape(str(text), quote=True)
-
-
-def _hash(page: str, element: str) -> str:
-    content = re.search(rf"<{element}>(.*?)</{element}>", page, re.S)
-    assert content is not None
-    return "sha256-" + b64encode(sha256(content[1].encode()).digest()).decode()
