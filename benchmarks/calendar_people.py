@@ -3,7 +3,7 @@
     python benchmarks/calendar_people.py
     python benchmarks/calendar_people.py --people 3 --weeks 4
 
-Each person speaks one of six languages (the word lists know four of them) and has values of their own for what an event
+Each person speaks one of six languages and has values of their own for what an event
 is about and who comes. They are drawn around a mean that puts health and family before work, so the first week measures
 how well the proposals begin for people like that. Two pairs of weekly series clash every week. In one week of seven a
 date of them is unlike the others: it is urgent, or about something else. One half of the figures is of people who
@@ -14,14 +14,17 @@ A decline that wasn't asked about is wrong if the person would have kept that ev
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import date, datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
 from agentfw_plugins.own_calendar.answers import Answer, Question
 from agentfw_plugins.own_calendar.people import About
 from agentfw_plugins.own_calendar.person_file import PersonFile
@@ -168,39 +171,58 @@ def lived(number: int, weeks: int, always: bool, folder: Path) -> list[dict[str,
         person.asked = []
         with PersonFile(folder / f"{number}{always}.db", "ana@lab.example") as known:
             asyncio.run(session.play(LinearPolicy(), person, known))
-        wrong = 0
+        wrong = by_itself = 0
         for outcome in session.outcomes:
             titles = [each.title for each in outcome.question.candidates]
             if outcome.known and outcome.kept is not None:
+                by_itself += 1
                 wrong += outcome.kept.entry.title != person.best(titles)
         found.append({"questions": len(person.asked), "accepted": sum(person.asked), "wrong declines": wrong})
+        found[-1]["decided without asking"] = by_itself
     return found
 
 
-def measure(people: int, weeks: int, ways: Sequence[bool]) -> dict[str, Any]:
+SPANS = {
+    "week 1": (0, 1),
+    "week 2": (1, 2),
+    "weeks 3 and 4": (2, 4),
+    "weeks 5 to 13": (4, 13),
+    "weeks 14 to 26": (13, 26),
+}
+
+
+def measure(people: int, weeks: int, ways: Sequence[bool], jobs: int) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    spans = {"week 1": (0, 1), "weeks 2 to 4": (1, 4), "weeks 5 to 13": (4, 13), "weeks 14 to 26": (13, 26)}
     for always in ways:
-        with tempfile.TemporaryDirectory() as folder:
-            lives = [lived(number, weeks, always, Path(folder)) for number in range(people)]
-        rows = {}
-        for name, (first, after) in spans.items():
-            some = [week for life in lives for week in life[first:after]]
-            if some:
-                questions = sum(week["questions"] for week in some)
-                rows[name] = {
-                    "questions a week": questions / len(some),
-                    "accepted": sum(week["accepted"] for week in some) / max(1, questions),
-                    "wrong declines": sum(week["wrong declines"] for week in some),
-                }
-        result["always" if always else "each answered"] = rows
+        with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(jobs) as pool:
+            folders = [Path(name) / str(number) for number in range(people)]
+            for folder in folders:
+                folder.mkdir()
+            lives = list(pool.map(lived, range(people), repeat(weeks), repeat(always), folders))
+        spans = {name: [life[first:after] for life in lives] for name, (first, after) in SPANS.items() if first < weeks}
+        result["always" if always else "each answered"] = {name: figures(some) for name, some in spans.items()}
     return result
 
 
+def figures(lives: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, Any]:
+    """Means over people, each by their own weeks."""
+
+    def total(life: Sequence[Mapping[str, float]], name: str) -> float:
+        return sum(week[name] for week in life)
+
+    asked = [life for life in lives if total(life, "questions")]
+    return {
+        "questions a week": mean_of([total(life, "questions") / len(life) for life in lives]),
+        "accepted": mean_of([total(life, "accepted") / total(life, "questions") for life in asked]),
+        "wrong declines": sum(total(life, "wrong declines") for life in lives),
+        "decided without asking": sum(total(life, "decided without asking") for life in lives),
+    }
+
+
 def show(result: dict[str, Any]) -> None:
-    columns = ("questions a week", "accepted", "wrong declines")
+    columns = ("questions a week", "accepted", "wrong declines", "decided without asking")
     rows = [
-        [way, name, *(f"{row[column]:.2f}" for column in columns)]
+        [way, name, *(shown(row[column]) for column in columns[:2]), *(f"{row[column]:.0f}" for column in columns[2:])]
         for way, spans in result.items()
         for name, row in spans.items()
     ]
@@ -211,10 +233,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__)
     parser.add_argument("--people", type=int, default=30)
     parser.add_argument("--weeks", type=int, default=26)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
     parser.add_argument("--each", action="store_true", help="only people who answer each question")
     options = parser.parse_args(arguments)
     ways = (False,) if options.each else (False, True)
-    return tell(measure(options.people, options.weeks, ways), options.json, show)
+    return tell(measure(options.people, options.weeks, ways, options.jobs), options.json, show)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ the last few as text. Nothing takes time here: the next conflict comes when the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -225,7 +226,7 @@ class RealConflicts(Environment):
         """Ask the person, save the answer, and report it."""
         assert self._question is not None
         asked = self._question
-        question = replace(asked, proposed=proposed, reason=" ".join(reason.split()))
+        question = replace(asked, proposed=proposed, reason=_with_titles(" ".join(reason.split()), asked))
         self._question = None
         answer = self.person.answer(question)
         if answer.stop or answer.undo:
@@ -305,6 +306,20 @@ class RealConflicts(Environment):
 
     def _end(self) -> None:
         self.world.finish(**self.outcome())
+
+
+def _with_titles(reason: str, question: Question) -> str:
+    """A reason that names an event by its title instead of its letter, which not everything shows.
+
+    What stands behind a letter speaks against that event.
+    """
+    titles = {each.letter: each.title for each in question.candidates}
+
+    def named(match: re.Match[str]) -> str:
+        title = titles.get(match[2])
+        return match[0] if title is None else f'{match[1] and "; "}against "{title}": '
+
+    return re.sub(r"(^|, )([A-E]): ", named, reason)
 
 
 def _told(decision: Mapping[str, Any]) -> str:

@@ -61,14 +61,24 @@ def facts(one: Occurrence, people: People, home: tzinfo) -> Facts:
 
 
 def precedent(decisions: Sequence[Mapping[str, Any]], now: Mapping[str, Facts], home: tzinfo) -> Precedent | None:
-    """The latest decision about these events; None if there is none."""
+    """The latest decision about these events; None if there is none.
+
+    A later decision about a date that was unlike the others doesn't replace an earlier one for the series.
+    """
+    latest: Precedent | None = None
     for decision in reversed(decisions):
         paired = _paired(decision, now)
-        if paired is not None and decision.get("again"):
-            return None
-        if paired is not None:
-            return _compared(decision, paired, now, home)
-    return None
+        if paired is None:
+            continue
+        if decision.get("again"):
+            break
+        found = _compared(decision, paired, now, home)
+        if not found.changed and (latest is None or found.scope):
+            return found
+        latest = latest or found
+        if decision["keys"] == sorted(now):
+            break  # these very dates have changed since
+    return latest
 
 
 def changes(then: Facts, now: Facts, home: tzinfo) -> list[str]:

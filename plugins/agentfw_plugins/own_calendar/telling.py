@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agentfw.out import Out, counted
 
@@ -23,6 +26,14 @@ _BACK = (
 )
 
 
+def _wrapped(text: str, indent: int, stream: TextIO) -> str:
+    """A line that is broken between words on a terminal, and stays whole elsewhere."""
+    if not stream.isatty():
+        return text
+    width = max(40, shutil.get_terminal_size().columns)
+    return textwrap.fill(text, width, subsequent_indent=" " * indent, replace_whitespace=False, break_on_hyphens=False)
+
+
 def introduce(session: Session, policy: str, out: Out) -> None:
     """Say what was found, before the first question."""
     record = session.record()
@@ -35,7 +46,7 @@ def introduce(session: Session, policy: str, out: Out) -> None:
         f"{record['from']} to {record['until']}",
         f"policy {policy}",
     ]
-    out.note("   ".join(facts))
+    out.note(_wrapped("   ".join(facts), 2, sys.stderr))
     count = f"{record['events']:,} events, {len(session.found):,} dates in these days"
     conflicts = f"{to_come} conflict{'s' if to_come != 1 else ''}" if to_come else "no conflicts"
     out.note(f"{count}, {conflicts}")
@@ -71,7 +82,7 @@ def conclude(record: dict[str, Any], strategies: list[str], written: list[str], 
         parts.append(f"{known} more as you decided before")
     out.line(f"{', '.join(parts)}   {record['declined']} event{'s' if record['declined'] != 1 else ''} declined")
     if strategies:
-        out.line(f"learned   {', '.join(strategies)}")
+        out.line(_wrapped(f"learned   {', '.join(strategies)}", 10, sys.stdout))
     show_other_times(record, out)
     for title in record["undone"]:
         out.line(f"undone    {title} was kept, and is asked about again")
@@ -81,7 +92,7 @@ def conclude(record: dict[str, Any], strategies: list[str], written: list[str], 
         out.line(f"written   {', '.join(written)}")
         if any(Path(place).suffix == ".ics" for place in written):
             for way in _BACK:
-                out.note(f"  {way}")
+                out.note(_wrapped(f"  {way}", 4, sys.stderr))
         out.line("          agentfw calendar undo takes it back")
     if record["stopped"]:
         out.note("there is more: run the same command again to go on")
@@ -102,6 +113,7 @@ def show_other_times(record: dict[str, Any], out: Out) -> None:
         if others := [address for address in free if address != organizer]:
             whom += f"; {' and '.join(others)} free then"
         weekly = " and so on" if one["move"] else ""
-        out.line(f"free      {what}: {to:%a} {to.day} {to:%B}, {to:%H:%M}{weekly}   ({whom})")
+        found = f"free      {what}: {to:%a} {to.day} {to:%B}, {to:%H:%M}{weekly}   ({whom})"
+        out.line(_wrapped(found, 10, sys.stdout))
         for line in one["message"].splitlines():
-            out.line(f"          {line}")
+            out.line(_wrapped(f"          {line}", 10, sys.stdout))

@@ -23,11 +23,11 @@ from .precedents import ALWAYS, SERIES
 __all__ = ["Lister", "Terminal", "choose", "described", "span"]
 
 _HELP = """  Enter    take the proposal
-  a, b ..  keep that one; words behind it say why, and are learned from: b she's my boss
+  a, b ..  keep that one; words behind it say why:  b she's my boss
   both     keep all of them, and don't ask again
   s        skip: leave all of them as they are, for now
-  series   behind a letter or "both": on every date on which these series clash like this
-  always   the same, also for new events with these titles:  b always: it pays the bills
+  series   behind a letter or "both": on all dates on which these series clash
+  always   the same, also for new events with these titles:  b always: they pay
   move     behind a letter: keep it, and ask to move the other's series
   u        undo your previous answer
   q        stop here; what you answered is written"""
@@ -43,6 +43,7 @@ class Terminal:
     def __init__(self, home: tzinfo, console: Console | None = None) -> None:
         self.home = home
         self.console = console or Console(stderr=True, highlight=False)
+        self._is_pipe = not self.console.is_terminal
 
     def answer(self, question: Question) -> Answer:
         self.show(question)
@@ -73,9 +74,9 @@ class Terminal:
         line = Text("  ").append("kept ", style="green").append(question.candidate(answer.keep).title)
         if declined:
             line.append(f"; declined {', '.join(one.entry.title for one in declined)}", style="dim")
-        self.console.print(line.append(_FAR.get(answer.scope, ""), style="dim"), soft_wrap=True)
+        self.console.print(line.append(_FAR.get(answer.scope, ""), style="dim"), soft_wrap=self._is_pipe)
         if learned:
-            self.console.print(Text(f"  learned: {learned}", style="cyan"), soft_wrap=True)
+            self.console.print(Text(f"  learned: {learned}", style="cyan"), soft_wrap=self._is_pipe)
         self.console.print()
 
     def show(self, question: Question) -> None:
@@ -103,7 +104,7 @@ class Terminal:
             kept = f"kept {question.before.title}" if question.before.kept else "left all of them"
             self.console.print(Text(f"  you {kept} before; asked again, because", style="yellow"))
             for words in question.before.changed:
-                self.console.print(Text(f"    {words}", style="yellow"), soft_wrap=True)
+                self.console.print(Text(f"    {words}", style="yellow"), soft_wrap=self._is_pipe)
         if question.proposed:
             reason = f": {question.reason}" if question.reason else ""
             self.console.print(Text("  proposed: keep ").append(question.proposed, style="bold green").append(reason))

@@ -50,12 +50,23 @@ def decided(path: Path, tmp_path: Path, meanwhile: Callable[[], object] = lambda
         (
             "Réunion avec le client",
             "Budget",
-            "Bonjour Joe,\nje ne peux pas venir à « Réunion avec le client » le lundi 2",
+            "Bonjour Joe,\nJe ne peux pas venir à « Réunion avec le client » le lundi 2",
         ),
         (
             "Reunión con el cliente",
             "Budget",
-            "Hola Joe:\nno puedo ir a «Reunión con el cliente» el lunes, 2 de noviembre",
+            "Hola Joe:\nNo puedo ir a «Reunión con el cliente» el lunes, 2 de noviembre",
+        ),
+        ("Reunión diaria", "Budget", "Hola Joe:\nNo puedo ir a «Reunión diaria»"),
+        (
+            "Riunione con il cliente",
+            "Budget",
+            "Buongiorno Joe,\npurtroppo lunedì 2 novembre alle 10:30 non posso partecipare a «Riunione con il cliente»",
+        ),
+        (
+            "Reunião com o cliente",
+            "Budget",
+            "Olá Joe,\ninfelizmente não posso ir a «Reunião com o cliente» (segunda-feira, 2 de novembro, às 10:30)",
         ),
         ("SUMMARY;LANGUAGE=de-DE:Review", "Budget", "Hallo Joe"),
         (

@@ -57,6 +57,19 @@ def decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return call
 
 
+def test_a_decision_about_an_unlike_date_does_not_replace_the_one_for_the_series(
+    decide: Decide, ics_file: IcsFile
+) -> None:
+    decide(ics_file(STANDUP, CLIENT), "b always\n")
+    unlike = moved("client", 11, "093000\nDURATION:PT1H\nSUMMARY:Lunch at Acme")
+    asked = decide(ics_file(STANDUP, CLIENT, unlike), "a always\n", "2099-11-09", 7)
+
+    later = decide(ics_file(STANDUP, CLIENT), "", "2099-11-16", 7)
+
+    assert [one["decided_before"] for one in asked["conflicts"]] == [False]
+    assert [(one["decided_before"], one["kept"]) for one in later["conflicts"]] == [(True, "B")]
+
+
 @pytest.mark.parametrize(
     "answer", ["b series", "b: series", "b, this series", "b immer", "b always: they pay", "b toujours"]
 )

@@ -78,6 +78,7 @@ def test_words_are_read_in_six_languages(text: str, kind: Kind, expected: str) -
         ("Prüfungsamt", "hold=fixed"),
         ("Como siempre", "topic=social"),
         ("Mon dîner", "week"),
+        ("Reunión diaria", "who=friend"),
         ("Progetto in corso", "topic=learning"),
         ("De qualquer forma", "topic=learning"),
         ("Encontrar-nos pessoalmente", "topic=personal"),
