@@ -55,8 +55,8 @@ _CATEGORIES = {
     "seat": "aisle window",
     "appearance": "dark light",
     "car": """toyota skoda fiat volvo renault mazda tesla bmw audi mercedes volkswagen vw opel ford peugeot citroën
-        citroen kia hyundai honda nissan dacia porsche mini subaru suzuki lexus jeep chevrolet chevy yaris clio golf polo
-        corolla prius civic""",
+        citroen kia hyundai honda nissan dacia porsche mini subaru suzuki lexus jeep chevrolet chevy yaris clio golf
+        polo corolla prius civic""",
     "job": """manager lead engineer owner director developer designer analyst consultant accountant nurse teacher
         scientist architect assistant secretary administrator coordinator specialist technician lawyer president
         officer editor supervisor""",
