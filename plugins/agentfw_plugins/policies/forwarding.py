@@ -150,21 +150,25 @@ class Forwarder:
         self, response: httpx.Response, forwarded: Forwarded, added: _Added, names: set[str]
     ) -> tuple[Generation, ...]:
         """Pass a stream on line by line, and read it for the record."""
-        reply, failed, finish = StreamedReply(lambda choice: _tell(choice, forwarded)), False, ""
+        reply, broken, finish = StreamedReply(lambda choice: _tell(choice, forwarded)), "", ""
         try:
             async with aclosing(self._lines(response)) as lines:
                 async for line in lines:
                     try:
                         reply.take(line)
                     except Malformed as error:
-                        logger.warning("a stream of %s is broken: %s", self._endpoint.url, error)
-                        failed = True
+                        if not broken:
+                            logger.warning("a stream of %s is broken: %s", self._endpoint.url, error)
+                        broken = broken or "unreadable"
+                        if not _is_readable(line):
+                            continue  # nor could an error be read that follows on it
+                        broken = "told"  # the server's own error
                     if passed := _without(line, added):
                         forwarded.hear(passed)
         except UpstreamError as error:
-            failed, finish = True, "interrupted"
+            finish = "interrupted"
             forwarded.hear(_error_event(str(error)))
-        if not reply.ended and not failed:
+        if not reply.ended and not finish and broken != "told":
             forwarded.hear(_error_event(_CUT_OFF))
         try:
             found = _generations(reply.so_far(), names)
@@ -310,6 +314,13 @@ def _marked(generations: tuple[Generation, ...], body: Mapping[str, Any]) -> tup
     by_schema = isinstance(form, dict) and form.get("type") != "text"
     constrained = by_schema or choice == "required" or isinstance(choice, dict) or any(map(body.get, _CHANGING))
     return tuple(replace(generation, constrained=True) for generation in generations) if constrained else generations
+
+
+def _is_readable(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line.removeprefix(b"data:")), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _without(line: bytes, added: _Added) -> bytes:

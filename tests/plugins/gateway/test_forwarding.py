@@ -306,6 +306,22 @@ def test_a_stream_that_breaks_off_is_an_error_and_kept_as_far_as_it_came(upstrea
     assert (turn.text, turn.finish) == ("Green te", "interrupted")
 
 
+def test_a_stream_that_breaks_off_within_an_event_is_an_error_that_can_be_read(
+    upstream: Callable[..., Passing],
+) -> None:
+    head = {"choices": [{"index": 0, "delta": {"content": "It is "}}]}
+    half = 'data: {"choices": [{"index": 0, "delta": {"content": "ä'.encode()[:-1]  # within a character
+    asked = {"model": "served", "messages": [{"role": "user", "content": "?"}], "stream": True}
+
+    answer = httpx.post(
+        f"{upstream(chunks(head, half, done=False)).session('half')}/chat/completions", json=asked, timeout=60
+    )
+
+    told = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
+    assert told[0]["choices"][0]["delta"]["content"] == "It is "
+    assert told[-1]["error"]["code"] == "upstream_failed"
+
+
 def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> None:
     words = [chunk({"content": "on "}) for _ in range(6)]
     gateway = upstream(chunks(*words, chunk({}, finish_reason="stop"), pause=0.35), assignments=("policy.deadline=3",))
