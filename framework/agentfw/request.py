@@ -85,6 +85,9 @@ class Sampling:
     top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
+    stop: tuple[str, ...] = ()
+    """An answer may end where one of these begins or later. What follows is cut off by whoever asked, so a policy that
+    can't stop there only computes too much."""
 
 
 @dataclass(frozen=True, slots=True)

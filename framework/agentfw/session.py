@@ -263,7 +263,7 @@ class Session:
         request = Request(
             [node.message for node in path],
             asked.actions,
-            self._sampling(asked.sampling, last.asked),
+            self._sampling(asked, last.asked),
             Moment(started, tuple(one for node in path[answered + 1 :] for one in _observed(node.message, started))),
             Brief(asked.goal, tuple(asked.actions), demonstration=asked.demonstration),
             self.episode.task,
@@ -334,8 +334,9 @@ class Session:
             if action not in offered:
                 offered.append(action)
 
-    def _sampling(self, wished: Sampling, before: int) -> Sampling:
+    def _sampling(self, asked: _Asked, before: int) -> Sampling:
         """The sampling of a request. Who asks the same thing again gets another sample, unless they set a seed."""
+        wished = asked.sampling
         first, second = (self.sampling, wished) if self.sampling_wins else (wished, self.sampling)
         names = ("temperature", "top_p")
         chosen = {
@@ -346,7 +347,9 @@ class Session:
         if seed is None or self.sampling_wins:
             root = self.episode.task.seed if self.sampling.seed is None else self.sampling.seed
             seed = Seeds(root).integer("again", before) if before else self.sampling.seed
-        return Sampling(**chosen, max_tokens=min(limits, default=None), seed=seed)
+        # Where tools are offered, what follows the text may be a call.
+        stop = () if asked.actions else tuple(filter(None, asked.stop))
+        return Sampling(**chosen, max_tokens=min(limits, default=None), seed=seed, stop=stop)
 
     def _record(
         self, path: Sequence[Node], request: Request, generation: Generation, started: float, stop: Sequence[str]

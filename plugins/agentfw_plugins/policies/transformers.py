@@ -122,6 +122,7 @@ class TransformersPolicy(Policy):
             top_p=1.0 if sampling.top_p is None else sampling.top_p,
             seed=request_seed(request, prompt),
             heard=heard,
+            ends=partial(self._contains, sampling.stop) if sampling.stop else None,
         )
         sampled = await asyncio.wrap_future(self._engine.sample(job))
         pieces = self._chat.pieces(sampled.token_ids)
@@ -139,6 +140,10 @@ class TransformersPolicy(Policy):
             # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
             usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
         )
+
+    def _contains(self, stop: Sequence[str], token_ids: Sequence[int]) -> bool:
+        text = self._chat.text(token_ids)
+        return any(word in text for word in stop)
 
     async def publish(self, adapter: Path, version: str) -> None:
         await asyncio.wrap_future(self._engine.call(lambda: self._engine.serve(self._weights.of(adapter), version)))

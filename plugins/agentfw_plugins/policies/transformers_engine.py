@@ -52,6 +52,8 @@ class Job:
     seed: int = 0
     heard: Callable[[int], object] | None = None
     """Called with each token when it is sampled, on the engine's thread."""
+    ends: Callable[[Sequence[int]], bool] | None = None
+    """Whether the answer is complete with these tokens, though the model hasn't ended it."""
     future: Future[Sampled] = field(default_factory=Future)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -363,7 +365,7 @@ class Engine:
             job.logprobs.append(logprob)
             if job.heard is not None:
                 job.heard(token)
-            stopped = token in self._end_ids
+            stopped = token in self._end_ids or (job.ends is not None and job.ends(job.token_ids))
             if stopped or len(job.token_ids) >= job.limit:
                 self._leave(row)
                 if job.future.set_running_or_notify_cancel():
