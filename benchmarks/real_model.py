@@ -196,7 +196,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
 
     folder = options.work / f"{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    policy: dict[str, Any] = {"model": str(folder_of(options.model)), "template": "plain", "precision": "nf4"}
+    policy: dict[str, Any] = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
     if options.rollouts == "vllm":
         policy |= {"python": options.vllm_python, "rank": 16}
     spec = {
@@ -209,7 +209,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         "learner": {
             "name": "lora",
             "settings": {
-                "precision": "nf4",
+                "precision": options.precision,
                 "rank": 16,
                 "alpha": 32.0,
                 "learning_rate": options.rate,
@@ -225,7 +225,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         "concurrency": 64,
         "seed": seed,
         "sampling": {"temperature": 1.0},
-        "evaluation": {"every": options.updates, "tasks": options.problems},
+        "evaluation": {"every": options.every or options.updates, "tasks": options.problems},
     }
     run = Run.create(parse_spec(spec), Host.load(HostOptions()), folder / "runs")
     began = time.monotonic()
@@ -283,12 +283,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         answers=(32, "answers of agreement and sampling"),
         tokens=(48, "tokens of an answer of agreement and sampling"),
         repeats=(3, "rounds of sampling"),
+        precision=("nf4", "of additions"),
         rollouts=("transformers", "policy of additions: transformers or vllm"),
         vllm_python=("", "Python that has vLLM"),
         seeds=[7, 8, 9],
         updates=40,
         tasks=(16, "tasks of an update"),
         samples=(8, "samples of a task"),
+        every=(0, "updates between two evaluations. Default: only before and after"),
         problems=(150, "additions that are held out"),
         rate=(2e-4, "learning rate"),
     )

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -542,3 +543,22 @@ def test_a_closed_policy_says_so(small_model: Path) -> None:
 
     with pytest.raises(AgentfwError, match="closed"):
         asyncio.run(policy.generate(request(1)))
+
+
+# -- where an answer ends ----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(small_model: Path) -> None:
+    asked = request(3, max_tokens=20)
+
+    async def both(policy: TransformersPolicy) -> tuple[Generation, Generation]:
+        whole = await policy.generate(asked)
+        ending = next(piece for piece in whole.pieces[2:] if piece)
+        return whole, await policy.generate(replace(asked, stop=("not there", ending)))
+
+    whole, ended = using(make(small_model), both)
+    assert whole.finish == "length"
+    assert ended.finish == "stop"
+    assert 0 < len(ended.token_ids) < len(whole.token_ids)
+    assert ended.token_ids == whole.token_ids[: len(ended.token_ids)]
+    assert ended.logprobs == whole.logprobs[: len(ended.token_ids)]
