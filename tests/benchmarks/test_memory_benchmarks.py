@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,68 @@ def test_public_sets_are_asked_beside_words_and_vectors(capsys: pytest.CaptureFi
     assert all(row["systems"][name]["MRR"]["mean"] == 1.0 for row in result["sets"] for name in ("skill graph", "BM25"))
     with pytest.raises(SystemExit, match="git clone https://github"):
         load("memory_sets").main([*given, "--sets", "realtalk"])
+
+
+def test_a_model_answers_from_what_was_recalled(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, make_model: Callable[..., Path]
+) -> None:
+    pytest.importorskip("bm25s")
+    subjects = ("harbour", "violin", "garden")
+    spoken = {"speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:05 pm on 7 May, 2023"}
+    turns = [
+        {"speaker": "Ana", "dia_id": f"D1:{place}", "text": f"the {subject} is {place} years old"}
+        for place, subject in enumerate(subjects)
+    ]
+    asked = [
+        {"question": f"How old is the {subject}?", "category": 4, "evidence": [f"D1:{place}"], "answer": place}
+        for place, subject in enumerate(subjects)
+    ]
+    record = {"sample_id": "one", "qa": asked, "conversation": {**spoken, "session_1": turns}}
+    folder = tmp_path / "REALTALK/data/locomo"
+    folder.mkdir(parents=True)
+    (folder / "Chat_1_Ana_Ben.json").write_text(json.dumps(record), "utf-8")
+    model = make_model(tmp_path / "model", max_position_embeddings=4096)
+    given = ["--data", str(tmp_path), "--model", str(model), "--embedder", "hash", "--work", str(tmp_path / "work")]
+    given += ["--sets", "locomo", "--questions", "3", "--history", "4096", "--json"]
+
+    result = load("memory_answers").main(given)
+
+    assert json.loads(capsys.readouterr().out) == result
+    (row,) = result["sets"]
+    assert [some["system"] for some in row["systems"]] == ["nothing", "BM25", "skill graph", "evidence", "history"]
+    assert all(some["questions"] == 3 and some["log-likelihood"]["mean"] < 0 for some in row["systems"])
+    # Three notes fit into five places, so what is recalled is the history, read in another order of parts.
+    history = row["systems"][-1]
+    assert abs(history["log-likelihood of ours against it"]["mean"]) < 0.5
+    rows = (tmp_path / "work/locomo.jsonl").read_text()
+    assert load("memory_answers").main(given) == result
+    assert (tmp_path / "work/locomo.jsonl").read_text() == rows
+
+
+def test_answers_are_compared_without_case_punctuation_and_articles() -> None:
+    benchmark = load("memory_answers")
+    assert benchmark.f1("The grey Cat, Pixel.", "pixel") == pytest.approx(0.5)
+    assert benchmark.f1("nothing", "pixel") == 0.0
+    assert benchmark.contains("It was the Pixel!", "a pixel") == 1.0
+    assert benchmark.contains("pixels", "pixel") == 0.0
+
+
+def test_embedders_are_compared_with_the_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    (tmp_path / "xquad").mkdir()
+    paragraphs = [
+        {"context": f"{subject} 1, {subject} 2", "qas": [{"question": f"Where is the {subject}?"}]}
+        for subject in ("harbour", "violin", "garden")
+    ]
+    (tmp_path / "xquad/xquad.en.json").write_text(json.dumps({"data": [{"title": "en", "paragraphs": paragraphs}]}))
+    given = ["--data", str(tmp_path), "--sets", "xquad-en", "--embedders", "hash", "hash:64", "--sample", "3", "--json"]
+
+    result = load("memory_embedders").main(given)
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert [(row["embedder"], row["MRR"]["mean"]) for row in result["sets"]] == [("hash", 1.0), ("hash:64", 1.0)]
+    assert result["sets"][0]["R@10 against the first"]["mean"] == 0.0
+    assert all(cost["texts"] == 3 and cost["for many"] >= 0 for cost in result["costs"])
 
 
 def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.CaptureFixture[str]) -> None:

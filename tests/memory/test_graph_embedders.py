@@ -94,8 +94,9 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     with pytest.raises(MissingExtraError) as missing:
         open_embedder("wordllama")
     assert missing.value.fix.endswith('[memory]"')
-    with pytest.raises(MissingExtraError, match="sentence_transformers"):
+    with pytest.raises(MissingExtraError, match="sentence_transformers") as missing:
         open_embedder("sentence-transformers")
+    assert missing.value.fix.endswith('[embedders]"')
 
 
 @pytest.mark.parametrize("choice", ["glove", "hash:0", "hash:-1", "hash:many", "wordllama:512"])

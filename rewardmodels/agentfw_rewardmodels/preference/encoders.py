@@ -9,7 +9,7 @@
 | --- | --- |
 | `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning and needs nothing |
 | `wordllama` | the mean of learned word vectors, 256 dimensions, read from that package's files; no network, no torch |
-| `sentence-transformers:MODEL` | any model of that library, by name or folder |
+| `sentence-transformers:MODEL` | any model of that library, by name or folder; needs the extra `embedders` |
 | a callable | takes texts, returns one row for each |
 | a mapping | precomputed vectors by text |
 
@@ -152,7 +152,7 @@ class SentenceTransformersEncoder:
             from sentence_transformers import SentenceTransformer
         except ImportError:
             raise MissingExtraError(
-                "the encoder sentence-transformers", "rewardmodels", module="sentence_transformers"
+                "the encoder sentence-transformers", "embedders", module="sentence_transformers"
             ) from None
         self._model, self.name = SentenceTransformer(model, device="cpu"), f"sentence-transformers:{model}"
 

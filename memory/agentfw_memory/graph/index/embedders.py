@@ -9,8 +9,8 @@
 | --- | --- | --- |
 | `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning | nothing |
 | `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
-| `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extra `rewardmodels` |
-| `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `rewardmodels` |
+| `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extras `memory` and `embedders` |
+| `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `embedders` |
 | `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings`, see http_embedder.py | httpx |
 | a callable | takes texts, returns one row for each | |
 
@@ -137,7 +137,7 @@ class SentenceTransformersEmbedder:
             from sentence_transformers import SentenceTransformer
         except ImportError:
             raise MissingExtraError(
-                "the embedder sentence-transformers", "rewardmodels", module="sentence_transformers"
+                "the embedder sentence-transformers", "embedders", module="sentence_transformers"
             ) from None
         if model:
             self._model, self.version = SentenceTransformer(model, device="cpu"), ""
