@@ -127,7 +127,9 @@ def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
         assert process.returncode == 2
         return error
 
-    assert "can't learn while it serves" in refused("--policy", "scripted", "--learn")
+    assert "can't learn while it serves" in refused(
+        "--policy", "scripted", "--set", 'policy.replies=["Hello."]', "--learn"
+    )
     assert "share their sessions" in refused("--policy", "tiny", "--learn", "--sessions", str(tmp_path / "shared.db"))
     assert "add --learn" in refused("--policy", "tiny", "--canary", "0.1")
 

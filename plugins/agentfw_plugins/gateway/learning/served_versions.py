@@ -26,7 +26,7 @@ class ServedVersions(Policy):
 
     def __init__(self, base: Policy, make: Callable[[], Policy], file: VersionFile) -> None:
         self.base, self._make, self._file = base, make, file
-        self.price, self.state = base.price, file.read()
+        self.price, self.follows_schemas, self.state = base.price, base.follows_schemas, file.read()
         self._made = {0: base}
         self._asked = Counter[int]()
 
