@@ -101,15 +101,18 @@ def _of_run(command: Command) -> Command:
 def _file(run: str | None, runs: Path | None) -> VersionFile:
     from agentfw.host import find_project
     from agentfw.runs import find_run
-    from agentfw.runs.records.folder import list_runs
 
     from .version_file import VersionFile
 
     project = find_project()
     root = runs or (project.runs if project is not None else Path("runs"))
-    folders = [find_run(root, run)] if run else list_runs(root)
-    for folder in folders:
-        if (file := VersionFile(folder.path)).exists:
+    if run:
+        files = [VersionFile(find_run(root, run).path)]
+    else:
+        begun = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        files = [VersionFile(path.parent) for path in begun]
+    for file in files:
+        if file.exists:
             return file
     raise UsageError(f"no gateway in {root} has learned anything", fix="start one that does: agentfw serve --learn")
 

@@ -29,8 +29,15 @@ from agentfw import Host, Policy, Run
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.host import HostOptions, find_project
 from agentfw.out import counted
-from agentfw.runs import make_folder, newest_version, parse_spec, policy_of_run, read_sessions, write_whole
-from agentfw.runs.spec.start import start_from_runs
+from agentfw.runs import (
+    make_folder,
+    newest_version,
+    parse_spec,
+    policy_of_run,
+    read_sessions,
+    start_from_runs,
+    write_whole,
+)
 
 from .comparison import LEAST, LEVEL, Comparison, compare, shuffled
 from .ratings import MOST, Rating, fresh, read_ratings, without_removed
