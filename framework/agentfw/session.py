@@ -440,7 +440,7 @@ class Session:
             raise UsageError(
                 f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns, from 0"
             )
-        data = {"value": value, "turn": turn, "correction": correction, "text": words or correction}
+        data = {"value": value, "turn": turn, "correction": correction, "text": words or correction, "at": time.time()}
         self.note("observation", "feedback", {**data, **({"by": "user"} if data["text"] else {})})
         self.used = time.monotonic()
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .spec.policy_of_run import find_training, newest_version, policy_of_run
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
+    from .spec.start import start_from_runs
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "read_sessions",
     "read_spec",
     "resolve",
+    "start_from_runs",
     "timeline_picture",
     "transcript",
     "usual_processes",
@@ -74,6 +76,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "results.transcript": ("transcript",),
     "spec.policy_of_run": ("find_training", "newest_version", "policy_of_run"),
     "spec.resolution": ("resolve",),
+    "spec.start": ("start_from_runs",),
     "observers.observer": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),

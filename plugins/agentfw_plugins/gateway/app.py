@@ -28,6 +28,7 @@ from .callers import Caller, Callers
 from .dialects import DIALECTS
 from .dialects.interface import About, Dialect
 from .feedback import read_feedback
+from .learning.learning import Learning
 from .line import Line
 from .local import read_request
 from .recorded import recorded
@@ -72,15 +73,17 @@ class Gateway:
         forwards: bool = False,
         follows_schemas: bool = False,
         own_names: Sequence[str] = ("agentfw",),
+        learning: Learning | None = None,
     ) -> None:
         """`models` are the names that are answered to; without any, all are. Without callers, only this machine is.
 
         Without a line, all requests are answered at once. With `forwards`, they are passed on as they are, by a policy
-        that can. With `follows_schemas`, the policy can answer by a JSON schema.
+        that can. With `follows_schemas`, the policy can answer by a JSON schema. With `learning`, each answer names the
+        version that gave it.
         """
         self.finder, self.models, self.max_body = finder, tuple(models), max_body
         self.callers, self.forwards, self.own_names = callers or Callers(), forwards, tuple(own_names)
-        self.follows_schemas, self.health = follows_schemas, health
+        self.follows_schemas, self.health, self.learning = follows_schemas, health, learning
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
         self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
@@ -183,6 +186,8 @@ class Gateway:
         async with self._known(caller, name) as session:
             session.feedback(given.value, words=given.words, correction=given.correction, turn=given.turn)
             await self.finder.keep(session)
+        if self.learning is not None:
+            self.learning.heard()
         return json_answer({"session": name, "value": given.value, "turn": given.turn})
 
     async def _end(self, request: Request) -> Response:
@@ -203,6 +208,8 @@ class Gateway:
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
+        if self.learning is not None:
+            headers["x-agentfw-version"] = self.learning.served.version_of(session.name)
         works: list[Work] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
@@ -222,6 +229,8 @@ class Gateway:
             return await self._streamed(works[0], writing, headers)
         replies = [await work.reply() for work in works]
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
+        if self.learning is not None:
+            headers["x-agentfw-version"] = replies[0].turn.version
         return writing.whole(replies, headers)
 
     async def attended(self) -> None:

@@ -24,6 +24,7 @@ from agentfw.out import Out
 
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
+from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -85,6 +86,7 @@ _key_option = click.option(
 @click.option("--drain", default=30.0, show_default=True, help="Seconds that answers have to end when it is stopped.")
 @click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
 @click.option("--max-body", default=8_000_000, show_default=True, help="Maximum size of a request, in bytes.")
+@learning_options
 @json_option
 @click.pass_context
 def serve(
@@ -112,6 +114,10 @@ def serve(
     drain: float,
     log: str | None,
     max_body: int,
+    learn: bool,
+    learn_every: int,
+    learn_spec: Path | None,
+    canary: float,
     out: Out,
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
@@ -160,6 +166,7 @@ def serve(
     if resume and (again or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     live = opened(runs or _runs(), resume, again=again, **given)  # type: ignore[arg-type]
+    learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
     names = () if "any" in models else models or _names(live)
     at_once = max_concurrency or int(getattr(live.assembly.spec.policy.checked, "concurrency", 64))
     limits = Limits(
@@ -196,7 +203,7 @@ def serve(
         loop.add_signal_handler(signal.SIGTERM, partial(stop.set, keeps_sessions=True))
         if again:
             await until_free(live, drain)
-        await serve_until(stop, live, host, port, limits, ready)
+        await serve_until(stop, live, host, port, limits, ready, learning)
 
     try:
         asyncio.run(main())
@@ -209,7 +216,8 @@ def serve(
         out.note(_told_at_the_end(live, shared))
 
 
-serve.add_command(keys)
+for subcommand in (keys, versions, rollback, forget_feedback):
+    serve.add_command(subcommand)
 
 
 @click.command()

@@ -18,6 +18,7 @@ from .app import Gateway
 from .callers import Callers
 from .health import Health
 from .keys import KeyFile
+from .learning.learning import Learning
 from .line import Line
 from .page import Page
 from .server import serving
@@ -102,7 +103,13 @@ def opened(
 
 
 async def serve_until(
-    stop: Stop, live: LiveRun, host: str, port: int, limits: Limits, ready: Callable[[str], object]
+    stop: Stop,
+    live: LiveRun,
+    host: str,
+    port: int,
+    limits: Limits,
+    ready: Callable[[str], object],
+    learning: Learning | None = None,
 ) -> None:
     """Serve until told to stop, let answers in progress end, and end the sessions or keep them.
 
@@ -114,6 +121,8 @@ async def serve_until(
         callers = Callers(limits.keys, KeyFile(limits.key_file) if limits.key_file else None)
         line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
         health = Health(live, line)
+        if learning is not None:
+            await learning.ready()
         gateway = Gateway(
             finder,
             models=limits.models,
@@ -125,18 +134,23 @@ async def serve_until(
             forwards=forwards(live),
             follows_schemas=live.assembly.policy.follows_schemas,
             own_names=("agentfw", live.assembly.spec.policy.name),
+            learning=learning,
         )
         async with serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url:
             caring = asyncio.create_task(finder.end_idle())
             ready(url)
             waiting = asyncio.create_task(stop.wait())
+            tasks = {waiting, caring}
+            if learning is not None:
+                tasks.add(asyncio.create_task(learning.run()))
             # A failure to end a session, such as a full disk, is no reason to go on as if nothing had happened.
-            await asyncio.wait([waiting, caring], return_when=asyncio.FIRST_COMPLETED)
+            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             health.is_stopping = True
-            waiting.cancel()
-            if caring.done():
-                caring.result()
-            caring.cancel()
+            for task in others:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for task in done:
+                task.result()
         await gateway.working.finish(seconds=0)
         await gateway.attended()
         await finder.close()

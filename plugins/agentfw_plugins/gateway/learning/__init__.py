@@ -1,0 +1,1 @@
+"""`agentfw serve --learn`: feedback that comes in trains the next version beside the service."""

@@ -1,0 +1,204 @@
+"""`agentfw serve versions`, `rollback` and `forget-feedback`: what a gateway has learned, and how to take it back.
+
+    agentfw serve versions
+    agentfw serve rollback
+    agentfw serve forget-feedback --user mallory --since 2026-11-20
+
+A gateway that runs follows within a second. This module is imported for --help, so each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agentfw.errors import UsageError
+from agentfw.out import Out
+
+from ...command_options import json_option
+
+if TYPE_CHECKING:
+    from agentfw.runs import LiveRun
+
+    from .learning import Learning
+    from .version_file import VersionFile
+
+__all__ = ["forget_feedback", "learning_of", "learning_options", "rollback", "versions"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def learning_options(command: Command) -> Command:
+    """The options of `agentfw serve` that are about learning."""
+    for option in reversed(
+        (
+            click.option("--learn", is_flag=True, help="Train new versions from the feedback that comes in."),
+            click.option(
+                "--learn-every",
+                type=click.IntRange(1),
+                default=40,
+                show_default=True,
+                help="Number of newly rated answers that a new version takes.",
+            ),
+            click.option(
+                "--learn-spec",
+                type=click.Path(path_type=Path, exists=True),
+                help="Spec file (TOML) of the training. Default: train-from-feedback.",
+            ),
+            click.option(
+                "--canary",
+                type=click.FloatRange(0, 0.5),
+                default=0.0,
+                show_default=True,
+                help="Share of the sessions that get a new version first. 0: all get it.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def learning_of(
+    live: LiveRun,
+    learn: bool,
+    *,
+    every: int,
+    spec: Path | None,
+    canary: float,
+    shared: str,
+    tell: Callable[[str], object],
+) -> Learning | None:
+    """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
+    from .learning import Learning
+
+    if not learn and (spec or canary):
+        raise UsageError("--learn-spec and --canary are about versions that are trained", fix="add --learn")
+    learning = Learning(live, tell)
+    if not (learn or learning.file.exists):
+        return None
+    if shared:
+        raise UsageError(
+            "gateways that share their sessions can't learn: each would make versions of its own",
+            fix="leave --learn or --sessions out; agentfw train --from RUN learns from several runs",
+        )
+    if learn:
+        learning.start(every=every, share=canary, spec=spec)
+    return learning
+
+
+def _of_run(command: Command) -> Command:
+    """Add the run whose versions are meant."""
+    runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+    run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
+    return run(runs(json_option(command)))
+
+
+def _file(run: str | None, runs: Path | None) -> VersionFile:
+    from agentfw.host import find_project
+    from agentfw.runs import find_run
+
+    from .version_file import VersionFile
+
+    project = find_project()
+    root = runs or (project.runs if project is not None else Path("runs"))
+    if run:
+        files = [VersionFile(find_run(root, run).path)]
+    else:
+        begun = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        files = [VersionFile(path.parent) for path in begun]
+    for file in files:
+        if file.exists:
+            return file
+    raise UsageError(f"no gateway in {root} has learned anything", fix="start one that does: agentfw serve --learn")
+
+
+@click.command()
+@_of_run
+def versions(run: str | None, runs: Path | None, out: Out) -> None:
+    """List the versions that a gateway has made of its feedback, and why each is served or not."""
+    from dataclasses import asdict
+
+    from .ratings import fresh, read_ratings
+    from .version_file import named
+
+    file = _file(run, runs)
+    state = file.read()
+    waiting = fresh(read_ratings(file.run, state.removals), state.seen)
+    if out.json:
+        out.data({**asdict(state), "waiting": waiting})
+        return
+    rows = [["*" if state.served == 0 else "", named(0), "the policy as it came", "", "", ""]]
+    for one in state.versions:
+        marks = {state.served: "*", **({state.canary: f"{state.share:.0%}"} if state.canary else {})}
+        made = datetime.fromtimestamp(one.at).isoformat(" ", "minutes")
+        rows.append([marks.get(one.number, ""), named(one.number), one.outcome, made, str(one.ratings), one.why])
+    out.table(["", "version", "outcome", "made", "ratings", "why"], rows, right=(4,))
+    for gone in state.removals:
+        out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))
+    if state.said:
+        out.line(f"last attempt: {state.said}")
+    if state.rebuild:
+        out.line("feedback was taken out: a version is made without it")
+    elif waiting < state.every:
+        out.line(f"not enough feedback yet: {waiting} new ratings, {state.every} needed")
+
+
+@click.command()
+@_of_run
+def rollback(run: str | None, runs: Path | None, out: Out) -> None:
+    """Take back the canary, or else the served version: the one before it is served again."""
+    from .version_file import named
+
+    with _file(run, runs).change() as state:
+        taken, served = state.roll_back()
+    if out.json:
+        out.data({"rolled_back": named(taken), "served": named(served)})
+    else:
+        out.line(f"{named(taken)} is rolled back; served: {named(served)}")
+
+
+@click.command()
+@click.option("--user", default="", help="Feedback of this user.")
+@click.option("--session", default="", help="Feedback on this session, by its name in the record.")
+@click.option("--since", type=click.DateTime(), help="Feedback given since then.")
+@click.option("--until", type=click.DateTime(), help="Feedback given before then.")
+@_of_run
+def forget_feedback(
+    user: str,
+    session: str,
+    since: datetime | None,
+    until: datetime | None,
+    run: str | None,
+    runs: Path | None,
+    out: Out,
+) -> None:
+    """Leave out feedback that was given so far: what all the given options say.
+
+    Versions that learned from it are withdrawn, and the newest one that did not is served at once. The gateway makes
+    another one from what is left.
+    """
+    from .ratings import read_ratings
+    from .version_file import Removal, named
+
+    if not (user or session or since or until):
+        raise UsageError("nothing says which feedback", fix="use --user, --session, --since or --until")
+    file = _file(run, runs)
+    removal = Removal(user, session, since.timestamp() if since else None, until.timestamp() if until else time.time())
+    with file.change() as state:
+        ratings = read_ratings(file.run, state.removals)
+        gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
+        withdrawn = state.remove(removal, {one.session for one in gone})
+        served = state.served
+    if out.json:
+        told = {"left_out": len(gone), "withdrawn": [named(one) for one in withdrawn], "served": named(served)}
+        out.data(told)
+        return
+    out.line(
+        f"{len(gone)} ratings are left out; withdrawn: {', '.join(map(named, withdrawn)) or 'no version'}; "
+        f"served: {named(served)}"
+    )

@@ -1,0 +1,221 @@
+"""Makes one new version from the feedback of a gateway, in a process of its own at the lowest priority.
+
+    python -m agentfw_plugins.gateway.learning.trainer RUN [SPEC]
+
+It is the training of `agentfw train --from RUN`, from the policy as it came, on the newest ratings that weren't taken
+out. What is held out, it never sees. If a version is on trial as a canary, that is judged instead.
+
+The copies of conversations that a training needs are deleted with it. One trainer works on a run at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentfw import Host, Policy, Run
+from agentfw.errors import AgentfwError, UsageError
+from agentfw.host import HostOptions, find_project
+from agentfw.out import counted
+from agentfw.runs import (
+    make_folder,
+    newest_version,
+    parse_spec,
+    policy_of_run,
+    read_sessions,
+    start_from_runs,
+    write_whole,
+)
+
+from .comparison import LEAST, LEVEL, Comparison, compare, shuffled
+from .ratings import MOST, Rating, fresh, read_ratings, without_removed
+from .version_file import CANARY, REJECTED, SERVED, State, Version, VersionFile, named
+
+__all__ = ["BUSY", "attempt", "main"]
+
+BUSY = 75
+"""Exit code: another trainer is at work."""
+
+
+def main() -> None:
+    run, spec = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    os.nice(19)
+    file = VersionFile(run)
+    with _alone(file.folder) as is_alone:
+        if not is_alone:
+            sys.exit(BUSY)
+        attempt(file, spec)
+
+
+def attempt(file: VersionFile, spec: Path | None = None) -> None:
+    """Judge the canary, or else train a version and compare it."""
+    state = file.read()
+    _clear(file, state)
+    ratings = read_ratings(file.run, state.removals)
+    seen = max((one.at for one in ratings), default=state.seen)
+    if state.canary:
+        _judge(file, state, ratings, seen)
+        return
+    if fresh(ratings, state.seen) < state.every and not state.rebuild:
+        return
+    ratings = ratings[-MOST:]
+    try:
+        version = asyncio.run(_made(file, state, ratings, spec))
+    except AgentfwError as error:
+        with file.change() as now:
+            now.seen, now.rebuild, now.said = seen, False, f"no new version: {error.message}"
+        return
+    with file.change() as now:
+        if now.removals != state.removals or now.served != state.served:
+            now.rebuild = True  # what it was made from, or compared with, isn't so any more
+            return
+        now.seen, now.rebuild = seen, False
+        now.versions.append(version)
+        now.said = f"{named(version.number)} {version.outcome}: {version.why}"
+        if version.outcome == CANARY:
+            now.canary = version.number
+        elif version.outcome == SERVED:
+            now.served = version.number
+
+
+async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> Version:
+    held_out, taught = [one for one in ratings if one.held_out], [one for one in ratings if not one.held_out]
+    likes = sum(one.liked for one in held_out)
+    for count, kind in ((likes, "liked"), (len(held_out) - likes, "disliked")):
+        if count < LEAST:
+            raise UsageError(f"{counted(count, f'{kind} answer')} held out, and {LEAST} are needed to compare versions")
+    host = Host.load(HostOptions.from_environment(project=find_project()))
+    chosen = policy_of_run(host, str(file.run), file.run.parent)
+    number = max((one.number for one in state.versions), default=0) + 1
+    room = file.folder / "training"
+    try:
+        adapter = await _trained(host, chosen, _copied(file.run, state, taught, room / "recorded"), taught, room, spec)
+        before = file.adapter(state.version(state.served)) if state.served else None
+        comparison = await _compared(host, chosen, adapter, before, held_out)
+        sessions = sorted({one.session for one in taught})
+        why, test = str(comparison), {"margin": comparison.margin, "p": comparison.p_value, "liked": comparison.liked}
+        version = Version(number, time.time(), REJECTED, state.served, "", sessions, len(taught), test, why)
+        if comparison.better:
+            version.adapter = f"{number:05d}/{adapter.name}"
+            version.outcome = CANARY if state.share else SERVED
+            make_folder(file.adapter(version).parent)
+            adapter.rename(file.adapter(version))
+        return version
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def _copied(run: Path, state: State, ratings: Sequence[Rating], folder: Path) -> Path:
+    """A run with these sessions alone, and without the feedback that was taken out, to train from."""
+    make_folder(folder)
+    shutil.copy(run / "run.json", folder)
+    names = {one.session for one in ratings}
+    episodes = [without_removed(one, state.removals) for one in read_sessions(run) if one.task.query in names]
+    lines = [json.dumps(one.to_record()) for one in episodes]
+    write_whole(folder / "turns.jsonl", "".join(f"{line}\n" for line in lines))
+    return folder
+
+
+async def _trained(
+    host: Host, policy: str | dict[str, Any], recorded: Path, taught: Sequence[Rating], room: Path, spec: Path | None
+) -> Path:
+    """`agentfw train --from`, for at least one look at each rating. Returns the adapter."""
+    values = start_from_runs([str(recorded)], room)(host, None, spec)
+    # A tenth of the liked answers each is for validation and test; what is left must be enough for one update.
+    tasks = max(1, min(int(values.get("tasks", 8)), sum(one.liked for one in taught) * 6 // 10))
+    updates = max(int(values.get("updates", 1)), math.ceil(len(taught) / tasks))
+    evaluation = {**values.get("evaluation", {}), "every": updates}
+    values |= {"policy": policy, "tasks": tasks, "updates": updates, "evaluation": evaluation}
+    run = Run.create(parse_spec(values), host, room / "runs")
+    await run.execute()
+    return newest_version(run.folder)
+
+
+async def _compared(
+    host: Host, policy: str | dict[str, Any], adapter: Path, before: Path | None, held_out: Sequence[Rating]
+) -> Comparison:
+    new = await _logprobs(host, policy, adapter, held_out)
+    old = await _logprobs(host, policy, before, held_out)
+    changes = [one - other for one, other in zip(new, old, strict=True)]
+    return compare(changes, [one.liked for one in held_out])
+
+
+async def _logprobs(
+    host: Host, policy: str | dict[str, Any], adapter: Path | None, ratings: Sequence[Rating]
+) -> list[float]:
+    """The mean log probability per token of each answer."""
+    name, settings = (policy["name"], policy["settings"]) if isinstance(policy, dict) else (policy, {})
+    served = host.create("policy", name, settings)
+    assert isinstance(served, Policy)
+    try:
+        if adapter is not None:
+            await served.publish(adapter, "compared")
+        found = [await served.logprobs(one.prompt_ids, one.token_ids) for one in ratings]
+    finally:
+        await served.close()
+    if not all(found):
+        raise UsageError(f"the policy {name} can't tell how likely an answer is, so versions can't be compared")
+    return [sum(one) / len(one) for one in found]
+
+
+def _judge(file: VersionFile, state: State, ratings: Sequence[Rating], seen: float) -> None:
+    """End the trial of the canary when enough of its answers are rated. It goes on being served unless it is worse."""
+    began = state.version(state.canary).at
+    own = [one.liked for one in ratings if one.version == named(state.canary)]
+    others = [one.liked for one in ratings if one.version == named(state.served) and one.at >= began]
+    enough = max(LEAST, math.ceil(state.every * state.share))
+    with file.change() as now:
+        now.seen = seen
+        if len(own) < enough or len(others) < enough:
+            now.said = f"{named(state.canary)} is on trial: {len(own)} of {enough} ratings"
+            return
+        values = np.asarray([*others, *own], float)
+        difference, p_value = shuffled(values, np.arange(len(values)) < len(others))
+        worse = difference > 0 and p_value < LEVEL
+        why = (
+            f"liked {np.mean(own):.2f} of {len(own)} answers of the canary and {np.mean(others):.2f} of {len(others)} "
+            f"others (worse: p = {p_value:.4f})"
+        )
+        if now.canary == state.canary:
+            now.judge(worse=worse, why=why)
+            now.said = f"{named(state.canary)} {now.version(state.canary).outcome}: {why}"
+
+
+def _clear(file: VersionFile, state: State) -> None:
+    """Remove what a killed trainer left behind."""
+    shutil.rmtree(file.folder / "training", ignore_errors=True)
+    known = {one.adapter.partition("/")[0] for one in state.versions}
+    versions = file.folder / "versions"
+    for folder in versions.iterdir() if versions.is_dir() else ():
+        if folder.name not in known:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Whether no other trainer works on the run. SQLite's lock ends with the process, however that ends."""
+    path = folder / "trainer.db"
+    path.touch(mode=0o600)
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            yield False
+            return
+        yield True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""The versions of a gateway, and which of them is served: one row in a SQLite file of the run's folder.
+
+Each change is one transaction. So whatever is killed at whatever moment, the row says what is served, and the adapter
+that it names is complete: an adapter is in its place before the row names it.
+
+    file = VersionFile(run_folder)
+    with file.change() as state:
+        state.served = 2
+    file.read().served      # 2
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from agentfw.errors import StorageError, UsageError
+from agentfw.runs import make_folder
+
+__all__ = ["Removal", "State", "Version", "VersionFile", "named"]
+
+_WAIT = 30.0
+"""Seconds to wait for another process that changes the file."""
+
+SERVED, CANARY, REJECTED = "served", "canary", "rejected"
+ROLLED_BACK, WITHDRAWN, WORSE = "rolled back", "withdrawn", "worse as a canary"
+
+
+@dataclass(slots=True)
+class Version:
+    """A version that was trained."""
+
+    number: int
+    at: float
+    """When it was made, in seconds since 1970."""
+    outcome: str
+    before: int
+    """The version that it was compared with. 0 is the policy as it came."""
+    adapter: str = ""
+    """Below the folder of versions. Empty if it was never served."""
+    sessions: list[str] = field(default_factory=list)
+    """Whose feedback it learned from."""
+    ratings: int = 0
+    test: dict[str, float] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Feedback that is left out: what all of these say, where they say something."""
+
+    user: str = ""
+    session: str = ""
+    since: float | None = None
+    until: float | None = None
+
+    def holds(self, user: str, session: str, at: float) -> bool:
+        return (
+            self.user in ("", user)
+            and self.session in ("", session)
+            and (self.since is None or at >= self.since)
+            and (self.until is None or at < self.until)
+        )
+
+
+@dataclass(slots=True)
+class State:
+    """What there is, and what is served."""
+
+    versions: list[Version] = field(default_factory=list)
+    served: int = 0
+    canary: int = 0
+    """The version that a share of the sessions gets. 0: none."""
+    share: float = 0.0
+    every: int = 40
+    """How many new ratings a new version takes."""
+    seen: float = 0.0
+    """The time of the newest rating that was learned from or judged by."""
+    rebuild: bool = False
+    """Whether feedback was taken out since."""
+    removals: list[Removal] = field(default_factory=list)
+    said: str = ""
+    """What came of the last attempt."""
+
+    def version(self, number: int) -> Version:
+        return next(one for one in self.versions if one.number == number)
+
+    def for_session(self, session: str) -> int:
+        """The version that a session gets. It is the same as long as the canary is."""
+        if not self.canary:
+            return self.served
+        draw = int.from_bytes(blake2b(f"{self.canary} {session}".encode(), digest_size=8).digest())
+        return self.canary if draw < self.share * 2**64 else self.served
+
+    def roll_back(self) -> tuple[int, int]:
+        """Take the canary back, or else the served version. Returns it, and the version that is served now."""
+        taken = self.canary or self.served
+        if not taken:
+            raise UsageError("the policy is served as it came: there is nothing to roll back")
+        self._take(self.version(taken), ROLLED_BACK)
+        return taken, self.served
+
+    def remove(self, removal: Removal, sessions: set[str]) -> list[int]:
+        """Leave feedback out. Versions that learned from these sessions are withdrawn; their numbers are returned."""
+        self.removals.append(removal)
+        learned = [one for one in self.versions if one.adapter and sessions & set(one.sessions)]
+        for one in reversed(learned):
+            self._take(one, WITHDRAWN)
+        self.rebuild = bool(sessions)
+        return [one.number for one in learned]
+
+    def judge(self, *, worse: bool, why: str) -> None:
+        """End the trial of the canary."""
+        canary = self.version(self.canary)
+        canary.why = why
+        if worse:
+            self._take(canary, WORSE)
+        else:
+            canary.outcome, self.served, self.canary = SERVED, canary.number, 0
+
+    def _take(self, version: Version, outcome: str) -> None:
+        version.outcome = outcome
+        if self.canary == version.number:
+            self.canary = 0
+        while self.served and self.version(self.served).outcome != SERVED:
+            self.served = self.version(self.served).before
+
+
+def named(number: int) -> str:
+    """What records and headers call a version.
+
+    >>> named(3)
+    'v3'
+    """
+    return f"v{number}"
+
+
+class VersionFile:
+    """The versions of one gateway's run."""
+
+    def __init__(self, run: Path) -> None:
+        self.run, self.folder = run, run / "learning"
+        self.path = self.folder / "versions.db"
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def create(self) -> None:
+        """Make the file, unless it exists."""
+        make_folder(self.folder)
+        self.path.touch(mode=0o600)
+        with self._open() as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS state (id INTEGER PRIMARY KEY, content TEXT NOT NULL)")
+            connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (_written(State()),))
+
+    def read(self) -> State:
+        with self._open() as connection:
+            return self._read(connection)
+
+    @contextmanager
+    def change(self) -> Iterator[State]:
+        """Change the state as it is now. Nothing is changed if the block raises."""
+        with self._open() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            state = self._read(connection)
+            yield state
+            connection.execute("UPDATE state SET content = ? WHERE id = 1", (_written(state),))
+
+    def adapter(self, version: Version) -> Path:
+        return self.folder / "versions" / version.adapter
+
+    def _read(self, connection: sqlite3.Connection) -> State:
+        return _state(json.loads(connection.execute("SELECT content FROM state").fetchone()[0]))
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                yield connection
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"the versions in {self.path} can't be used: {error}", fix="free disk space, or restore the file"
+            ) from error
+
+
+def _written(state: State) -> str:
+    return json.dumps(asdict(state))
+
+
+def _state(values: dict[str, Any]) -> State:
+    state = State(**values)
+    versions = [Version(**one) for one in values["versions"]]
+    return replace(state, versions=versions, removals=[Removal(**one) for one in values["removals"]])
