@@ -43,8 +43,11 @@ Answer: Fish live in rivers, in lakes and in all the oceans.
 Question: What is the capital of Italy?
 Answer: Rome
 """
-THINGS = """dogs cats birds horses sheep bees bears lions owls frogs ducks mice wolves whales snakes ants goats pigs foxes
-deer rabbits eagles sharks camels monkeys turtles spiders penguins elephants tigers""".split()
+_THINGS = (
+    "dogs cats birds horses sheep bees bears lions owls frogs ducks mice wolves whales snakes ants "
+    "goats pigs foxes deer rabbits eagles sharks camels monkeys turtles spiders penguins elephants tigers"
+)
+THINGS = _THINGS.split()
 ASKED = ("What do {} like?", "Where do {} live?", "What do {} eat?", "Why do people like {}?")
 
 
@@ -52,7 +55,9 @@ def questions(draw: random.Random, trained: int, held_out: int) -> tuple[list[st
     """Questions for the training, and about other things for the measurement."""
     things = draw.sample(THINGS, len(THINGS))
     middle = len(things) // 2
-    parts = [[pattern.format(thing) for thing in some for pattern in ASKED] for some in (things[:middle], things[middle:])]
+    parts = [
+        [pattern.format(thing) for thing in some for pattern in ASKED] for some in (things[:middle], things[middle:])
+    ]
     return draw.sample(parts[0], trained), draw.sample(parts[1], held_out)
 
 
@@ -76,7 +81,9 @@ def served(runs: Path, options: Sequence[str]) -> Iterator[tuple[str, str]]:
         process.communicate()
 
 
-def converse(url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool) -> tuple[list[float], list[str]]:
+def converse(
+    url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool
+) -> tuple[list[float], list[str]]:
     """One user for each question. Returns what each liked, 0 or 1, and was answered."""
 
     def one(number: int) -> tuple[float, str]:

@@ -196,7 +196,11 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
 
     folder = options.work / f"{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    policy: dict[str, Any] = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
+    policy: dict[str, Any] = {
+        "model": str(folder_of(options.model)),
+        "template": "plain",
+        "precision": options.precision,
+    }
     if options.rollouts == "vllm":
         policy |= {"python": options.vllm_python, "rank": 16}
     spec = {
