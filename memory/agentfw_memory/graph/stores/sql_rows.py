@@ -277,10 +277,11 @@ class SqlRows(ABC):
             yield from batch
 
     def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
+        # The plus keeps SQLite from reading all edges in this order instead of those of the few targets.
         sql = (
             "SELECT e.target, t.query, e.weight FROM edge e CROSS JOIN trajectory t WHERE t.tenant = e.tenant "
             f"AND t.number = e.source AND e.tenant = ? AND e.target {self.any_of} AND e.kind = 'SHOWN' "
-            'AND e.valid_to IS NULL AND t."user" = ? ORDER BY e.row'
+            'AND e.valid_to IS NULL AND t."user" = ? ORDER BY +e.row'
         )
         return self._rows(sql, self._tenant, self._numbers(numbers), user)
 
