@@ -213,14 +213,3 @@ def test_two_memories_may_not_have_tools_of_one_name() -> None:
 
     with pytest.raises(UsageError, match="two tools are called look"):
         answers(session, [user("a")], user="ada")
-
-
-def test_the_policy_learns_where_an_answer_is_to_end_unless_a_call_may_follow() -> None:
-    plain, first = begun()
-    offering, second = begun()
-
-    answers(plain, [user("a")], stop=("END", ""))
-    answers(offering, [user("a")], stop=("END",), actions=[Action("look")])
-
-    assert first.requests[0].sampling.stop == ("END",)
-    assert second.requests[0].sampling.stop == ()
