@@ -109,4 +109,4 @@ def test_either_a_kind_or_a_template_is_needed(options: tuple[str, ...], capsys:
         main(["plugins", "new", "agentfw-tea", *options])
 
     assert ended.value.code == 2
-    assert "either --kind or --template" in capsys.readouterr().err
+    assert "either --kind, --template or --from" in capsys.readouterr().err

@@ -25,7 +25,7 @@ MODULES = [
     "frame",
     "html",
     "lanes",
-    "page_style",
+    "report_style",
     "palette",
     "raster",
     "terminal",

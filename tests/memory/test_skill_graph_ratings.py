@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from agentfw_memory import SkillGraph, Trajectory
+from agentfw_memory import GraphSettings, SkillGraph, Trajectory
+from agentfw_memory.graph.index.embedders import open_embedder
+from agentfw_memory.graph.records import skill_number
+from agentfw_memory.graph.stores.sqlite_store import SqliteStore
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -66,3 +72,21 @@ def test_ratings_count_for_their_user_only_and_go_with_them(graph: SkillGraph) -
     assert ratings == 0.0
     graph.forget("ana")
     assert "SHOWN" not in graph.stats().edges
+
+
+def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(tmp_path: Path) -> None:
+    """Counted in steps of SQLite's machine, which are the same on every processor."""
+    store, steps = SqliteStore.open(tmp_path / "skills.db", tenant="team"), Counter[str]()
+    with SkillGraph(store, open_embedder("hash"), GraphSettings()) as graph:
+        skill = skill_number(graph.add_skill(owner="ana", text="lunch at the harbour").id)
+        user = store.find("user", "ana")
+        assert skill is not None
+        assert user is not None
+        for others, uses in (("few", 5), ("many", 300)):
+            for use in range(uses):
+                other = graph.add_skill(owner="ana", text=f"{others} {use}").id
+                graph.learn(Trajectory(f"{others} {use}", "ana", "who was it?", skills=(other,)), 1.0)
+            store._connection.set_progress_handler(partial(steps.update, [others]), 1)
+            store.ratings(user, [skill])
+            store._connection.set_progress_handler(None, 0)
+    assert 0 < steps["many"] < 2 * steps["few"]

@@ -126,7 +126,7 @@ class Page:
         )
 
     def render(self) -> str:
-        from agentfw.report.page_style import SCRIPT, STYLE
+        from agentfw.report.report_style import SCRIPT, STYLE
         from agentfw.report.web_page import page_policy
 
         below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""

@@ -17,7 +17,7 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import NamedTuple
 
-from agentfw.report.page_style import colours
+from agentfw.report.report_style import colours
 from agentfw.report.vector import FONTS
 
 __all__ = ["WebPage", "page_policy", "page_style", "web_page"]

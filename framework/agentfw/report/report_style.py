@@ -2,6 +2,9 @@
 
 The Content-Security-Policy forbids style attributes and inline handlers, so no page may use them. Colours come from the
 palette, so that light and dark mode match.
+
+    >>> " style=" in SCRIPT, "prefers-color-scheme:dark" in colours()
+    (False, True)
 """
 
 from __future__ import annotations
