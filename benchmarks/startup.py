@@ -1,4 +1,4 @@
-"""How much CPU time it takes until `agentfw` answers: the help, and a list with fifty more plugins.
+"""How much CPU time it takes until `agentfw` answers: the help, and a list with 200 more plugins.
 
 It is the CPU time (user and system) of whole processes, with compiled bytecode, beside a Python that does nothing. That
 is what a person waits for on a quiet machine, and other processes change it little.
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agentfw_benchmarks import AGENTFW, Options, print_aligned, tell
 
-PLUGINS = 50
+PLUGINS = 200
 
 
 class Measured(NamedTuple):

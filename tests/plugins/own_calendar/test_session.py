@@ -337,7 +337,8 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions
     typed = Typed(sessions.words(ics_file(GROUP, CALL, DENTIST)))
 
     typed.until("q stop, ? help)")
-    assert "ana@lab.example   Europe/Berlin   2026-11-23 to 2026-12-21   policy linear" in typed.seen
+    head = " ".join(typed.seen.split())  # where lines break depends on the length of the folder's name
+    assert "ana@lab.example Europe/Berlin 2026-11-23 to 2026-12-21 policy linear" in head
     assert "1 of 2   Mon 23 November 2026" in typed.seen
     assert "10:00 - 11:00" in typed.seen
     assert "proposed: keep" in typed.seen
