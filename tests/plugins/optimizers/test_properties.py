@@ -70,6 +70,50 @@ def test_the_error_of_an_anchored_advantage_is_bounded(
         assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
 
 
+@relaxed
+@given(st.lists(rewards, min_size=2, max_size=8), rewards, st.floats(0.05, 50))
+def test_the_error_of_pooling_users_is_bounded(
+    chosen, make, values, drawn: list[float], centre: float, spread: float
+) -> None:
+    """Formula (90), for a user with this centre and spread in a group that GRPO has pooled.
+
+    |A - A*| <= |V_u - V| / sigma + |R - V_u| |sigma_u - sigma| / (sigma_u sigma)
+    """
+    found = values(chosen("grpo").advantages([make.rewarded(drawn)]))
+
+    middle = math.fsum(drawn) / len(drawn)
+    pooled = unit(math.sqrt(math.fsum((reward - middle) ** 2 for reward in drawn) / (len(drawn) - 1)))
+    own = unit(spread)
+    for reward, advantage in zip(drawn, found, strict=True):
+        bound = abs(centre - middle) / pooled + abs(reward - centre) * abs(own - pooled) / (own * pooled)
+        assert abs(advantage - (reward - centre) / own) <= bound + 1e-6 * (1 + bound)
+
+
+@relaxed
+@given(
+    st.lists(rewards, min_size=2, max_size=8),
+    rewards,
+    st.floats(0.05, 50),
+    rewards,
+    st.floats(0, 3),
+    st.sampled_from(["min_upper", "max_lower"]),
+)
+def test_a_baseline_of_group_and_anchor_is_off_by_no_more_than_both(
+    chosen, make, values, drawn: list[float], centre: float, spread: float, anchored: float, margin: float, baseline: str
+) -> None:
+    """Formula (116): the baseline lies at the group's mean or a margin away from the anchor, so its error is theirs."""
+    settings = {"baseline": baseline, "margin": margin, "base_weight": 0.0, "personal_weight": 1.0, "bound": 1e9}
+    parpo = chosen("parpo", settings)
+    parpo.restore({"anchors": {"ada": [anchored, spread**2, 5]}})
+
+    found = values(parpo.advantages([make.tracked([0.0] * len(drawn), drawn)]))
+
+    middle = math.fsum(drawn) / len(drawn)
+    bound = max(abs(middle - centre), abs(anchored - centre) + margin * spread) / spread
+    for reward, advantage in zip(drawn, found, strict=True):
+        assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
+
+
 @st.composite
 def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
     """2 to 16 rewards of any size: equal, equal but for the last digits, nearly equal, or different."""
