@@ -5,12 +5,13 @@ A spec in the place of a run is run first. `interfaces` as the first word is a c
 
     agentfw compare 7f3a19c4 last
     agentfw compare last quick.toml --figure balanced
+    agentfw compare calendar --sweep environment.conflicts=3,5,8
     agentfw compare interfaces inbox
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from agentfw_cli.common import (
     runs_option,
 )
 from agentfw_cli.completion import RunName
+from agentfw_cli.spec_options import set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -52,6 +54,15 @@ class _Compare(click.Command):
 @click.command(cls=_Compare, epilog="To compare interfaces, see: agentfw compare interfaces --help")
 @click.argument("which", metavar="RUN|SPEC...", type=RunName(), nargs=-1, required=True)
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Show only this figure. Can be repeated.")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="KEY=A,B",
+    help="Run one SPEC, or what `agentfw run` calls by that name, once for each of these values, and compare these"
+    " runs. Can be repeated, for all combinations.",
+)
+@set_option
 @runs_option
 @host_options
 @quiet_option
@@ -59,13 +70,15 @@ class _Compare(click.Command):
 def compare(
     which: tuple[str, ...],
     figures: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    assignments: tuple[str, ...],
     runs: Path | None,
     blocked: tuple[str, ...],
     strict: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Compare runs. A SPEC (a .toml file) is run first.
+    """Compare runs. A SPEC (a .toml file) is run first, and with --sweep once for each value of a setting.
 
     Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
@@ -79,26 +92,38 @@ def compare(
     from agentfw.runs.spec.start import with_project_defaults
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
-    # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
-    found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
-    specs = {
-        name: parse_spec(with_project_defaults(read_spec(Path(name))), name) for name in which if name not in found
-    }
-    if specs:
-        found |= _played(specs, load_host(out, blocked, strict), root, out)
-    folders = [found[name] for name in which]
+    labels: dict[str, str] = {}
+    if sweeps:
+        host = load_host(out, blocked, strict)
+        played = _played(_swept(which, sweeps, assignments, host), host, root, out)
+        labels = {folder.id: label for label, folder in played.items()}
+        folders = list(played.values())
+    elif assignments:
+        raise UsageError("--set changes what --sweep runs, and there is no --sweep", fix="drop --set")
+    else:
+        # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
+        found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
+        specs = {
+            name: parse_spec(with_project_defaults(read_spec(Path(name))), name) for name in which if name not in found
+        }
+        if specs:
+            found |= _played(specs, load_host(out, blocked, strict), root, out)
+        folders = [found[name] for name in which]
     if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
         raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
     table = compare_runs(folders, figures)
     if as_json:
-        out.data([row.to_record() for row in table])
+        records = [row.to_record() for row in table]
+        for one in (one for record in records for one in record["runs"] if labels):
+            one["label"] = labels[one["run"]]
+        out.data(records)
         return
     rows = []
     for row in table:
         for place, name in enumerate(row.runs):
             difference = row.differences[place]
             figure, gap = row.figure if place == 0 else "", "" if difference is None else str(difference)
-            rows.append([figure, name, str(row.intervals[place]), gap])
+            rows.append([figure, labels.get(name, name), str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
     first = folders[0]
     if first.lower_is_better:
@@ -115,6 +140,26 @@ def compare(
             _note_common(folder, first, 0 if difference is None else difference.difference.count, out)
 
 
+def _swept(
+    which: Sequence[str], sweeps: Sequence[str], assignments: Sequence[str], host: Host
+) -> Mapping[str, RunSpec]:
+    """The specs of a sweep, by what sets each apart."""
+    from agentfw.errors import UsageError
+    from agentfw.runs.spec.run_spec import apply_assignments
+    from agentfw.runs.spec.start import start_of_run
+    from agentfw.settings import parse_assignments
+    from agentfw_cli.sweep import specs_of_sweep
+
+    if len(which) != 1:
+        raise UsageError("--sweep runs one spec with several values", fix="name one spec, or one environment")
+    file = Path(which[0]) if which[0].endswith(".toml") else None
+    values = start_of_run(host, None if file else which[0], file)
+    specs = specs_of_sweep(apply_assignments(values, parse_assignments(assignments)), sweeps)
+    if len(specs) < 2:
+        raise UsageError("a sweep needs two different values", fix="--sweep environment.rate=0.1,0.5")
+    return specs
+
+
 def _note_common(folder: RunFolder, first: RunFolder, tasks: int, out: Out) -> None:
     """Say how many tasks a difference is taken from, where it isn't all tasks of both runs."""
     ours, theirs = len(first.metrics()), len(folder.metrics())
@@ -126,8 +171,11 @@ def _note_common(folder: RunFolder, first: RunFolder, tasks: int, out: Out) -> N
 
 def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
     from agentfw.runs.run import Run
+    from agentfw.runs.spec.resolution import resolve
     from agentfw_cli.execution import play
 
+    for spec in specs.values():  # so that a wrong setting of the last is an error before the first is run
+        resolve(spec, host)
     folders = {}
     for name, spec in specs.items():
         run = Run.create(spec, host, root)

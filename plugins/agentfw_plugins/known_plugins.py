@@ -14,11 +14,11 @@ PAPERS = KnownPlugin(
     {
         "environment": (
             *("assistant", "budget", "deliberation", "etapp"),
-            *("kitchen", "merchant", "patrol", "proactive"),
+            *("kitchen", "machine", "merchant", "patrol", "proactive"),
         ),
         "policy": (
             *("assistant-linear", "assistant-teacher", "kitchen", "merchant-linear"),
-            *("merchant-teacher", "merchant-team", "patrol", "timing_judge"),
+            *("machine", "merchant-teacher", "merchant-team", "patrol", "timing_judge"),
         ),
         "reward": (
             *("assistant_base", "assistant_personal", "assistant_preference", "assistant_satisfaction"),

@@ -99,7 +99,15 @@ def test_the_error_of_pooling_users_is_bounded(
     st.sampled_from(["min_upper", "max_lower"]),
 )
 def test_a_baseline_of_group_and_anchor_is_off_by_no_more_than_both(
-    chosen, make, values, drawn: list[float], centre: float, spread: float, anchored: float, margin: float, baseline: str
+    chosen,
+    make,
+    values,
+    drawn: list[float],
+    centre: float,
+    spread: float,
+    anchored: float,
+    margin: float,
+    baseline: str,
 ) -> None:
     """Formula (116): the baseline lies at the group's mean or a margin away from the anchor, so its error is theirs."""
     settings = {"baseline": baseline, "margin": margin, "base_weight": 0.0, "personal_weight": 1.0, "bound": 1e9}

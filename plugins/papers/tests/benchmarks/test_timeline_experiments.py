@@ -9,6 +9,7 @@ from typing import Any
 
 import deliberation_table
 import kitchen_table
+import machine_table
 import patrol_table
 import pytest
 from deliberation_table import measure_deliberation
@@ -173,3 +174,17 @@ def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureF
     assert (tmp_path / "kitchen-one.svg").exists()
     kitchen_table.main(small)
     assert "the paper's order" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_table_of_beliefs_does_better_than_one_of_noises(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--training", "150", "--episodes", "40", "--jobs", "1"]
+
+    result = machine_table.main([*words, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {row["keeper"]: row for row in result["rows"]}
+    assert rows["table of beliefs"]["return"]["low"] > rows["table of noises"]["return"]["high"]
+    assert rows["plan"]["promised"] > rows["plan, polled every 20"]["promised"]
+    machine_table.main(words)
+    assert "| plan, polled every 5 |" in capsys.readouterr().out

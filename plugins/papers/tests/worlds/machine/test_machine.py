@@ -1,0 +1,118 @@
+"""The machine: what is known of it is Bayes' rule, and the plan is worth what it promises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentfw import Episode, Interface
+from agentfw.interfaces import EventDriven, Polling
+from agentfw_papers.worlds.machine.belief import Rates
+from agentfw_papers.worlds.machine.environment import Machine, MachineSettings
+from agentfw_papers.worlds.machine.planner import Plan
+from agentfw_papers.worlds.machine.rule_policy import MachineKeeper, MachineKeeperSettings
+from agentfw_plugins.learners.table_training import play
+
+probabilities = st.floats(0.01, 0.99)
+rates = st.builds(Rates, probabilities, probabilities, probabilities)
+
+
+def played(count: int, interface: Interface | None = None, seed: int = 5, **policy: object) -> list[Episode]:
+    keeper = MachineKeeper(MachineKeeperSettings.model_validate(policy))
+    return list(play(Machine, keeper, Machine().tasks(count, seed, "test"), interface or EventDriven()))
+
+
+def posterior(rates: Rates, noises: Sequence[bool]) -> float:
+    """The probability that the machine is broken at the end, by adding up every way in which it can have gone."""
+    total = broken_at_end = 0.0
+    for states in product((False, True), repeat=len(noises)):
+        likely, before = 1.0, False
+        for broken, noise in zip(states, noises, strict=True):
+            likely *= float(broken) if before else (rates.breaks if broken else 1 - rates.breaks)
+            often = rates.rattles if broken else rates.hums
+            likely *= often if noise else 1 - often
+            before = broken
+        total += likely
+        broken_at_end += likely * before
+    return broken_at_end / total
+
+
+@settings(deadline=None, max_examples=80)
+@given(rates, st.lists(st.booleans(), min_size=1, max_size=7))
+def test_a_belief_is_the_posterior_of_a_hidden_markov_model(rates: Rates, noises: Sequence[bool]) -> None:
+    """Appendix B.4: with one observation at each tick, it is the belief of a POMDP. Silence is an observation too."""
+    belief = 0.0
+    for noise in noises:
+        belief = rates.after(belief, noise=noise)
+
+    assert belief == pytest.approx(posterior(rates, noises), abs=1e-9)
+
+
+def test_noises_that_cannot_be_leave_a_belief_alone() -> None:
+    silent = Rates(breaks=0.1, rattles=0.0, hums=0.0)
+    assert silent.after(0.5, noise=True) == silent.after(0.5, noise=False) == pytest.approx(0.55)
+    loud = Rates(breaks=0.1, rattles=1.0, hums=1.0)
+    assert loud.after_silence(0.5, ticks=1) == pytest.approx(0.55)
+
+
+def test_the_world_tells_the_belief_of_whoever_hears_all() -> None:
+    episode = played(1, rule="never")[0]
+    told = [event for event in episode.events if event.kind == "observation"]
+
+    belief, since = 0.0, 0.0
+    for event in told[1:]:
+        assert event.name == "noise"
+        belief = MachineSettings().rates.after_silence(belief, int(event.time - since) - 1)
+        belief = MachineSettings().rates.after(belief, noise=True)
+        assert event.data["belief"] == pytest.approx(belief)
+        since = event.time
+    assert len(told) > 5
+
+
+def test_a_repair_takes_its_time_and_leaves_a_sound_machine() -> None:
+    episode = played(1, rule="noise")[0]
+    repairs = [event.time for event in episode.events if event.kind == "intervention"]
+    back = [event for event in episode.events if event.kind == "observation" and event.name == "repaired"]
+
+    assert [event.time - begun for begun, event in zip(repairs, back, strict=False)] == [3] * len(back)
+    assert {event.data["belief"] for event in back} == {0.0}
+    assert episode.outcome["repairs"] == len(repairs) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("every", "interface"), [(1, EventDriven()), (10, Polling(10))])
+def test_the_plan_is_worth_what_it_promises(every: int, interface: Interface) -> None:
+    """The mean return of 400 episodes is the value at the start: within four standard errors."""
+    promised = Plan(MachineSettings(), every).worth(0.0, 200)
+    returns = [episode.utility for episode in played(400, interface, every=every)]
+
+    mean = math.fsum(returns) / len(returns)
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in returns)) / len(returns)
+    assert abs(mean - promised) < 4 * error
+    assert error < 2
+
+
+@settings(deadline=None, max_examples=15)
+@given(probabilities, probabilities, probabilities, st.floats(0, 20), st.integers(1, 6))
+def test_deciding_less_often_is_never_worth_more(
+    breaks: float, rattles: float, hums: float, price: float, takes: int
+) -> None:
+    """Appendix B.5: who decides only at some boundaries is an agent that can do less."""
+    machine = MachineSettings(horizon=24, breaks=breaks, rattles=rattles, hums=hums, price=price, takes=takes)
+    worth = [Plan(machine, every).worth(0.0, 24) for every in (1, 2, 4, 8)]
+
+    assert all(sooner >= later - 1e-9 for sooner, later in pairwise(worth))
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_value_is_convex_in_the_belief(one: float, other: float) -> None:
+    """To be told which of two beliefs holds is never worth less than to hold their mean, as in any POMDP."""
+    plan = Plan(MachineSettings(horizon=40))
+
+    assert (plan.worth(one, 40) + plan.worth(other, 40)) / 2 >= plan.worth((one + other) / 2, 40) - 1e-3
