@@ -48,9 +48,10 @@ class MachineKeeper(Policy):
         return Generation(calls=tuple(self._decided(request.moment)), version=self.settings.rule)
 
     def _decided(self, moment: Moment) -> Iterable[Intervention]:
-        if not moment.observations:
+        told = [observation for observation in moment.observations if "belief" in observation.data]
+        if not told:
             return
-        last = moment.observations[-1]
+        last = told[-1]
         if self._plan is None:
             if self.settings.rule == "noise" and last.name == "noise":
                 yield Intervention("repair")
