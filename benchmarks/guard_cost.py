@@ -7,11 +7,15 @@ Each repetition plays both, one after the other, and the ratio is the median of 
     python benchmarks/guard_cost.py --episodes 5 --repeats 1 --json
 
 The runs have cheap policies and worlds, where a guard weighs most.
+
+Last, what a call of a component costs in a process of its own (`isolate = true`) and in this one: a memory that recalls
+one text, and a reward that scores the episodes of a run. That is the time until the answer, of both processes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 import tempfile
 import time
@@ -22,9 +26,15 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from agentfw import Host
-from agentfw.runs.components.creation import Guard
+from agentfw.engine import LocalEngine
+from agentfw.episode import Episode
+from agentfw.memory import Memory, Query
+from agentfw.runs.components.creation import Guard, make
+from agentfw.runs.components.guarded import GuardedMemory, GuardedReward
+from agentfw.runs.components.isolated import Isolation, isolated
 from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
+from agentfw.scores import RewardModel
 from agentfw_benchmarks import Options, print_aligned, ratio_of, tell
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -50,6 +60,68 @@ class Unguarded(Guard):
         return await ask()
 
 
+FILES = {
+    "memory": """
+from agentfw import Memory
+from agentfw.memory import Recollection
+
+
+class Remembering(Memory):
+    async def recall(self, query):
+        return [Recollection("it was tea", 0.5)]
+""",
+    "reward": """
+from agentfw import RewardModel, Score
+
+
+class Scoring(RewardModel):
+    async def score(self, group):
+        return [Score(episode.id, "ease", 1.0) for episode in group]
+""",
+}
+"""A component of each kind that answers at once."""
+
+
+def isolation(calls: int) -> dict[str, Any]:
+    """Milliseconds of a call, isolated and not: the median, and between what half of the calls are."""
+    with tempfile.TemporaryDirectory() as folder:
+        host = Host.load()
+        run = Run.create(parse_spec({"environment": "inbox", "policy": "random", "episodes": 1}), host, Path(folder))
+        asyncio.run(run.execute())
+        episode = next(iter(run.folder.episodes()))
+        found = {}
+        for kind, code in FILES.items():
+            file = Path(folder) / f"{kind}.py"
+            file.write_text(code, "utf-8")
+            # An episode crosses as a whole, so a score costs much more than a recall.
+            most = calls if kind == "memory" else calls // 10
+            for name, isolate in (("isolated", True), ("here", False)):
+                found[f"{kind} {name}"] = _milliseconds(kind, str(file), host, episode, most, isolate=isolate)
+        return {"calls": calls, "bytes": len(json.dumps(episode.to_record())), "milliseconds": found}
+
+
+def _milliseconds(kind: str, name: str, host: Host, episode: Episode, calls: int, *, isolate: bool) -> dict[str, float]:
+    choice, engine = IsolableChoice(name=name, isolate=isolate), LocalEngine()
+    base: type = Memory if kind == "memory" else RewardModel
+    made = isolated(kind, choice, Isolation(host, engine, 600.0)) if isolate else make(host, kind, choice, base)
+    guard, query = Guard(host, kind, name, 600.0), Query("which tea?", episode.task)
+    component: Any = GuardedMemory(made, guard) if kind == "memory" else GuardedReward(made, guard)
+
+    async def called() -> list[float]:
+        spans = []
+        for _ in range(calls):
+            began = time.perf_counter()
+            await (component.recall(query) if kind == "memory" else component.score([episode]))
+            spans.append(1000 * (time.perf_counter() - began))
+        await component.close()
+        return spans
+
+    spans = asyncio.run(called())
+    engine.close()
+    low, median, high = statistics.quantiles(spans, n=4)
+    return {"median": round(median, 3), "low": round(low, 3), "high": round(high, 3)}
+
+
 def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
     """CPU seconds of one run."""
     with (
@@ -63,7 +135,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
         return time.process_time() - began
 
 
-def measure(episodes: int, repeats: int) -> dict[str, Any]:
+def measure(episodes: int, repeats: int, calls: int) -> dict[str, Any]:
     host = Host.load()  # the world budget is one of the papers
     rows = {}
     for name, spec in SPECS.items():
@@ -79,7 +151,7 @@ def measure(episodes: int, repeats: int) -> dict[str, Any]:
             "direct": round(statistics.median(found[Unguarded]), 4),
             "ratio": ratio_of(found[Guard], found[Unguarded]),
         }
-    return {"episodes": episodes, "repeats": repeats, "rows": rows}
+    return {"episodes": episodes, "repeats": repeats, "rows": rows, "isolation": isolation(calls)}
 
 
 def show(result: dict[str, Any]) -> None:
@@ -89,11 +161,20 @@ def show(result: dict[str, Any]) -> None:
         for name, row in result["rows"].items()
     ]
     print_aligned(["", "guarded", "direct", "ratio"], rows)
+    apart = result["isolation"]
+    print(f"\nMilliseconds of a call: {apart['calls']} recalls, and a tenth as many scores of {apart['bytes']:,} bytes")
+    print_aligned(
+        ["", "median", "half of them between"],
+        [
+            [name, f"{row['median']:.2f}", f"{row['low']:.2f} and {row['high']:.2f}"]
+            for name, row in apart["milliseconds"].items()
+        ],
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, episodes=60, repeats=9).parse_args(arguments)
-    return tell(measure(options.episodes, options.repeats), options.json, show)
+    options = Options(__doc__, episodes=60, repeats=9, calls=2000).parse_args(arguments)
+    return tell(measure(options.episodes, options.repeats, options.calls), options.json, show)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ _COMMANDS = {
     "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "report": ("agentfw_cli.report:report", "Write the report of a run"),
-    "plugins": ("agentfw_cli.plugins:plugins", "List, show, check, create, install and uninstall plugins"),
+    "plugins": ("agentfw_cli.plugins:plugins", "List, search, show, check, create, install and uninstall plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
 }
 _GROUP, _OURS = "agentfw.commands", "agentfw"

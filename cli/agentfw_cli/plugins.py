@@ -1,4 +1,4 @@
-"""`agentfw plugins`: lists, shows, checks, creates, installs and uninstalls plugins.
+"""`agentfw plugins`: lists, searches, shows, checks, creates, installs and uninstalls plugins.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
@@ -28,7 +28,7 @@ __all__ = ["plugins"]
 
 @click.group()
 def plugins() -> None:
-    """List, show, check, create, install and uninstall plugins."""
+    """List, search, show, check, create, install and uninstall plugins."""
 
 
 @plugins.command("list")
@@ -76,6 +76,34 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
     ]
     out.table(["kind", "name", "from", "what it is"], shown)
     note_problems(host, out, [row["summary"] for row in lost])
+
+
+@plugins.command()
+@click.argument("words", nargs=-1)
+@host_options
+@json_option
+def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Search plugins, installed or not, for all WORDS.
+
+    It looks into what is installed, and into the list that `plugins.index` of agentfw.toml names, a file or a URL.
+    """
+    from agentfw.host.plugin_search import search as search_for
+
+    out = Out(json=as_json)
+    found = search_for(load_host(out, blocked, strict), words)
+    if as_json:
+        out.data([each._asdict() for each in found])
+        return
+    if not found:
+        out.note(f"no plugin has {' and '.join(words)} in its name, its summary or what it offers")
+        return
+    for each in found:
+        state = f"{each.version} is installed" if each.version else "not installed"
+        out.line(f"{out.style(each.name, 'bold')}   {state}{each.summary and f'   {each.summary}'}")
+        for kind, names in each.components.items():
+            out.line(f"  {kind}: {', '.join(names)}")
+        if each.install:
+            out.line(f"  {each.install}")
 
 
 @plugins.command()

@@ -97,6 +97,11 @@ class Secrets:
             texts = sorted({text for value in self._values for text in _spellings(value)}, key=len, reverse=True)
             self.spellings = tuple(map(_Spelling, texts))
 
+    @property
+    def values(self) -> frozenset[str]:
+        """All of them, for a process that is to strike them, too."""
+        return frozenset(self._values)
+
     def occur_in(self, text: str) -> bool:
         """Whether one of them is in a text, in any form."""
         return any(spelling.strike(text) != text for spelling in self.spellings)

@@ -23,6 +23,8 @@ __all__ = ["LocalEngine"]
 
 _ENDING = 15.0
 """Seconds that a process may take to end. An object has a little less to close."""
+_PRINTING = 0.5
+"""Seconds that the last lines of an ended process may take. What it has started may keep its stderr open."""
 
 
 class LocalEngine(Engine):
@@ -77,9 +79,12 @@ class _Process(Remote):
             [sys.executable, "-P", "-m", "agentfw.engine.worker", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=environment,
         )
         self.ready = self._send(hello)
+        self._printing = threading.Thread(target=self._print, name=f"agentfw {name} prints", daemon=True)
+        self._printing.start()
         threading.Thread(target=self._listen, name=f"agentfw {name}", daemon=True).start()
 
     @property
@@ -134,6 +139,15 @@ class _Process(Remote):
             self._process.stdin.write(frame)
             self._process.stdin.flush()
 
+    def _print(self) -> None:
+        """Print what the process prints: only what goes through this one's `sys.stderr` leaves a live picture whole."""
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            for line in lines:
+                with suppress(OSError, ValueError, AttributeError):  # nobody reads it
+                    sys.stderr.write(line.decode(errors="replace"))
+                    sys.stderr.flush()
+
     def _listen(self) -> None:
         assert self._process.stdout is not None
         while (answered := read(self._process.stdout)) is not None:
@@ -143,6 +157,7 @@ class _Process(Remote):
                 _settle(answer, answered)
         self._process.wait()
         self._process.stdout.close()
+        self._printing.join(_PRINTING)
         with self._lock:
             self._alive = False
             left, self._waiting = self._waiting, {}

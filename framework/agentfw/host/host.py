@@ -26,7 +26,7 @@ from pluggy import PluginManager
 from .. import metadata
 from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
-from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, NamedSpec, NamedTemplate
+from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
 from ..metadata import EntryPoint, normalise
 from ..plain_calls import plain
 from ..plugin_calls import PluginCall
@@ -259,6 +259,10 @@ class Host:
             if any(name in names for names in known.offers.values()) and not metadata.version_of(known.name):
                 return known.name, source_of(known.name, known.folder, beside=record.distribution)
         return None
+
+    def known_plugins(self) -> list[Offered[KnownPlugin]]:
+        """The distributions that plugins name which may not be installed, each with the plugin that does."""
+        return list(self._known)
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
         """Every hook, with the active plugins that implement it."""

@@ -14,6 +14,7 @@ relative to the file, not to the current directory.
     [plugins]
     allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
     disabled = ["agentfw-noisy"]       # plugins or distributions that are not imported
+    index = "plugins.toml"             # list of plugins for `agentfw plugins search`: a file or a URL
 
     project = find_project()
 """
@@ -32,7 +33,7 @@ __all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
 
 FILE_NAME = "agentfw.toml"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
-PLUGINS_KEYS = ("allow", "disabled")
+PLUGINS_KEYS = ("allow", "disabled", "index")
 
 
 class Pin(NamedTuple):
@@ -53,6 +54,8 @@ class ProjectFile(NamedTuple):
     disabled: tuple[str, ...] = ()
     specs: tuple[Path, ...] = ()
     defaults: Mapping[str, Any] = MappingProxyType({})
+    index: str = ""
+    """The path or the URL of the team's list of plugins."""
 
     def effect(self) -> dict[str, str]:
         """What the file changes, in words."""
@@ -64,6 +67,7 @@ class ProjectFile(NamedTuple):
             "defaults": ", ".join(f"{key} = {value!r}" for key, value in self.defaults.items()),
             "plugins allowed": None if pins is None else ", ".join(pins) or "none",
             "plugins disabled": ", ".join(self.disabled),
+            "list of plugins": self.index,
         }
         return {name: str(value) for name, value in words.items() if value}
 
@@ -101,6 +105,11 @@ def read_project(path: Path) -> ProjectFile:
     if "allow" in plugins:
         allow = _read_pins(plugins["allow"], problems)
     disabled = _read_words(plugins, "disabled", "plugins.", problems)
+    index = plugins.get("index", "")
+    if not isinstance(index, str):
+        problems.append(f"plugins.index: must be a path or a URL in quotes (got {index!r})")
+    elif index and not index.startswith(("http://", "https://")):
+        index = str(path.parent / index)
     specs = tuple(path.parent / folder for folder in _read_words(table, "specs", "", problems))
     problems += [f"specs: {folder} is no folder" for folder in specs if not folder.is_dir()]
     defaults = table.get("defaults", {})
@@ -110,7 +119,7 @@ def read_project(path: Path) -> ProjectFile:
     runs = _read_path(table, "runs", path.parent, problems)
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
-    return ProjectFile(path, allow, default, runs or path.parent / "runs", disabled, specs, defaults)
+    return ProjectFile(path, allow, default, runs or path.parent / "runs", disabled, specs, defaults, index)
 
 
 def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:

@@ -12,10 +12,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from ..daemon_threads import in_thread
 from ..engagement import Engagement
-from ..engine import Engine, make_engine
+from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
 from ..errors import AgentfwError, UsageError
@@ -34,15 +35,18 @@ from ..tracker import Tracker
 from .components.creation import Guard, make
 from .components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
 from .components.guarded_environment import GuardedEnvironment
+from .components.isolated import Isolation, isolated
 from .components.run_environment import RunEnvironment
 from .components.spending import Spending
 from .components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.long_texts import LongTexts
-from .spec.run_spec import Choice, RunSpec
+from .spec.run_spec import Choice, IsolableChoice, RunSpec
 
 __all__ = ["Assembly", "assemble", "shared_component"]
+
+Made = TypeVar("Made")
 
 Keep = Callable[[Policy], Policy]
 Watch = Callable[[Episode, Turn], object]
@@ -246,11 +250,24 @@ class Assembly:
 def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
     engine = make_engine(spec.engine)
+    try:
+        return _assembled(spec, host, engine)
+    except BaseException:
+        engine.close()  # an isolated component runs already
+        raise
+
+
+def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
     host.provide(engine=engine)
+    isolation = Isolation(host, engine if isinstance(engine, LocalEngine) else LocalEngine(), spec.deadline)
     calls = CallRecord()
 
     def guard(kind: str, choice: Choice) -> Guard:
         return Guard(host, kind, choice.name, spec.deadline, choice.label, calls)
+
+    def made_for(kind: str, choice: IsolableChoice, base: type[Made]) -> Made:
+        made: Made = isolated(kind, choice, isolation) if choice.isolate else make(host, kind, choice, base)
+        return made
 
     made = make(host, "policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
@@ -264,15 +281,15 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         environment=RunEnvironment(spec, host, calls),
         policy=policy,
         memories=[
-            GuardedMemory(make(host, "memory", choice, Memory), guard("memory", choice), texts)
+            GuardedMemory(made_for("memory", choice, Memory), guard("memory", choice), texts)
             for choice in spec.memories
         ],
         toolboxes=[
-            GuardedToolbox(make(host, "tool", choice, Toolbox), guard("tool", choice), texts) for choice in spec.tools
+            GuardedToolbox(made_for("tool", choice, Toolbox), guard("tool", choice), texts) for choice in spec.tools
         ],
         tools=[],
         rewards={
-            choice.label: GuardedReward(make(host, "reward", choice, RewardModel), guard("reward", choice), spending)
+            choice.label: GuardedReward(made_for("reward", choice, RewardModel), guard("reward", choice), spending)
             for choice in spec.rewards
         },
         weights={choice.label: parse_schedule(choice.weight) for choice in spec.rewards},

@@ -28,6 +28,7 @@ from ...settings_record import complete, from_json, masked, masked_keys, to_json
 from .run_spec import COMPONENTS, OF_TRAININGS, Choice, RunSpec, apply_assignments, parse_spec
 
 __all__ = [
+    "as_before",
     "as_given",
     "changed_plugins",
     "changed_record",
@@ -118,14 +119,14 @@ def resolve_again(
     host.notes += changed_origins(origins, origins_of(resolved, host), "when the run began", "now")
     settings = about.get("settings", {})
 
-    def as_before(kind: str, choice: Choice, where: str) -> Choice:
+    def restored(kind: str, choice: Choice, where: str) -> Choice:
         if where not in settings or f"{where}.name" in given or where in given:
             return choice
         changed = {key.removeprefix(f"{where}.").partition(".")[0] for key in given if key.startswith(f"{where}.")}
         new = {key: value for key, value in complete(choice.checked).items() if key in changed}
-        return _as_before(host, kind, choice, where, {**settings[where], **new})
+        return as_before(host, kind, choice, where, {**settings[where], **new})
 
-    return _changed(resolved, as_before)
+    return _changed(resolved, restored)
 
 
 def plugins_of(spec: RunSpec, host: Host) -> dict[str, str]:
@@ -240,6 +241,7 @@ def _operational(spec: RunSpec) -> set[str]:
     """The dotted keys of all settings that can't change the results of this run."""
     keys = operational_keys(spec).keys() - set(() if spec.optimizer else OF_TRAININGS)
     for where, choice in _choices(spec):
+        keys |= {f"{where}.{key}" for key in operational_keys(choice)}
         keys |= {f"{where}.{key}" for key in operational_keys(choice.checked)} if choice.checked is not None else set()
     return keys
 
@@ -252,7 +254,7 @@ def _dotted(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield f"{path}{key}"
 
 
-def _as_before(host: Host, kind: str, choice: Choice, where: str, before: Mapping[str, Any]) -> Choice:
+def as_before(host: Host, kind: str, choice: Choice, where: str, before: Mapping[str, Any]) -> Choice:
     """The choice with the settings that were in force when the run began, also where the plugin's defaults changed."""
     now = complete(choice.checked)
     if now == before:

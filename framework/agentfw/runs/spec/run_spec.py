@@ -60,6 +60,7 @@ __all__ = [
     "BudgetSettings",
     "Choice",
     "EvaluationSettings",
+    "IsolableChoice",
     "RewardChoice",
     "RunSpec",
     "SamplingSettings",
@@ -126,7 +127,32 @@ class Choice(Settings):
         return resolved
 
 
-class ToolChoice(Choice):
+class IsolableChoice(Choice):
+    """One component that can run in a process of its own."""
+
+    isolate: Annotated[bool, OPERATIONAL] = Field(
+        False, description="Run it in a process of its own, which a crash or a call that hangs ends instead of the run"
+    )
+    most_memory: Annotated[int | None, OPERATIONAL] = Field(
+        None, ge=1, description="With `isolate`, the memory that its process may use, in MiB (its address space)"
+    )
+
+    @model_validator(mode="after")
+    def _limits_a_process(self) -> Self:
+        if self.most_memory is not None and not self.isolate:
+            raise ValueError("most_memory needs isolate = true")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = values(self)
+        return {key: value for key, value in written.items() if value or key not in _ISOLATION}
+
+
+_ISOLATION = tuple(IsolableChoice.model_fields.keys() - Choice.model_fields.keys())
+
+
+class ToolChoice(IsolableChoice):
     """One toolbox. An alias tells two of the same name apart."""
 
     alias: str = Field(
@@ -140,7 +166,7 @@ class ToolChoice(Choice):
         return self.alias or super().label
 
 
-class RewardChoice(Choice):
+class RewardChoice(IsolableChoice):
     """One reward model and its weight."""
 
     weight: float | str = Field(
@@ -207,7 +233,7 @@ class RunSpec(Settings):
     )
     environment: Choice = Field(description="The world")
     policy: Choice = Field(description="Policy that makes the decisions")
-    memories: tuple[Choice, ...] = Field((), description="Memories, asked in this order")
+    memories: tuple[IsolableChoice, ...] = Field((), description="Memories, asked in this order")
     memories_learn: bool = Field(
         True, description="Whether the memories learn from the episodes; never from those of an evaluation"
     )
@@ -477,7 +503,7 @@ def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> l
         if name not in names:
             raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
         index = names.index(name)
-        own = ("weight",) if kind == "reward" else ()
+        own = {"reward": ("weight", *_ISOLATION), "tracker": ()}.get(kind, _ISOLATION)
         choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
     return choices
 
