@@ -7,8 +7,8 @@ Each note is a shared skill of its speaker or article. R@10 is the share of the 
 the reciprocal rank of the first hit that is evidence. BM25 is that of the package bm25s, with Snowball's stemmer of the
 set's language, or over pairs of characters where words aren't separated by spaces.
 
-Settings were chosen on `--sets choosing`: the first five conversations of LoCoMo, ClapNQ, and XQuAD in English, German,
-Russian and Chinese. All others were looked at afterwards (`--sets reporting`).
+Settings were chosen on `--sets choosing`: the first five conversations of LoCoMo, ClapNQ, XQuAD in English, German,
+Russian and Chinese, and two of these beside private notes from LoCoMo. All others were looked at afterwards (`--sets reporting`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ K, DEEP, RRF = 10, 100, 60
 HALF = 5
 """Number of LoCoMo's conversations that settings were chosen on."""
 UNRELATED = 200
-CHOOSING = ("locomo", "clapnq", "xquad-en", "xquad-de", "xquad-ru", "xquad-zh")
+CHOOSING = ("locomo", "clapnq", "xquad-en", "xquad-de", "xquad-ru", "xquad-zh", "private-clapnq", "private-de")
 SYSTEMS = ("skill graph", "BM25", "vectors", "RRF")
 VARIANTS: dict[str, dict[str, Any]] = {
     "skill graph": {},
