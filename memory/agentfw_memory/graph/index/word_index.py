@@ -184,7 +184,7 @@ class WordIndex:
         """Return for each of these skills the mean length of the texts of its part."""
         means = {part: one.length / one.count for part, one in parts.items()}
         if len(means) == 1:
-            return np.full(len(numbers), *means.values())
+            return np.full(len(numbers), next(iter(means.values())))
         return np.array([means.get(self._part_of.get(number, SHARED), 1.0) for number in numbers.tolist()])
 
     def scratch(self, size: int) -> tuple[Float32Array, Integers]:
