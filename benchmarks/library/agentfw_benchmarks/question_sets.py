@@ -267,7 +267,13 @@ SETS: tuple[QuestionSet, ...] = (
             ("", "english", _XQUAD_AT, (_HALF, "xquad/xquad.en.json"), _REALTALK),
             ("-clapnq", "english", _CLAPNQ_AT, (passages, _CLAPNQ), (*_LOCOMO, slice(5))),
             ("-de", "german", _XQUAD_AT, (_HALF, "xquad/xquad.de.json"), (*_LOCOMO, slice(5))),
-            ("-en", "english", _XQUAD_AT, (squad(), "xquad/xquad.en.json"), (*_LOCOMO, slice(5, 10), slice(1, None, 2))),
+            (
+                "-en",
+                "english",
+                _XQUAD_AT,
+                (squad(), "xquad/xquad.en.json"),
+                (*_LOCOMO, slice(5, 10), slice(1, None, 2)),
+            ),
             ("-es", "spanish", _XQUAD_AT, (_HALF, "xquad/xquad.es.json"), _REALTALK),
         )
     ),
