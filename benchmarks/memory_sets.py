@@ -3,12 +3,14 @@
     git clone https://github.com/danny911kr/REALTALK     # and the others that the program names
     python benchmarks/memory_sets.py --data FOLDER_OF_THE_CLONES
 
+"observed" is the share of hits that are evidence, of those whose relevance is in a range, whatever `at_least`.
+
 Each note is a shared skill of its speaker or article. R@10 is the share of the evidence among the first ten hits, MRR
 the reciprocal rank of the first hit that is evidence. BM25 is that of the package bm25s, with Snowball's stemmer of the
 set's language, or over pairs of characters where words aren't separated by spaces.
 
-Settings were chosen on `--sets choosing`: the first five conversations of LoCoMo, ClapNQ, and XQuAD in English, German,
-Russian and Chinese. All others were looked at afterwards (`--sets reporting`).
+Settings were chosen on `--sets choosing`: the first five conversations of LoCoMo, ClapNQ, XQuAD in English, German,
+Russian and Chinese, and two of these beside private notes from LoCoMo. All others were looked at afterwards (`--sets reporting`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -39,7 +42,7 @@ K, DEEP, RRF = 10, 100, 60
 HALF = 5
 """Number of LoCoMo's conversations that settings were chosen on."""
 UNRELATED = 200
-CHOOSING = ("locomo", "clapnq", "xquad-en", "xquad-de", "xquad-ru", "xquad-zh")
+CHOOSING = ("locomo", "clapnq", "xquad-en", "xquad-de", "xquad-ru", "xquad-zh", "private-clapnq", "private-de")
 SYSTEMS = ("skill graph", "BM25", "vectors", "RRF")
 VARIANTS: dict[str, dict[str, Any]] = {
     "skill graph": {},
@@ -54,6 +57,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 """The skill graph with defaults, and with parts of it turned off."""
 
 PLAIN = {name: VARIANTS[name] for name in ("skill graph", "nothing left out")}
+
+RANGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.01)
+"""Of relevance, in which hits are counted."""
 
 Answer = Callable[[Asked], Sequence[str]]
 
@@ -85,6 +91,7 @@ def _row(
 ) -> dict[str, Any]:
     found = {name: Figures() for name in (*variants, *SYSTEMS[1:])}
     unrelated: list[bool] = []
+    judged: list[tuple[float, bool]] = []
     for world in worlds:
         for name, answer in _baselines(world, chosen.language, embedder).items():
             for asked in world.questions:
@@ -93,7 +100,7 @@ def _row(
             with SkillGraph.open(
                 ":memory:", tenant="t", embedder=embedder, settings=replace(GraphSettings(), **changes)
             ) as graph:
-                answer = remembered(graph, world)
+                answer = remembered(graph, world, judged if name == "nothing left out" else [])
                 for asked in world.questions:
                     found[name].note(answer(asked), asked.wanted)
                 if name == "skill graph":
@@ -109,6 +116,7 @@ def _row(
         "notes": sum(len(world.notes) for world in worlds),
         "questions": len(ours.reciprocal),
         "unrelated questions without an answer": mean_of([float(empty) for empty in unrelated]),
+        "hits": _reliability(judged),
         "systems": {
             name: {
                 **{f"R@{depth}": mean_of(some.found[depth]) for depth in (1, 5, K)},
@@ -129,10 +137,28 @@ def _nonsense(count: int) -> Iterator[str]:
         yield " ".join(words)
 
 
-def remembered(graph: SkillGraph, world: World) -> Answer:
-    """Add all notes, and return how to ask for their names."""
+def _reliability(judged: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
+    """How many hits of each range of relevance there are, their mean relevance, and how many are evidence."""
+    rows = []
+    for low, high in pairwise(RANGES):
+        some = [one for one in judged if low <= one[0] < high]
+        if some:
+            predicted, observed = np.mean(some, axis=0)
+            rows.append({"from": low, "hits": len(some), "predicted": float(predicted), "observed": float(observed)})
+    return rows
+
+
+def remembered(graph: SkillGraph, world: World, judged: list[tuple[float, bool]] | None = None) -> Answer:
+    """Add all notes, and return how to ask for their names. The first hits' relevance and truth go to `judged`."""
     names = {skill.id: name for name, skill in zip(world.notes, graph.add_skills(world.notes.values()), strict=True)}
-    return lambda asked: [names[hit.skill.id] for hit in graph.recall(asked.text, user=asked.user, k=2 * K)]
+
+    def answer(asked: Asked) -> list[str]:
+        hits = graph.recall(asked.text, user=asked.user, k=2 * K)
+        if judged is not None:
+            judged.extend((hit.relevance, names[hit.skill.id] in asked.wanted) for hit in hits[:K])
+        return [names[hit.skill.id] for hit in hits]
+
+    return answer
 
 
 def _baselines(world: World, language: str, embedder: Embedder) -> dict[str, Answer]:
@@ -225,6 +251,19 @@ def show(result: dict[str, Any]) -> None:
         for row in result["sets"]
     ]
     print_aligned(["", *names], rows)
+    print("\nPredicted and observed shares of hits that are evidence, by relevance:")
+    ranges = [f"{low:g}" for low in RANGES[:-1]]
+    cells = [
+        {
+            f"{part['from']:g}": f"{part['predicted']:.2f} {part['observed']:.2f} ({part['hits']})"
+            for part in row["hits"]
+        }
+        for row in result["sets"]
+    ]
+    print_aligned(
+        ["from", *ranges],
+        [[row["set"], *(some.get(low, "") for low in ranges)] for row, some in zip(result["sets"], cells, strict=True)],
+    )
     print("\nShare of 200 unrelated questions that got no hit: ", end="")
     print(
         ", ".join(f"{row['set']} {row['unrelated questions without an answer']['mean']:.3f}" for row in result["sets"])

@@ -46,6 +46,14 @@ def test_what_is_about_the_question_is_kept_and_comes_with_its_relevance(graph: 
         assert 1.0 >= first.relevance >= max(hit.relevance for hit in others) > 0.0
 
 
+def test_the_only_one_that_fits_is_far_more_relevant_than_the_next(graph: SkillGraph) -> None:
+    first, second = graph.recall("Who studies owls?", user="ben")[:2]
+    some_owner, another = graph.recall("Who studies something?", user="ben")[:2]
+
+    assert first.relevance > 3 * second.relevance
+    assert some_owner.relevance < 1.5 * another.relevance
+
+
 def test_a_higher_bound_returns_fewer(graph: SkillGraph) -> None:
     everything = graph.recall("Who studies owls?", user="ben", k=10, at_least=0.0)
     bound = everything[0].relevance

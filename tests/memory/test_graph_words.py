@@ -137,6 +137,18 @@ def test_what_others_keep_private_changes_no_score() -> None:
     assert scores(index.question("offer slot", reader=8)) == before
 
 
+def test_how_long_private_notes_are_changes_the_order_of_no_shared_texts() -> None:
+    long = "kenya election tribal dispute " + " ".join(f"other{number}" for number in range(60))
+    short = "kenya election " + " ".join(f"another{number}" for number in range(20))
+    index = filled({1: (long, SHARED), 2: (short, SHARED)})
+    assert index.question("kenya election dispute", reader=8).best(2).tolist() == [1, 2]
+
+    for number in range(10, 200):
+        index.put(number, "fine, see you", part=8)
+
+    assert index.question("kenya election dispute", reader=8).best(2).tolist() == [1, 2]
+
+
 def test_a_rare_word_says_more_than_a_common_one() -> None:
     index = filled({1: ("call mail", SHARED), 2: ("call order", SHARED), 3: ("call slot", SHARED)})
     assert index.question("call order", None).best(1).tolist() == [2]

@@ -179,19 +179,30 @@ def abstracts(folder: Path) -> Iterator[World]:
     yield World("cranfield", notes, [one for one in asked if one.wanted])
 
 
-def private_beside_shared(folder: Path) -> Iterator[World]:
-    """Paragraphs that everybody may see, asked about by ten people with 400 private notes each."""
-    (shared,) = squad(most=600)(folder / "xquad/xquad.en.json")
-    notes, written = dict(shared.notes), dict[str, int]()
-    for chat in realtalk(folder / "REALTALK/data"):
-        for name, turn in chat.notes.items():
-            owner = turn.owner.casefold()
-            if written.get(owner, 0) < NOTES:
-                written[owner] = written.get(owner, 0) + 1
-                notes[f"{chat.name} {name}"] = NewSkill(owner, turn.text, valid_from=turn.valid_from)
-    people = sorted(written)
-    asked = [replace(one, user=people[place % len(people)]) for place, one in enumerate(shared.questions)]
-    yield World("private beside shared", notes, asked)
+def beside_notes(
+    shared: Callable[[Path], Iterable[World]],
+    path: str,
+    chats: Callable[[Path], Iterable[World]],
+    below: str,
+    part: slice = slice(None),
+    asked: slice = slice(None),
+) -> Callable[[Path], Iterator[World]]:
+    """Return a reader of a set whose notes everybody may see, asked by people with up to 400 private notes each."""
+
+    def read(folder: Path) -> Iterator[World]:
+        (world,) = shared(folder / path)
+        notes, written = dict(world.notes), dict[str, int]()
+        for chat in list(chats(folder / below))[part]:
+            for name, turn in chat.notes.items():
+                owner = turn.owner.casefold()
+                if written.get(owner, 0) < NOTES:
+                    written[owner] = written.get(owner, 0) + 1
+                    notes[f"{chat.name} {name}"] = NewSkill(owner, turn.text, valid_from=turn.valid_from)
+        people = sorted(written)
+        questions = [replace(one, user=people[place % len(people)]) for place, one in enumerate(world.questions[asked])]
+        yield World("private beside shared", notes, questions)
+
+    return read
 
 
 _XQUAD = {
@@ -209,6 +220,10 @@ _XQUAD = {
     "zh": "",
 }
 _HUB = "https://github.com/"
+_XQUAD_AT, _CLAPNQ_AT = "google-deepmind/xquad", "primeqa/clapnq"
+_CLAPNQ = "clapnq/annotated_data/dev"
+_LOCOMO, _REALTALK = (locomo, "REALTALK/data/locomo"), (realtalk, "REALTALK/data")
+_HALF = squad(most=600)
 
 SETS: tuple[QuestionSet, ...] = (
     QuestionSet(
@@ -228,8 +243,8 @@ SETS: tuple[QuestionSet, ...] = (
         *("cranfield-trec-dataset", abstracts),
     ),
     QuestionSet(
-        *("clapnq", "question and answer", "english", f"{_HUB}primeqa/clapnq", "Apache-2.0"),
-        *("clapnq/annotated_data/dev", passages),
+        *("clapnq", "question and answer", "english", _HUB + _CLAPNQ_AT, "Apache-2.0"),
+        *(_CLAPNQ, passages),
     ),
     QuestionSet(
         *("cmrc2018", "question and answer", "", f"{_HUB}ymcui/cmrc2018", "CC BY-SA 4.0"),
@@ -243,14 +258,29 @@ SETS: tuple[QuestionSet, ...] = (
         *("squad-it", "question and answer", "italian", f"{_HUB}crux82/squad-it", "CC BY-SA 4.0"),
         *("squad-it/SQuAD_it-test.json.gz", squad()),
     ),
-    QuestionSet(
-        *("private", "shared beside private", "english", f"{_HUB}google-deepmind/xquad", "CC BY-SA 4.0 and not stated"),
-        *("", private_beside_shared),
+    *(
+        QuestionSet(
+            *(f"private{name}", "shared beside private", language, _HUB + address, "as of the sets"),
+            *("", beside_notes(*shared, *chats)),
+        )
+        for name, language, address, shared, chats in (
+            ("", "english", _XQUAD_AT, (_HALF, "xquad/xquad.en.json"), _REALTALK),
+            ("-clapnq", "english", _CLAPNQ_AT, (passages, _CLAPNQ), (*_LOCOMO, slice(5))),
+            ("-de", "german", _XQUAD_AT, (_HALF, "xquad/xquad.de.json"), (*_LOCOMO, slice(5))),
+            (
+                "-en",
+                "english",
+                _XQUAD_AT,
+                (squad(), "xquad/xquad.en.json"),
+                (*_LOCOMO, slice(5, 10), slice(1, None, 2)),
+            ),
+            ("-es", "spanish", _XQUAD_AT, (_HALF, "xquad/xquad.es.json"), _REALTALK),
+        )
     ),
     *(
         QuestionSet(
-            *(f"xquad-{code}", "question and answer", language, f"{_HUB}google-deepmind/xquad", "CC BY-SA 4.0"),
-            *(f"xquad/xquad.{code}.json", squad(most=600)),
+            *(f"xquad-{code}", "question and answer", language, _HUB + _XQUAD_AT, "CC BY-SA 4.0"),
+            *(f"xquad/xquad.{code}.json", _HALF),
         )
         for code, language in _XQUAD.items()
     ),

@@ -196,7 +196,7 @@ class Hit:
     skill: Skill
     why: Why
     relevance: float = 1.0
-    """How likely the skill, or what it was found through, answers the query: from 0 to 1."""
+    """How likely the skill answers the query: from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ BM25 has no upper bound of its own. Here a score is divided by the score that th
 index. A score of 1 means the words of the query, and 0 means none of them.
 
 Shared skills are one part of the index, and each owner's private skills another. A query reads only the parts that its
-reader may see. How rare a word is and how long texts are is counted there too, so that a hidden skill changes nothing.
+reader may see. How rare a word is is counted there too, so that a hidden skill changes nothing. How long texts usually
+are is counted in each part: a paragraph that everybody may see isn't a long text because somebody's notes are short.
 
 Adding and removing leave no trace: the scores are always those of a new index over the same texts.
 
@@ -176,8 +177,15 @@ class WordIndex:
 
     def question(self, query: str, reader: int | None) -> Question:
         """Prepare a query for a user, who sees the shared skills and their own."""
-        parts = [self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts]
-        return Question(self, Counter(terms(query)), parts)
+        seen = {part: self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts}
+        return Question(self, Counter(terms(query)), seen)
+
+    def typical_lengths(self, numbers: Integers, parts: Mapping[int, _Part]) -> Floats:
+        """Return for each of these skills the mean length of the texts of its part."""
+        means = {part: one.length / one.count for part, one in parts.items()}
+        if len(means) == 1:
+            return np.full(len(numbers), next(iter(means.values())))
+        return np.array([means.get(self._part_of.get(number, SHARED), 1.0) for number in numbers.tolist()])
 
     def scratch(self, size: int) -> tuple[Float32Array, Integers]:
         """Return two arrays by skill to work with. The first one holds zeros, and must do so afterwards."""
@@ -276,7 +284,6 @@ class Weights:
     """By term that at least one of the texts has, with the rarest first."""
     highest: float
     """What the query would score as a text of its own."""
-    mean_length: float
     mean: float
     deviation: float
     """Mean and standard deviation of the scores of all the texts, estimated from how common the terms are."""
@@ -298,17 +305,18 @@ class Weights:
                 mean += share * rarity * TYPICAL_MATCH
                 variance += share * (1.0 - share) * (rarity * TYPICAL_MATCH) ** 2
         highest = highest or 1.0
-        return cls(rarities, highest, mean_length, mean / highest, math.sqrt(variance) / highest)
+        return cls(rarities, highest, mean / highest, math.sqrt(variance) / highest)
 
 
 class Question:
     """One query against what one user may see."""
 
-    def __init__(self, index: WordIndex, asked: Counter[str], parts: list[_Part]) -> None:
+    def __init__(self, index: WordIndex, asked: Counter[str], parts: Mapping[int, _Part]) -> None:
         self._index, self._parts = index, parts
         numbers = {term: index._terms[term] for term in asked if term in index._terms}
-        holders = {term: sum(len(part.holders(number)) for part in parts) for term, number in numbers.items()}
-        count, length = sum(part.count for part in parts), sum(part.length for part in parts)
+        seen = parts.values()
+        holders = {term: sum(len(part.holders(number)) for part in seen) for term, number in numbers.items()}
+        count, length = sum(part.count for part in seen), sum(part.length for part in seen)
         self._weights = Weights.of(asked, count, length, holders)
         self._found = [(numbers[term], rarity) for term, rarity in self._weights.rarities.items()]
         self.count, self.known = count, bool(self._found)
@@ -329,20 +337,21 @@ class Question:
         texts = [self._index._texts.get(number, b"") for number in numbers.tolist()]
         pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
         owner = np.repeat(np.arange(len(texts)), [len(text) // PAIR for text in texts])
-        lengths = self._index.lengths[numbers]
+        typical = self._index.typical_lengths(numbers, self._parts)
+        relative = self._index.lengths[numbers] / np.maximum(typical, 1.0)
         rarities = np.zeros(len(self._index._names) + 1)
         for term, rarity in self._found:
             rarities[term] = rarity
         weights = rarities[pairs[:, 0]]
         here = np.flatnonzero(weights)
         owner, counts = owner[here], pairs[here, 1]
-        saturation = SATURATION * (1.0 - LENGTH + LENGTH * lengths[owner] / self._weights.mean_length)
+        saturation = SATURATION * (1.0 - LENGTH + LENGTH * relative[owner])
         scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(texts))
         return np.minimum(scores / self._weights.highest, 1.0)
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
-        read = [(part.holders(term), rarity) for part in self._parts for term, rarity in self._found]
+        read = [(part.holders(term), rarity) for part in self._parts.values() for term, rarity in self._found]
         read = sorted((one for one in read if len(one[0])), key=lambda one: len(one[0]))
         ends = np.cumsum([len(numbers) for numbers, _ in read])
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]

@@ -36,11 +36,16 @@ from agentfw_memory.graph.text.words import words
 
 __all__ = ["Found", "Ranked", "chosen", "rank"]
 
-EVEN, STEP = 19.0, 3.5
-"""Standard deviations above the best of unrelated skills at which every other skill answers the query, and the change
-that makes it about three times as likely or unlikely: chosen on conversations and on questions about documents."""
-MEANT = 9.0
-"""The least evidence for a skill whose owner, time or subject the query names, in the same unit."""
+LOWEST, BY_EVIDENCE, BY_GAP = -8.14, 1.82, -2.02
+"""How likely a skill is right, in log odds: at the lowest evidence, for its root, and for the logarithm of how far its
+score is below the best one. Fitted to answers in conversations, documents and encyclopedias (docs/results)."""
+NO_WORSE, UNRELATED = -10.0, 5.5
+"""Evidence that is as bad as none, and that of the best skill at which a query is as likely as not unrelated to all of
+them. Of unrelated ones it is around 0."""
+STANDARD_DEVIATION = 0.02
+"""What a standard deviation of similarity adds to a score, by default."""
+MEANT = 0.01
+"""The least relevance of a skill whose owner, time or subject the query names, and of each if there are few."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
@@ -131,8 +136,9 @@ def rank(
         "complement": settings.complement_boost * terms["complement"],
     }
     score = np.sum(list(points.values()), axis=0)
-    meant = (terms["owner"] > 0.0) | (terms["time"] > 0.0) | (terms["fact"] > 0.0)
-    relevance = _relevance(found, everything, similarity.evidence(by_query), around, meant)
+    meant = (terms["owner"] > 0.0) | (terms["time"] > 0.0) | (terms["fact"] > 0.0) | similarity.few
+    # A skill isn't less relevant because another one states a fact that was asked for.
+    relevance = _relevance(similarity.evidence(terms["query"]), score - points["fact"], meant)
     if (relevance < at_least).any():
         kept = relevance >= at_least
         pool, score, relevance = pool[kept], score[kept], relevance[kept]
@@ -215,25 +221,13 @@ def _sums(pool: Integers, everything: Integers, by_query: Scores, around: Mappin
     return sums[: len(pool)]
 
 
-def _relevance(
-    found: Mapping[int, Found | None],
-    everything: Integers,
-    evidence: Scores,
-    around: Mapping[int, Sequence[int]],
-    meant: Bools,
-) -> Scores:
-    """Return for each found skill how likely it, or what it was found through, answers the query."""
-    alike = dict(zip(everything.tolist(), evidence.tolist(), strict=True))
-    best = dict(alike)
-    for number, others in around.items():
-        for other in others:
-            best[number] = max(best[number], alike[other])
-            best[other] = max(best[other], alike[number])
-    through = np.array(
-        [max(best[number], alike[one.candidate]) if one else best[number] for number, one in found.items()]
-    )
-    through[meant] = np.maximum(through[meant], MEANT)
-    return np.asarray(1.0 / (1.0 + np.exp((EVEN - through) / STEP)))
+def _relevance(evidence: Scores, score: Scores, meant: Bools) -> Scores:
+    """Return for each found skill how likely it answers the query."""
+    gap = np.log1p((score.max() - score) / STANDARD_DEVIATION)
+    odds = LOWEST + BY_EVIDENCE * np.sqrt(np.maximum(evidence - NO_WORSE, 0.0)) + BY_GAP * gap
+    related = 1.0 / (1.0 + np.exp(2.0 * (UNRELATED - evidence.max())))
+    relevance = related / (1.0 + np.exp(-odds))
+    return np.where(meant, np.maximum(relevance, MEANT), relevance)
 
 
 def _brevity(lengths: Floats) -> Floats:

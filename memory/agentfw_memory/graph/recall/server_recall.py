@@ -79,6 +79,8 @@ class Labels:
 class ServerVectors:
     """Dot products with a query: those of the best shared skills, and those of all private ones."""
 
+    few = False
+
     def __init__(self, query: Float32Array, reader: int | None, search: Search) -> None:
         self._query, self._search = query, search
         empty = np.zeros(0, np.int64), np.zeros(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class ServerQuestion:
         own = search.own_with(reader, list(asked)) if reader is not None and mine.count else {}
         found = search.shared_with(seldom, COMMON) if seldom else {}
         holders = {term: common.get(term, 0) + len(found.get(term, ())) + len(own.get(term, ())) for term in asked}
+        self._own = frozenset(chain.from_iterable(own.values()))
+        self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
         self._weights = Weights.of(asked, shared.count + mine.count, shared.length + mine.length, holders)
         self.count, self.known = shared.count + mine.count, bool(self._weights.rarities)
         self.mean, self.deviation = self._weights.mean, self._weights.deviation
@@ -72,8 +75,9 @@ class ServerQuestion:
         texts, weights, found = self._read(numbers), self._weights, np.zeros(len(numbers))
         for place, number in enumerate(numbers.tolist()):
             counts = texts[number]
+            typical = self._typical_own if number in self._own else self._typical_shared
             # As lengths are counted in the database: each term once.
-            saturation = SATURATION * (1.0 - LENGTH + LENGTH * len(counts) / weights.mean_length)
+            saturation = SATURATION * (1.0 - LENGTH + LENGTH * len(counts) / max(typical, 1.0))
             found[place] = sum(
                 rarity * counts[term] / (counts[term] + saturation) for term, rarity in weights.rarities.items()
             )

@@ -30,14 +30,15 @@ KNOWN = 5.0
 """What a word of the query that is known counts as evidence, in standard deviations."""
 FEW = 20
 """Number of skills below which nobody can say what is usual, so that none is left out by default."""
-ENOUGH = 5.0
-"""The evidence that each of a few skills has at least."""
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
 
 class Similarity(Protocol):
     """The similarity of skills to one query."""
+
+    few: bool
+    """Whether the user may see so few skills that none should be left out."""
 
     def best(self, k: int) -> Integers:
         """Return the most similar skills that the user may see: k by each way of comparing."""
@@ -73,6 +74,8 @@ class Asked(Protocol):
 class VectorSimilarity:
     """Dot product of vectors."""
 
+    few = False
+
     def __init__(self, cache: GraphCache, query: Float32Array, user: int | None) -> None:
         self._cache, self._query, self._user = cache, query, user
 
@@ -91,6 +94,8 @@ class VectorSimilarity:
 
 class WordSimilarity:
     """BM25 over the words of the texts."""
+
+    few = False
 
     def __init__(self, question: Asked) -> None:
         self._question = question
@@ -113,7 +118,7 @@ class HybridSimilarity:
 
     def __init__(self, by_vectors: Similarity, question: Asked, cosines: Scores) -> None:
         """`cosines` are those of the query and of skills drawn from all that the user may see."""
-        self._by_vectors, self._question = by_vectors, question
+        self._by_vectors, self._question, self.few = by_vectors, question, question.count < FEW
         count = len(cosines) + ASSUMED_AS_OFTEN
         self._mean = (float(cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
         squares = float(np.square(cosines - self._mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
@@ -137,5 +142,4 @@ class HybridSimilarity:
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.
         count = max(self._question.count, 2)
-        evidence = similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)
-        return np.maximum(evidence, ENOUGH) if count < FEW else evidence
+        return similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)
