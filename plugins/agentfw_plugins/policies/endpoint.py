@@ -125,7 +125,8 @@ class Endpoint:
                 del self._connections[other]
             client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=_CONNECT),
-                limits=httpx.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency),
+                # The slots are the limit.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency),
                 # A proxy from the environment can't reach a server on this machine.
                 trust_env=urlsplit(self.url).hostname not in ("localhost", "127.0.0.1", "::1"),
             )
@@ -150,15 +151,15 @@ class Endpoint:
         import httpx
 
         loop = asyncio.get_running_loop()
-        url, headers, key = self.url + path, self._headers(), self.key()
-        method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
+        url, key = self.url + path, self.key()
+        method, content = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
         tries, last, check = 0, "", ""
         while True:
             tries += 1
             asked: float | None = None  # how long the server asks to wait
             try:
                 async with asyncio.timeout_at(until) as limit:
-                    answer = await self._send(method, url, content, headers, streamed, limit)
+                    answer = await self._send(method, path, content, streamed, limit)
             except TimeoutError:
                 last = f"{last}, then no answer in time" if last else "no answer in time"
                 check = "the server may be overloaded: lower concurrency, or raise deadline"
@@ -209,12 +210,18 @@ class Endpoint:
         )
 
     @asynccontextmanager
-    async def once(self, path: str, content: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
+    async def once(
+        self, path: str, content: bytes | None, headers: Mapping[str, str], method: str = "POST"
+    ) -> AsyncIterator[httpx.Response]:
         """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
-        url = self.url + path
-        client = self._connection().client
-        async with client.stream("POST", url, content=content, headers={**headers, **self._headers()}) as response:
+        from .hanging_up import sent
+
+        client, headers = self._connection().client, {**headers, **self._headers()}
+        response = await sent(client, client.build_request(method, self.url + path, content=content, headers=headers))
+        try:
             yield response
+        finally:
+            await response.aclose()
 
     def _headers(self) -> dict[str, str]:
         key = self.key()
@@ -223,14 +230,12 @@ class Endpoint:
     async def _send(
         self,
         method: str,
-        url: str,
-        content: str | None,
-        headers: Mapping[str, str],
+        path: str,
+        content: bytes | None,
         streamed: StreamedReply | None,
         limit: asyncio.Timeout,
     ) -> _Answer:
-        client, loop = self._connection().client, asyncio.get_running_loop()
-        async with client.stream(method, url, content=content, headers=headers) as response:
+        async with self.once(path, content, {}, method) as response:
             kind = response.headers.get("content-type", "")
             streams = streamed is not None and response.status_code == 200 and kind.startswith("text/event-stream")
             if streamed is not None:
@@ -240,13 +245,13 @@ class Endpoint:
                 received += part
                 size += len(part)
                 if streams and streamed is not None:
-                    limit.reschedule(loop.time() + self.deadline)  # it may be long, as long as something comes
+                    limit.reschedule(asyncio.get_running_loop().time() + self.deadline)  # it may be long, as long as something comes
                     *lines, received = received.split(b"\n")
                     for line in lines:
                         streamed.take(bytes(line))
                 if size > LARGEST:
                     raise EndpointError(
-                        f"{url} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read",
+                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read",
                         fix=f"{self._advice}, or lower max_tokens",
                     )
             return _Answer(response.status_code, response.headers, bytes(received), streams)
