@@ -29,11 +29,11 @@ from typing import Any
 
 from agentfw import Episode, Message, Request, Task, Turn
 from agentfw.errors import AgentfwError
-from agentfw.learner import Batch
+from agentfw.learner import Batch, Scores
 from agentfw.optimizer import Advantage, Loss
 from agentfw.request import Generation, Sampling
 from agentfw.runs.learning.probe import SLIGHT
-from agentfw.runs.learning.proof import Answers, Proof
+from agentfw.runs.learning.proof import Proof
 from agentfw_benchmarks import Options, make_model, print_markdown, tell
 
 SHAPE: dict[str, Any] = {
@@ -170,12 +170,8 @@ async def gone_through(model: Path, home: Path) -> dict[str, Any]:
     learner = LoraLearner(settings)
     learner.open(home / "learner")
 
-    async def asked(probes: Any, base: bool) -> Answers:
-        logprobs, rounding = (
-            [value for probe in probes for value in ask(probe.prompt_ids, probe.token_ids, base=base)]
-            for ask in (learner.logprobs, learner.rounding)
-        )
-        return Answers(logprobs, rounding)
+    async def asked(probes: Any, base: bool) -> Scores:
+        return learner.score([(probe.prompt_ids, probe.token_ids) for probe in probes], base=base)
 
     try:
         together = await asyncio.gather(*(policy.generate(one) for one in requests(12)))

@@ -29,11 +29,11 @@ from typing import Any
 from agentfw import Episode, Task, Turn
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError
-from agentfw.learner import Batch, Learner, Update
+from agentfw.learner import Batch, Learner, Scores, Update
 from agentfw.optimizer import Advantage, Loss
 from agentfw.policy import Policy, Request, Sampling
 from agentfw.runs.learning.probe import SLIGHT
-from agentfw.runs.learning.proof import Answers, Proof
+from agentfw.runs.learning.proof import Proof
 from agentfw_benchmarks import Options, make_model, print_aligned, tell
 
 UPDATES = 3
@@ -122,12 +122,8 @@ class Training:
         return TransformersPolicy(TransformersSettings.model_validate(settings))
 
     async def begun(self, policy: Policy) -> Proof:
-        async def ask(probes: Any, base: bool) -> Answers:
-            logprobs, rounding = (
-                [value for probe in probes for value in asked(probe.prompt_ids, probe.token_ids, base=base)]
-                for asked in (self.learner.logprobs, self.learner.rounding)
-            )
-            return Answers(logprobs, rounding)
+        async def ask(probes: Any, base: bool) -> Scores:
+            return self.learner.score([(probe.prompt_ids, probe.token_ids) for probe in probes], base=base)
 
         if self.evaluation is None:
             self.evaluation = Episodes(await self.episodes(policy, self.prompts, 1, 0))

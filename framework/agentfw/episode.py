@@ -173,6 +173,10 @@ class Turn:
     constrained: bool = False
     """Whether the tokens were drawn from a distribution that a learner can't compute, such as those that a JSON schema
     allows."""
+    stop: tuple[str, ...] = ()
+    """Texts at which the answer was to end."""
+    max_tokens: int | None = None
+    """Maximum number of tokens that was asked for. None: none was."""
 
 
 @dataclass(slots=True)
@@ -268,7 +272,8 @@ class Episode:
                 turn["prompt_ids"] = prompt
                 turn["calls"] = tuple(Call(*call) for call in turn["calls"])
                 turn["usage"] = Usage(*turn["usage"])
-                for name in ("shown", "failures", "token_ids", "logprobs"):
+                turn.setdefault("stop", ())
+                for name in ("shown", "failures", "token_ids", "logprobs", "stop"):
                     turn[name] = tuple(turn[name])
                 before = prompt + turn["token_ids"]
                 turns.append(Turn(**turn))

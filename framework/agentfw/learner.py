@@ -19,7 +19,10 @@ from .episode import Episode
 from .errors import not_implemented
 from .optimizer import Advantage, Loss
 
-__all__ = ["Batch", "Learner", "Update"]
+__all__ = ["Answer", "Batch", "Learner", "Scores", "Update"]
+
+Answer = tuple[Sequence[int], Sequence[int]]
+"""The tokens of a prompt and of the answer to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,15 @@ class Update:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The logprobs of all tokens of some answers, one answer after the other."""
+
+    logprobs: Sequence[float]
+    rounding: Sequence[float] = ()
+    """How much each changes if inputs of the model are changed by a rounding error. Empty if the learner can't tell."""
+
+
 class Learner:
     """Base class of learners. Only `update` must be implemented."""
 
@@ -55,18 +67,18 @@ class Learner:
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         """Logprobs of these tokens after this prompt, under the newest version or, with `base`, without the adapter.
 
-        A training compares them with the policy's own logprobs to verify which weights are served. A learner that
-        doesn't work with tokens returns nothing.
+        A learner that doesn't work with tokens returns nothing.
         """
         return ()
 
-    def rounding(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
-        """How much each value of `logprobs` changes if inputs of the model are changed by a rounding error.
+    def score(self, answers: Sequence[Answer], *, base: bool = False) -> Scores:
+        """The same for several answers, which a learner may compute at once, and how exact it is.
 
-        It tells numerical noise from wrong weights: the less precise the model, the larger it is. A learner that can't
-        tell returns nothing; then the noise is only measured, before the first update.
+        A training compares them with the policy's own logprobs to verify which weights are served. The rounding tells
+        numerical noise from wrong weights: the less precise the model, the larger it is. Without it the noise is only
+        measured, before the first update.
         """
-        return ()
+        return Scores([value for answer in answers for value in self.logprobs(*answer, base=base)])
 
     def state(self) -> dict[str, Any]:
         """State needed to resume, as JSON values or paths below the run's folder."""

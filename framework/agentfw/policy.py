@@ -73,6 +73,12 @@ class Policy:
         """Logprobs of these tokens after this prompt under the served version. Empty if the policy can't tell."""
         return ()
 
+    async def score(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Sequence[Sequence[float]]:
+        """`logprobs` of several prompts with their tokens."""
+        # One at a time: scoring whole prompts takes a server much memory, and vLLM on a CPU crashes when several with
+        # an adapter share a batch.
+        return [await self.logprobs(prompt_ids, token_ids) for prompt_ids, token_ids in answers]
+
     def replicas(self) -> Sequence[Policy]:
         """The copies of the model that answer. After each publication, a training verifies the weights of each."""
         return (self,)

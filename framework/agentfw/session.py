@@ -364,7 +364,10 @@ class Session:
         cuts = [place for word in stop if word and (place := text.find(word)) >= 0]
         text = text[: min(cuts)] if cuts else text
         said = generation.said_beside(parsed)
-        turn = generation.turn(index, started, self.now, self._places(path), calls, failures=failures, said=said)
+        asked = {"stop": tuple(stop), "max_tokens": request.sampling.max_tokens}
+        turn = generation.turn(
+            index, started, self.now, self._places(path), calls, failures=failures, said=said, **asked
+        )
         self.episode.turns.append(turn)
         finish: Finish = "calls" if calls else "length" if turn.finish == "length" else "stop"
         node = self._tree.answered(path, Message("assistant", generation.text, calls), text, generation)

@@ -12,8 +12,9 @@ import pytest
 from agentfw import Policy
 from agentfw.episode import Episode, Task, Turn
 from agentfw.errors import AgentfwError
+from agentfw.learner import Scores
 from agentfw.runs.learning.probe import Probe
-from agentfw.runs.learning.proof import Answers, Proof
+from agentfw.runs.learning.proof import Proof
 
 LENGTH = 16
 
@@ -71,10 +72,10 @@ class Serving(Policy):
 
 
 def proof_of(policy: Serving, model: Model, rounding: float) -> Proof:
-    async def ask(probes: Sequence[Probe], base: bool) -> Answers:
+    async def ask(probes: Sequence[Probe], base: bool) -> Scores:
         noise = rounding * (model.grown if model.updates and not base else 1.0)
         prompts = [probe.prompt_ids[0] for probe in probes]
-        return Answers(
+        return Scores(
             numpy.concatenate([model.of(prompt, base=base) for prompt in prompts]).tolist(),
             numpy.concatenate([drawn("rounding", prompt, noise) for prompt in prompts]).tolist(),
         )

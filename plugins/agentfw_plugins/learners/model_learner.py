@@ -16,7 +16,7 @@ from typing import Any
 from agentfw import Episode, Learner, Turn
 from agentfw.engine import Engine, LocalEngine
 from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
-from agentfw.learner import Batch, Update
+from agentfw.learner import Answer, Batch, Scores, Update
 from agentfw.seeds import Seeds
 
 from . import checkpoint
@@ -105,21 +105,24 @@ class ModelLearner(Learner):
         return Update(version, batch.folder / "adapter", figures)
 
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
-        return self._logprobs(prompt_ids, token_ids, base).tolist()  # type: ignore[no-any-return]
+        return self._logprobs([(prompt_ids, token_ids)], base)
 
-    def rounding(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
-        exact, nudged = (self._logprobs(prompt_ids, token_ids, base, nudged=each) for each in (False, True))
-        return (nudged - exact).tolist()  # type: ignore[no-any-return]
+    def score(self, answers: Sequence[Answer], *, base: bool = False) -> Scores:
+        exact, nudged = (self._logprobs(answers, base, nudged=each) for each in (False, True))
+        return Scores(exact, [other - one for one, other in zip(exact, nudged, strict=True)])
 
-    def _logprobs(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], base: bool, *, nudged: bool = False
-    ) -> torch.Tensor:
+    def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudged: bool = False) -> list[float]:
         network = self._opened().network
-        tokens = TurnTokens(prompt_ids, token_ids)
-        check_vocabulary(tokens, network.vocabulary, "the policy's answer")
-        (packed,) = network.pack([tokens])
+        turns = [TurnTokens(*answer) for answer in answers]
+        for turn in turns:
+            check_vocabulary(turn, network.vocabulary, "the policy's answer")
+        found: list[list[float]] = [[] for _ in turns]
         with torch.no_grad(), self._memory(network):
-            return network.logprobs(packed, of="start" if base else "trained", nudged=nudged)[0]
+            for packed in network.pack(turns):
+                values = network.logprobs(packed, of="start" if base else "trained", nudged=nudged)[0]
+                for turn_number, value in zip(packed.turn.tolist(), values.tolist(), strict=True):
+                    found[turn_number].append(value)
+        return [value for values in found for value in values]
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Sampled", "draw", "request_seed"]
 
 _ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
-"""Maximum number of logits to draw from at once. On a CPU few, so that their copies in 64 bits stay in its caches."""
+"""Maximum number of logits to draw from at once. On a CPU few, so that their copies stay in its caches."""
+_STRETCH = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +72,42 @@ def _draw(
     import torch
 
     wide = {"dtype": torch.float64, "device": logits.device}
-    heat = torch.tensor([temperature or 1.0 for temperature in temperatures], **wide)
-    # In 64 bits, because rounding in 32 bits would change about one draw in a million.
-    chances = (logits.double() / heat[:, None]).softmax(-1)
-    if min(top_ps) < 1.0:
-        shares = [top_p if temperature else 1.0 for top_p, temperature in zip(top_ps, temperatures, strict=True)]
-        chances = _nucleus(chances, torch.tensor(shares, **wide))
-    heights = chances.cumsum(-1)
+    heat = torch.tensor([temperature or 1.0 for temperature in temperatures], **wide)[:, None]
+    rows, vocabulary = logits.shape
+    # In whole stretches, so that only the stretch with the drawn token is looked at token by token.
+    likely = logits.new_zeros(rows, -(-vocabulary // _STRETCH) * _STRETCH, dtype=torch.float32)
+    chances = likely[:, :vocabulary]
+    top = logits.amax(-1, keepdim=True)
+    chances.copy_(logits).sub_(top).div_(heat.float()).exp_()
+    for row, temperature, top_p in zip(chances, temperatures, top_ps, strict=True):
+        if temperature and top_p < 1.0:
+            _keep_nucleus(row, top_p)
+    stretches = likely.unflatten(-1, (-1, _STRETCH))
+    # Added up in 64 bits, because rounding in 32 bits would change about one draw in a million.
+    heights = stretches.sum(-1, dtype=torch.float64).cumsum(-1)
     aims = torch.tensor(numbers, **wide)[:, None] * heights[:, -1:]
-    drawn = torch.searchsorted(heights, aims, right=True).clamp_(max=logits.shape[-1] - 1)
-    greedy = torch.tensor([temperature == 0.0 for temperature in temperatures], device=logits.device)
-    tokens = torch.where(greedy[:, None], logits.argmax(-1, keepdim=True), drawn)
-    logprobs = (chances.gather(-1, tokens) / heights[:, -1:]).log()
-    return tokens[:, 0].tolist(), logprobs[:, 0].tolist()
+    chosen = torch.searchsorted(heights, aims, right=True).clamp_(max=heights.shape[-1] - 1)
+    below = torch.where(chosen > 0, heights.gather(-1, (chosen - 1).clamp_(min=0)), 0.0)
+    inside = stretches[torch.arange(rows, device=logits.device), chosen[:, 0]].double().cumsum(-1)
+    # Below the last height, so that a rounding error never draws a token that has no chance.
+    rest = torch.minimum(aims - below, inside[:, -1:] * (1 - 2**-52))
+    drawn = (chosen * _STRETCH + torch.searchsorted(inside, rest, right=True)).clamp_(max=vocabulary - 1)
+    for row, temperature in enumerate(temperatures):
+        if not temperature:
+            drawn[row] = logits[row].argmax()
+    logprobs = (logits.gather(-1, drawn).double() - top) / heat - heights[:, -1:].log()
+    return drawn[:, 0].tolist(), logprobs[:, 0].tolist()
 
 
-def _nucleus(chances: Tensor, top_ps: Tensor) -> Tensor:
-    """Keep only the likeliest tokens that together reach `top_p`, and always the likeliest one."""
-    import torch
-
-    ordered, order = chances.sort(dim=-1, descending=True, stable=True)
+def _keep_nucleus(chances: Tensor, top_p: float) -> None:
+    """Set all but the likeliest tokens that together reach `top_p` to zero, and never the likeliest one."""
+    total = float(chances.double().sum())
+    # Tokens below this have less than 1 - top_p together, so that none of them is among the likeliest.
+    (some,) = (chances >= (1 - top_p) * total / len(chances)).nonzero(as_tuple=True)
+    ordered, order = chances[some].double().sort(descending=True, stable=True)
     # Compare the mass before each token, so that the token that reaches the limit is included.
-    outside = ordered.cumsum(-1) - ordered >= top_ps[:, None]
-    outside[:, 0] = False
-    return torch.zeros_like(chances).scatter(-1, order, ordered.masked_fill(outside, 0.0))
+    inside = ordered.cumsum(-1) - ordered < top_p * total
+    inside[0] = True
+    kept = some[order[inside]]
+    values = chances[kept]
+    chances.zero_()[kept] = values

@@ -43,7 +43,8 @@ from .constrained import Constraint, Schemas
 from .sampling import request_seed
 from .telling import Telling
 from .transformers_engine import Engine, Job
-from .transformers_rows import ATTENTION, blocks, register_attention
+from .transformers_rows import ATTENTION, register_attention
+from .transformers_scores import score
 from .transformers_weights import Weights
 
 __all__ = ["TransformersPolicy", "TransformersSettings"]
@@ -163,7 +164,11 @@ class TransformersPolicy(Policy):
         await asyncio.wrap_future(self._engine.call(lambda: self._engine.serve(self._weights.of(adapter), version)))
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        return await asyncio.wrap_future(self._engine.call(lambda: self._thought(prompt_ids, token_ids)))
+        (found,) = await self.score([(prompt_ids, token_ids)])
+        return found
+
+    async def score(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Sequence[Sequence[float]]:
+        return await asyncio.wrap_future(self._engine.call(lambda: self._scored(answers)))
 
     async def rest(self) -> None:
         await asyncio.wrap_future(self._engine.call(self._rest))
@@ -176,27 +181,23 @@ class TransformersPolicy(Policy):
             self._schemas = Schemas(self._chat.tokenizer_json(), self._chat.end_ids)
         return self._schemas.constraint(schema)
 
-    def _thought(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
-        import torch
-
-        ids = [*prompt_ids, *token_ids]
+    def _scored(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
         model = self._engine.model()
         vocabulary = model.config.vocab_size
-        if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < vocabulary or len(ids) > self._context:
-            raise SettingsError(
-                f"the model {self.settings.model} can't score these {len(ids)} tokens: "
-                f"its vocabulary is {vocabulary}, its context {self._context} tokens, and a prompt is needed",
-                fix="pass tokens that this model generated",
-            )
-        padded = ids + [0] * (blocks(len(ids)) - len(ids))
-        first, last = len(prompt_ids) - 1, len(ids) - 1
-        logits = model(
-            torch.tensor([padded], device=model.device),
-            use_cache=False,
-            logits_to_keep=torch.arange(first, last, device=model.device),
-        ).logits[0]
-        found = logits.float().log_softmax(-1)
-        return tuple(found[range(len(token_ids)), list(token_ids)].tolist())
+        for prompt_ids, token_ids in answers:
+            ids = [*prompt_ids, *token_ids]
+            if (
+                not prompt_ids
+                or not token_ids
+                or not 0 <= min(ids) <= max(ids) < vocabulary
+                or len(ids) > self._context
+            ):
+                raise SettingsError(
+                    f"the model {self.settings.model} can't score these {len(ids)} tokens: "
+                    f"its vocabulary is {vocabulary}, its context {self._context} tokens, and a prompt is needed",
+                    fix="pass tokens that this model generated",
+                )
+        return score(model, answers)
 
     def _rest(self) -> None:
         """Only the rows are released. A quantized model may stay, and moving it would cost time each time."""

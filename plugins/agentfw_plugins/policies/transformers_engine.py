@@ -8,8 +8,9 @@ joins as soon as a row is free, and leaves when it is done.
     await asyncio.wrap_future(engine.call(work))       # exclusive: after all earlier requests, before all later ones
 
 The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
-is computed only from where they differ: samples of one task, and later turns of an episode. Only the states of prompts
-are reused, never those of generated tokens, because the two differ in their last bits.
+is computed only from where they differ: later turns of an episode, tasks with the same instructions. A prompt that is
+the same as another isn't computed at all: samples of one task begin with what is known of the first one's next token.
+Only the states of prompts are reused, never those of generated tokens, because the two differ in their last bits.
 
 Layers of other kinds than full or sliding attention have states that can't be cut at a token (other_layers). A model
 with such layers is computed row by row, with transformers' own cache and attention, and its rows share nothing.
@@ -74,6 +75,8 @@ class _Row:
     computed: int = 0
     used: int = 0
     job: Job | None = None
+    logits: Any = None
+    """Of the token after the prompt, once the whole prompt is computed."""
     cache: Any = None
     """Transformers' own, if rows are computed one by one."""
 
@@ -83,11 +86,19 @@ class _Row:
         return len(self.tokens) + (len(self.job.token_ids) if self.job is not None else 0)
 
     def shares(self, prompt: numpy.ndarray) -> int:
-        """Number of tokens that another prompt shares with this one at the start, in whole blocks."""
-        # At least one token of a prompt is always computed, because the first token of the answer follows from it.
+        """Number of tokens that another prompt shares with this one at the start: all, or whole blocks."""
+        if numpy.array_equal(self.tokens, prompt):
+            return len(prompt)
+        # At least one token of a new prompt is computed, because the first token of the answer follows from it.
         limit = min(len(self.tokens), len(prompt) - 1)
         differs = numpy.flatnonzero(self.tokens[:limit] != prompt[:limit])
         return int(differs[0] if len(differs) else limit) // BLOCK * BLOCK
+
+    def ready(self, shared: int) -> int:
+        """How many of the shared tokens needn't be computed again."""
+        if self.logits is not None and shared == len(self.tokens):
+            return shared
+        return max(0, min(shared, self.computed, len(self.tokens) - 1)) // BLOCK * BLOCK
 
 
 @dataclass(slots=True, eq=False)
@@ -143,7 +154,7 @@ class Engine:
         """Release the memory of the rows. Only for functions that run on the engine's thread."""
         self._rows.clear()
         for row in self._places:
-            row.tokens, row.computed, row.cache = row.tokens[:0], 0, None
+            row.tokens, row.computed, row.logits, row.cache = row.tokens[:0], 0, None, None
 
     def close(self) -> None:
         """End the thread. Open requests are cancelled."""
@@ -227,7 +238,12 @@ class Engine:
         return [row for row in self._places if row.job is not None]
 
     def _admit(self) -> None:
-        """Assign rows to waiting jobs in order, up to a call, which later jobs must not overtake."""
+        """Assign rows to waiting jobs in order, up to a call, which later jobs must not overtake.
+
+        Jobs whose prompt is known get their first token.
+        """
+        import torch
+
         put_off: list[Job | _Call] = []
         room = len(self._places) - len(self._busy())
         while self._waiting and isinstance(self._waiting[0], Job) and room:
@@ -240,11 +256,14 @@ class Engine:
             else:
                 put_off.append(job)
         self._waiting.extendleft(reversed(put_off))
+        known = [row for row in self._busy() if row.logits is not None and row.job and not row.job.token_ids]
+        if known:
+            self._draw(known, torch.stack([row.logits for row in known]))
 
     def _place(self, job: Job) -> bool:
         """Put a job into a row. False if it should wait until another row has computed its prefix."""
         shared = [0 if self._one_by_one else row.shares(job.tokens) for row in self._places]
-        ready = [min(length, row.computed // BLOCK * BLOCK) for length, row in zip(shared, self._places, strict=True)]
+        ready = [row.ready(length) for length, row in zip(shared, self._places, strict=True)]
         best = max(range(len(ready)), key=ready.__getitem__)
         in_the_making = [length for length, row in zip(shared, self._places, strict=True) if row.job is not None]
         if max(in_the_making, default=0) > ready[best]:
@@ -257,7 +276,8 @@ class Engine:
             chosen = min(others, key=lambda index: self._places[index].used)
             if chosen != best and ready[best]:
                 self._rows.copy(best, chosen, ready[best])
-        row = self._places[chosen]
+        row, source = self._places[chosen], self._places[best]
+        row.logits = source.logits if ready[best] == len(job.tokens) else None
         row.tokens, row.computed, row.job = job.tokens, ready[best], job
         return True
 
@@ -303,6 +323,9 @@ class Engine:
             logits_to_keep=torch.tensor(kept, dtype=torch.long, device=model.device),
             agentfw_plan=plan,
         ).logits[0, : len(asked)]
+        for row, found in zip(asking, logits, strict=True):
+            if row.job is not None and not row.job.token_ids:
+                row.logits = found.clone()  # a slice would keep all rows' in memory
         if asking:
             self._draw(list(asking), logits)
 

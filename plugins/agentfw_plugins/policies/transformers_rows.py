@@ -177,6 +177,7 @@ def _attention(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     agentfw_plan: Plan | None = None,
+    agentfw_lengths: Sequence[int] = (),
     **others: Any,
 ) -> tuple[Tensor, None]:
     """The attention function of each layer. Queries [1, heads, tokens, width]; returns [1, tokens, heads, width]."""
@@ -185,8 +186,12 @@ def _attention(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer = _Layer(scale, window_of(module.config, module.layer_idx), softcap, s_aux)
     answer = torch.empty_like(query)
-    if agentfw_plan is None:  # one sequence, and nothing is kept
-        _read(query, key, value, 0, layer, Plan(Rows(1)), answer)
+    if agentfw_plan is None:  # one sequence, or several one behind the other, and nothing is kept
+        offset, alone = 0, Plan(Rows(1))
+        for length in agentfw_lengths or query.shape[2:3]:
+            here = slice(offset, offset + length)
+            _read(query[:, :, here], key[:, :, here], value[:, :, here], 0, layer, alone, answer[:, :, here])
+            offset = here.stop
         return answer.transpose(1, 2).contiguous(), None
     plan = agentfw_plan
     keys, values = plan.rows.layer(module.layer_idx, key)

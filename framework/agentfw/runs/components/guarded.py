@@ -157,6 +157,9 @@ class GuardedPolicy(Policy):
             "logprobs()", lambda: self.policy.logprobs(prompt_ids, token_ids), late=EndpointError
         )
 
+    async def score(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Sequence[Sequence[float]]:
+        return await self.guard.answer("logprobs()", lambda: self.policy.score(answers), late=EndpointError)
+
     def replicas(self) -> Sequence[Policy]:
         with self.guard.calling("replicas()"):
             return [GuardedPolicy(replica, self.guard, self.spending) for replica in plain(self.policy.replicas())]

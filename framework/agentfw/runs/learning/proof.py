@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from ...learner import Scores
 from ...policy import Policy
 from ..records.play_records import Records
 from .probe import ROUGH, Probe, arithmetic, check, size, tolerance
 
-__all__ = ["Answers", "Proof"]
+__all__ = ["Proof"]
 
 _LONGEST = 64
 """Maximum number of tokens of an answer that are compared."""
@@ -30,16 +30,7 @@ _COMPUTED = 4096
 """Maximum number of tokens that are computed, prompts included, unless the first answer alone has more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What the learner says of some probes, one after the other."""
-
-    logprobs: Sequence[float]
-    rounding: Sequence[float]
-    """How much rounding changes each of them. Empty if the learner can't tell."""
-
-
-Learner = Callable[[Sequence[Probe], bool], Awaitable[Answers]]
+Learner = Callable[[Sequence[Probe], bool], Awaitable[Scores]]
 """Asks the learner about probes, with the newest version or with the base model."""
 
 
@@ -49,7 +40,7 @@ class Proof:
     def __init__(self, policy: Policy, learner: Learner, most: float = ROUGH) -> None:
         self.policy, self.learner, self.most = policy, learner, most
         self.probes: Sequence[Probe] = ()
-        self._base = self._trained = Answers((), ())
+        self._base = self._trained = Scores(())
         """The learner's answers: without the adapter, and with the newest one."""
         self._noise: float | None = None
         """Difference between policy and learner before anything was learned. None if unknown."""
@@ -102,9 +93,7 @@ class Proof:
         return list(await asyncio.gather(*map(self._told, self.policy.replicas())))
 
     async def _told(self, policy: Policy) -> Sequence[float]:
-        # One at a time: scoring whole prompts takes a server much memory, and vLLM on a CPU crashes when several with
-        # an adapter share a batch.
-        told = [await policy.logprobs(probe.prompt_ids, probe.token_ids) for probe in self.probes]
+        told = await policy.score([(probe.prompt_ids, probe.token_ids) for probe in self.probes])
         return [value for values in told for value in values] if all(told) else ()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from ...engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ...episode import Episode
 from ...host import Host, HostOptions
-from ...learner import Batch, Learner, Update
+from ...learner import Answer, Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss
 from ..components.creation import make
 from ..spec.run_spec import Choice, RunSpec
@@ -48,8 +48,8 @@ class RemoteLearner(Learner):
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         return tuple(self._ask("logprobs", list(prompt_ids), list(token_ids), base))
 
-    def rounding(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
-        return tuple(self._ask("rounding", list(prompt_ids), list(token_ids), base))
+    def score(self, answers: Sequence[Answer], *, base: bool = False) -> Scores:
+        return Scores(*self._ask("score", [[list(tokens) for tokens in answer] for answer in answers], base))
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = self._ask("state")
@@ -109,8 +109,9 @@ class LearnerServer:
     async def logprobs(self, prompt_ids: Plain, token_ids: Plain, base: bool) -> Plain:
         return list(self._learner.logprobs(prompt_ids, token_ids, base=base))
 
-    async def rounding(self, prompt_ids: Plain, token_ids: Plain, base: bool) -> Plain:
-        return list(self._learner.rounding(prompt_ids, token_ids, base=base))
+    async def score(self, answers: Plain, base: bool) -> Plain:
+        found = self._learner.score([(prompt_ids, token_ids) for prompt_ids, token_ids in answers], base=base)
+        return [list(found.logprobs), list(found.rounding)]
 
     async def state(self) -> Plain:
         return self._learner.state()

@@ -25,7 +25,7 @@ from ...engine import Engine
 from ...episode import Episode
 from ...errors import AgentfwError, UsageError
 from ...host import Host
-from ...learner import Batch, Learner, Update
+from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
 from ..components.creation import Guard, make
@@ -35,7 +35,7 @@ from ..records.journal import make_folder
 from ..records.training_state import State
 from ..spec.run_spec import RunSpec
 from .probe import ROUGH, SLIGHT, Probe
-from .proof import Answers, Proof
+from .proof import Proof
 from .remote_learner import RemoteLearner
 from .turn_checks import check_sampling
 
@@ -264,18 +264,14 @@ class Learning:
             if self.teacher is not None:
                 await self.teacher.close()
 
-    async def _answers(self, probes: Sequence[Probe], base: bool) -> Answers:
-        def found() -> Answers:
+    async def _answers(self, probes: Sequence[Probe], base: bool) -> Scores:
+        def found() -> Scores:
             self.learner.wake()
-            asked = [(each.prompt_ids, each.token_ids) for each in probes]
-            logprobs, rounding = (
-                [value for each in asked for value in ask(*each, base=base)]
-                for ask in (self.learner.logprobs, self.learner.rounding)
-            )
+            scores = self.learner.score([(each.prompt_ids, each.token_ids) for each in probes], base=base)
             self.learner.rest()
-            return Answers(logprobs, rounding)
+            return scores
 
-        return await self._ask("logprobs()", found)
+        return await self._ask("score()", found)
 
     async def _ask(self, call: str, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from agentfw import Session, Settings, Task
 from agentfw.out import counted
+from agentfw.request import Sampling
 from agentfw.seeds import Seeds
 from agentfw.session import SessionEnvironment
 from agentfw.statistics import LEAST_PAIRS
@@ -71,7 +72,13 @@ class FromFeedback(SessionEnvironment):
     async def play(self, session: Session) -> None:
         task = session.episode.task
         example = self._examples(task.split)[task.index]
-        reply = await session.answer(example.messages, example.actions, demonstration=lambda moment: [example.text])
+        reply = await session.answer(
+            example.messages,
+            example.actions,
+            Sampling(max_tokens=example.max_tokens),
+            stop=example.stop,
+            demonstration=lambda moment: [example.text],
+        )
         same = reply.turn.text == example.text
         if same:
             session.feedback(example.value)

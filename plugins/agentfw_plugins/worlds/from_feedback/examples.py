@@ -38,6 +38,9 @@ class Example:
     """What the user thinks of the answer, from -1 to 1. 1 for a correction."""
     corrected: bool = False
     """Whether the text is the user's own."""
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    """Where the answer was to end."""
 
     @property
     def wanted(self) -> bool:
@@ -112,7 +115,7 @@ def _of_episode(episode: Episode, good: float) -> Iterator[Example]:
 def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected: bool = False) -> Example:
     shown = tuple(episode.messages[place] for place in turn.shown)
     actions = tuple(Action(**action) for action in episode.actions.get(turn.seat, ()))
-    return Example(shown, actions, text, episode.task.user, value, corrected)
+    return Example(shown, actions, text, episode.task.user, value, corrected, turn.stop, turn.max_tokens)
 
 
 def _mark(example: Example) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 
 from agentfw import Episode, Host, Message, Moment, Run, Task, Turn
 from agentfw.errors import UsageError
-from agentfw.request import Action
+from agentfw.request import Action, Sampling
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
 from agentfw.testing import fresh_host
@@ -77,6 +77,27 @@ def test_bad_answers_are_trained_on_only_where_they_are_asked_for(recorded: Path
     assert len(rated.tasks(100, 7, "train")) == 24 * 3
     assert len(wanted.tasks(100, 7, "train")) < 24 * 2
     assert held_out[0] == held_out[1] > 0, "what is held out has wanted answers only"
+
+
+def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_requests(host: Host, tmp_path: Path) -> None:
+    async def record() -> Path:
+        async with LiveRun.create(parse_spec(SPEC), host, tmp_path) as live:
+            for number in range(12):
+                session = live.begin(f"s{number}", user="ada")
+                asked = [Message("user", f"Which tea at {number}?")]
+                await session.answer(asked, [], Sampling(max_tokens=5), stop=["\n"])
+                session.feedback(1.0, turn=0)
+                await live.keep(session)
+            return live.folder.path
+
+    runs = [str(asyncio.run(record()))]
+    spec = SPEC | {"environment": {"name": "from_feedback", "settings": {"runs": runs}}, "episodes": 2}
+    run = Run.create(parse_spec(spec | {"rewards": ["utility"]}), host, tmp_path)
+    asyncio.run(run.execute())
+
+    turns = [turn for episode in run.folder.episodes() for turn in episode.turns]
+    assert turns
+    assert {(turn.stop, turn.max_tokens) for turn in turns} == {(("\n",), 5)}
 
 
 async def thumbs(host: Host, runs: Path, *, good: int, bad: int) -> Path:
