@@ -106,7 +106,9 @@ class Work:
 
     async def _answered(self) -> Reply:
         """The answer of the model that was asked for, or of the next one that isn't away."""
+        tried = set[str]()
         while True:
+            tried.add(self.way.model.name)
             try:
                 return await self._asked_of(self.way)
             except AgentfwError as error:
@@ -116,7 +118,7 @@ class Work:
                     other = await self._instead(self.way.model)
                 except BadRequest:
                     other = None  # it can't do what is asked
-                if other is None:
+                if other is None or other.model.name in tried:
                     raise
                 about = {"model": self.way.model.name, "instead": other.model.name, "why": error.message}
                 self.session.note("session", "fell_back", about)

@@ -130,7 +130,9 @@ class Forwarder:
                 if found is None:
                     return False
                 self._speaks[family] = found
-        return self._speaks[family] and not (await self._taken(model)).tokens
+        if not self._speaks[family] or path != family or self._settings.token_ids == "off":
+            return self._speaks[family]
+        return not (await self._taken(model)).tokens
 
     async def _has(self, path: str) -> bool | None:
         """Whether the server knows an API: a request without content is then refused for that. None: it didn't say."""
