@@ -18,44 +18,11 @@ from chat_server import Reply, chunks, completion
 from agentfw.episode import Episode
 
 from .features import SCHEMA
+from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
 from .upstream import Passing, passing
 
 Body = dict[str, Any]
 BOTH = ("responses", "messages")
-RESPONSE: Body = {
-    "id": "resp_7",
-    "object": "response",
-    "created_at": 3,
-    "model": "served",
-    "status": "completed",
-    "output": [
-        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "xyz"},
-        {"type": "web_search_call", "id": "ws", "status": "completed"},
-        {
-            "type": "message",
-            "id": "m",
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": "Sunny.", "annotations": [{"type": "url_citation"}]}],
-        },
-        {"type": "function_call", "id": "f", "call_id": "c", "name": "weather", "arguments": '{"city": "Rome"}'},
-    ],
-    "usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5, "total_tokens": 14},
-}
-MESSAGE: Body = {
-    "id": "msg_7",
-    "type": "message",
-    "role": "assistant",
-    "model": "served",
-    "content": [
-        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
-        {"type": "text", "text": "Sunny.", "citations": [{"type": "char_location"}]},
-        {"type": "tool_use", "id": "c", "name": "weather", "input": {"city": "Rome"}},
-    ],
-    "stop_reason": "tool_use",
-    "stop_sequence": None,
-    "usage": {"input_tokens": 5, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 0, "output_tokens": 5},
-}
 ASK_RESPONSE: Body = {
     "model": "served",
     "previous_response_id": "resp_1",
@@ -147,40 +114,6 @@ def test_the_record_has_what_was_said(upstream: Callable[..., Passing], path: st
     said = [message.content for message in episode(gateway).messages if message.role == "user"]
     assert said[0].startswith("Rome?")
     assert [action["name"] for action in episode(gateway).actions[""]] == ["web_search", "weather"]
-
-
-def response_stream() -> Reply:
-    begun = {**RESPONSE, "status": "in_progress", "output": []}
-    return chunks(
-        b"event: response.created\n",
-        {"type": "response.created", "response": begun, "sequence_number": 0},
-        {"type": "response.output_text.delta", "delta": "Sun", "item_id": "m", "sequence_number": 1},
-        {"type": "response.output_text.delta", "delta": "ny.", "item_id": "m", "sequence_number": 2},
-        {"type": "response.web_search_call.searching", "item_id": "ws", "sequence_number": 3},
-        {"type": "response.completed", "response": RESPONSE, "sequence_number": 4},
-        done=False,
-    )
-
-
-def message_stream() -> Reply:
-    begun = {**MESSAGE, "content": [], "stop_reason": None, "usage": {**MESSAGE["usage"], "output_tokens": 1}}
-    call = {"type": "tool_use", "id": "c", "name": "weather", "input": {}}
-    return chunks(
-        b"event: message_start\n",
-        {"type": "message_start", "message": begun},
-        {"type": "ping"},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm."}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Sunny."}},
-        {"type": "content_block_start", "index": 2, "content_block": call},
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": '{"city": '}},
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": '"Rome"}'}},
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
-        {"type": "message_stop"},
-        done=False,
-    )
 
 
 STREAMS = {"responses": response_stream, "messages": message_stream}
