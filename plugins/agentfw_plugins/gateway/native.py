@@ -57,8 +57,8 @@ def _item(item: object) -> object:
     """An item of a conversation, or a message, or a part of a system message."""
     if not isinstance(item, dict):
         return {"role": "user", "content": _digest("item", item)}
-    if "role" not in item and item.get("type") not in (_ITEMS | _PARTS):
-        return {"role": "assistant", "content": _digest(item.get("type"), item)}
+    if "role" not in item and _kind(item) not in (_ITEMS | _PARTS):
+        return {"role": "assistant", "content": _digest(_kind(item), item)}
     changed = dict(item)
     for name in ("content", "output"):
         if isinstance(item.get(name), list):
@@ -68,23 +68,24 @@ def _item(item: object) -> object:
 
 
 def _part(part: object) -> object:
-    if not isinstance(part, dict) or part.get("type") not in _PARTS:
-        kind = part.get("type") if isinstance(part, dict) else "part"
-        return {"type": "text", "text": _digest(kind, part)}
-    return _item(part)
+    return _item(part) if _kind(part) in _PARTS else {"type": "text", "text": _digest(_kind(part), part)}
 
 
 def _tool(tool: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
-    kind = str(tool.get("type") or "custom")
-    own = {"function"} if dialect.path == "responses" else {"custom"}
-    if kind in own:
-        return {name: value for name, value in tool.items() if name != "defer_loading"}
-    return {"type": min(own), "name": str(tool.get("name") or kind)}
+    own = "function" if dialect.path == "responses" else "custom"
+    if _kind(tool) in (own, ""):
+        return {"type": own, **{name: value for name, value in tool.items() if name != "defer_loading"}}
+    return {"type": own, "name": str(tool.get("name") or _kind(tool))}
 
 
 def _is_thought(item: object) -> bool:
-    return isinstance(item, dict) and item.get("type") in _THOUGHTS
+    return _kind(item) in _THOUGHTS
 
 
-def _digest(kind: object, value: object) -> str:
+def _kind(item: object) -> str:
+    kind = item.get("type") if isinstance(item, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _digest(kind: str, value: object) -> str:
     return f"[{kind or 'item'} {blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=6).hexdigest()}]"

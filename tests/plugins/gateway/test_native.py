@@ -16,8 +16,15 @@ import pytest
 from chat_server import Reply, chunks, completion
 
 from agentfw.episode import Episode
+from agentfw_plugins.gateway.bodies import BadRequest, read_body
+from agentfw_plugins.gateway.dialects import DIALECTS
+from agentfw_plugins.gateway.dialects.interface import Dialect
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.native import recorded_native
 
 from .features import SCHEMA
+from .mutations import mutated
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
 from .upstream import Passing, passing
 
@@ -167,6 +174,53 @@ def test_what_the_server_finds_wrong_is_up_to_the_server(upstream: Callable[...,
     answer = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
 
     assert (answer.status_code, answer.json()) == (400, {"error": {"message": "what is this?"}})
+
+
+@pytest.mark.parametrize("dialect", [DIALECTS[path] for path in ("responses", "messages", "completions")])
+def test_nothing_in_a_request_keeps_it_from_its_server(dialect: Dialect) -> None:
+    tried = 0
+    for number in range(6000):
+        path, raw, _ = mutated(number)
+        if path.rpartition("/v1/")[2] != dialect.path:
+            continue
+        tried += 1
+        try:
+            body = read_body(raw)
+            model = body.name("model")
+        except BadRequest:
+            continue
+        asked = recorded_native(dialect, body)
+        assert asked.model == model
+        assert asked.messages
+
+    assert tried > 200
+
+
+def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(
+    upstream: Callable[..., Passing], tmp_path: Path
+) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    ada = {"authorization": f"Bearer {keys.add('ada', user='ada')}"}
+    gateway = upstream(Reply(RESPONSE), limits=Limits(key_file=keys.path))
+    plain = {"model": "served", "input": [{"role": "user", "content": "hi"}]}
+
+    refused = [
+        post(gateway, "responses", {**plain, **more}, **ada)
+        for more in (
+            {"previous_response_id": "resp_of_eve"},
+            {"conversation": {"id": "conv_of_eve"}},
+            {"input": [{"type": "item_reference", "id": "msg_of_eve"}]},
+        )
+    ]
+
+    assert [answer.status_code for answer in refused] == [400, 400, 400]
+    assert [answer.json()["error"]["param"] for answer in refused] == [
+        "previous_response_id",
+        "conversation",
+        "input[0].type",
+    ]
+    assert not gateway.asked
+    assert post(gateway, "responses", plain, **ada).status_code == 200
 
 
 def test_an_answer_that_is_sent_back_belongs_to_the_conversation(upstream: Callable[..., Passing]) -> None:
