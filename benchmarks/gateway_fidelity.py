@@ -1,10 +1,11 @@
-"""What of requests, answers and refusals passes a gateway in front of a chat completions server.
+"""What of requests, answers and refusals passes a gateway in front of a model's server.
 
     python benchmarks/gateway_fidelity.py
     python benchmarks/gateway_fidelity.py --litellm LITELLM/bin/litellm
 
 Each feature is tried alone, with the official clients of OpenAI and Anthropic, through a gateway of agentfw and, with
-`--litellm`, through a LiteLLM proxy, in front of the same recording server. A feature passes if the server was asked
+`--litellm`, through a LiteLLM proxy, in front of the same two recording servers: one that speaks chat completions, and
+one that speaks responses and messages, too ("native"). A feature passes if the server was asked
 what it should be, or the client got what the server answered. It is refused if the client got an error of status 400
 that names it. Otherwise it is lost. Required: nothing is lost.
 
@@ -40,6 +41,15 @@ Body = dict[str, Any]
 OWN = [{"role": "user", "content": "Hi"}]
 """What the gateway itself asks at the start."""
 Ask = Callable[[str, Body], Any]
+COUNT = "messages/count_tokens"
+MODELS = {
+    ("completions", False): "served-text",
+    ("embeddings", False): "served-vectors",
+    ("responses", True): "served-responses",
+    ("messages", True): "served-messages",
+    (COUNT, True): "served-messages",
+}
+"""Names that say to the proxy which API of which server is meant."""
 
 
 class Feature(NamedTuple):
@@ -52,6 +62,8 @@ class Feature(NamedTuple):
     reply: Any
     holds: Callable[[Body, Any], bool]
     """Whether it passed, by what the server was asked and what the client got."""
+    native: bool = False
+    """Whether the server speaks responses and messages."""
 
 
 class Got(NamedTuple):
@@ -188,6 +200,108 @@ def features() -> Iterator[Feature]:
             yield Feature(f"{group}: stream", name, group, {**base, "stream": True}, told.STREAM, there)
 
 
+def other_features() -> Iterator[Feature]:
+    """Those of completions, embeddings and counts, and of a server that speaks responses and messages."""
+    import features as told
+    import native_features as other  # type: ignore[import-not-found]
+    from chat_server import Reply
+
+    fine, path = Reply(other.COMPLETION), "completions"
+    prompt = {"prompt": "Once upon a time"}
+    for name, value in other.COMPLETIONS.items():
+        yield Feature("completions: request", name, path, {**prompt, name: value}, fine, _asks({name: value}))
+    for name, value in other.PROMPTS.items():
+        yield Feature(
+            "completions: request", f"prompt, {name}", path, {"prompt": value}, fine, _asks({"prompt": value})
+        )
+    for name in ("id", "choices", "usage"):
+        yield Feature("completions: answer", name, path, prompt, fine, _returns({name: other.COMPLETION[name]}))
+    [choice] = other.COMPLETION["choices"]
+    piece = {**choice, "text": " there", "finish_reason": None}
+    stream = other.chunks({**other.COMPLETION, "choices": [piece], "usage": None}, other.COMPLETION)
+    for name in ("text", "logprobs", "finish_reason"):
+        wanted = [piece[name], choice[name]]
+        yield Feature("completions: stream", name, path, {**prompt, "stream": True}, stream, _streams(name, wanted))
+    slow = Reply({"error": _error("slow", "requests", "rate_limit")}, 429, {"retry-after": "7"})
+    yield Feature("completions: refusal", "429 with retry-after", path, prompt, slow, _refuses(slow))
+
+    fine, path = Reply(other.EMBEDDED), "embeddings"
+    for name, value in other.EMBEDDINGS.items():
+        field = {"input": value} if ("in" in name and name != "input_type") or name == "token ids" else {name: value}
+        given = {"input": "tea", "encoding_format": "float", **field}
+        yield Feature("embeddings: request", name, path, given, fine, _asks(given))
+    for name in ("data", "usage"):
+        given = {"input": "tea", "encoding_format": "float"}
+        yield Feature("embeddings: answer", name, path, given, fine, _returns({name: other.EMBEDDED[name]}))
+    yield Feature("embeddings: refusal", "429 with retry-after", path, {"input": "tea"}, slow, _refuses(slow))
+
+    tables: tuple[tuple[str, Any, Any, Body, Body, Any], ...] = (
+        ("responses", told.RESPONSES, told.NO_RESPONSES, {"input": "hi"}, other.RESPONSE, other.response_stream()),
+        (
+            "messages",
+            told.MESSAGES,
+            told.NO_MESSAGES,
+            {"messages": told.HELLO, "max_tokens": 50},
+            other.MESSAGE,
+            other.message_stream(),
+        ),
+    )
+    for path, table, more, base, answer, streamed in tables:
+        group, fine = f"native {path}", Reply(answer)
+        asked = {name: given for name, (given, _) in table.items()} | {name: given for given, name in more}
+        for name, given in asked.items():
+            whole = {**base, **given}
+            yield Feature(f"{group}: request", name, path, whole, fine, _asks(whole), native=True)
+        for item in answer["output" if path == "responses" else "content"]:
+            holds = _has_item(path, item)
+            yield Feature(f"{group}: answer", item["type"], path, base, fine, holds, native=True)
+        for name in ("id", "usage"):
+            yield Feature(f"{group}: answer", name, path, base, fine, _returns({name: answer[name]}), native=True)
+        given = {**base, "stream": True}
+        events = [json.loads(line[6:]) for line in streamed.body.decode().splitlines() if line.startswith("data: {")]
+        for event in {event["type"]: event for event in events}.values():
+            yield Feature(f"{group}: stream", event["type"], path, given, streamed, _tells(event), native=True)
+        error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
+        for status in (400, 401, 429, 529):
+            reply = Reply(error, status, {"retry-after": "7"} if status > 401 else {})
+            yield Feature(f"{group}: refusal", str(status), path, base, reply, _refuses(reply), native=True)
+    base, path = {"messages": told.HELLO}, "messages/count_tokens"
+    count = Reply({"input_tokens": 42})
+    for name, given in {"messages": {}, "tools": told.MESSAGES["tools"][0], "system": {"system": "Be brief."}}.items():
+        yield Feature("native count_tokens", name, path, {**base, **given}, count, _asks(given), native=True)
+    yield Feature("native count_tokens", "input_tokens", path, base, count, _returns({"input_tokens": 42}), native=True)
+    yield Feature("count_tokens", "without a counting server", path, base, count, lambda asked, got: False)
+
+
+def _asks(wanted: Body) -> Callable[[Body, Any], bool]:
+    return lambda asked, got: all(asked.get(key) == value for key, value in wanted.items())
+
+
+def _returns(wanted: Body) -> Callable[[Body, Any], bool]:
+    return lambda asked, got: got.status == 200 and _within(wanted, got.body)
+
+
+def _streams(name: str, wanted: list[Any]) -> Callable[[Body, Any], bool]:
+    return lambda asked, got: [choice.get(name) for event in got.events for choice in event["choices"]] == wanted
+
+
+def _tells(wanted: Body) -> Callable[[Body, Any], bool]:
+    return lambda asked, got: any(_within(wanted, event) for event in got.events)
+
+
+def _has_item(path: str, wanted: Body) -> Callable[[Body, Any], bool]:
+    where = "output" if path == "responses" else "content"
+    return lambda asked, got: any(_within(wanted, item) for item in got.body[where])
+
+
+def _refuses(reply: Any) -> Callable[[Body, Any], bool]:
+    def refused(asked: Body, got: Got) -> bool:
+        kept = all(got.headers.get(name) == value for name, value in reply.headers.items())
+        return got.status == reply.status and kept and _within(reply.body["error"], got.body["error"])
+
+    return refused
+
+
 def _error(message: str, kind: str, code: str) -> Body:
     return {"message": message, "type": kind, "code": code, "param": "messages"}
 
@@ -276,9 +390,9 @@ def _within(wanted: Any, found: Any) -> bool:
 def tried(feature: Feature, ask: Ask, server: Any, script: list[Any]) -> str:
     script[:] = [feature.reply]
     before = len(server.bodies)
-    got = ask(feature.path, {"model": "served", **feature.given})
-    asked = [body for body in server.bodies[before:] if body["messages"] != OWN]
-    named = feature.name.split("[")[0].split(".")[-1]
+    got = ask(feature.path, {"model": MODELS.get((feature.path, feature.native), "served"), **feature.given})
+    asked = [body for body in server.bodies[before:] if body.get("messages") != OWN]
+    named = feature.name.split("[")[0].split(".")[-1] if feature.path != COUNT else "count_tokens"
     try:
         if feature.holds(asked[-1] if asked else {}, got):
             return "passes"
@@ -300,9 +414,9 @@ def asking(url: str) -> Ask:
     by_anthropic = anthropic.Anthropic(base_url=url, api_key="sk-none", max_retries=0)
 
     def ask(path: str, body: Body) -> Got:
-        client: Any = by_anthropic if path == "messages" else by_openai
+        client: Any = by_anthropic if path.startswith("messages") else by_openai
         try:
-            address = "/v1/messages" if path == "messages" else f"/{path}"
+            address = f"/v1/{path}" if path.startswith("messages") else f"/{path}"
             answer = client.post(address, body=body, cast_to=plain.Response)
         except (openai.APIStatusError, anthropic.APIStatusError) as error:
             answer = error.response
@@ -316,7 +430,7 @@ def asking(url: str) -> Ask:
 @contextmanager
 def through_agentfw(upstream: str, folder: Path) -> Iterator[Ask]:
     command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", "--policy"]
-    command += ["openai", "--set", f"policy.base_url={upstream}", "--set", "policy.model=served"]
+    command += ["openai", "--set", f"policy.base_url={upstream}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
@@ -330,13 +444,22 @@ def through_agentfw(upstream: str, folder: Path) -> Iterator[Ask]:
 
 
 @contextmanager
-def through_litellm(command: str, upstream: str, folder: Path) -> Iterator[Ask]:
+def through_litellm(command: str, upstream: str, native: str, folder: Path) -> Iterator[Ask]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     route = {"model": "openai/served", "api_base": upstream, "api_key": "sk-up", "use_chat_completions_api": True}
     settings = {"num_retries": 0, "use_chat_completions_url_for_anthropic_messages": True}
-    config = {"model_list": [{"model_name": "served", "litellm_params": route}], "litellm_settings": settings}
+    at = {"api_base": upstream, "api_key": "sk-up"}
+    routes = {
+        "served": route,
+        "served-text": {"model": "text-completion-openai/served", **at},
+        "served-vectors": {"model": "openai/served", **at},
+        "served-responses": {"model": "openai/served", "api_base": native, "api_key": "sk-up"},
+        "served-messages": {"model": "anthropic/served", "api_base": native.removesuffix("/v1"), "api_key": "sk-up"},
+    }
+    listed = [{"model_name": name, "litellm_params": given} for name, given in routes.items()]
+    config: dict[str, Any] = {"model_list": listed, "litellm_settings": settings}
     config["router_settings"] = {"disable_cooldowns": True}
     (folder / "config.yaml").write_text(json.dumps(config))
     words = [command, "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
@@ -364,17 +487,20 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
     script: list[Any] = []
 
     def answer(body: Body) -> Any:
-        return refusal(400, "not known") if body["messages"] == OWN else script[0]
+        return refusal(400, "not known") if body.get("messages") == OWN else script[0]
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address, server = stack.enter_context(serving(answer))
-        ways = {"agentfw": stack.enter_context(through_agentfw(address, folder))}
+        native_at, native = stack.enter_context(serving(answer, apis=("responses", "messages")))
+        here = [stack.enter_context(through_agentfw(at, folder)) for at in (address, native_at)]
+        ways = {"agentfw": here}
         if litellm:
-            ways["LiteLLM"] = stack.enter_context(through_litellm(litellm, address, folder))
+            ways["LiteLLM"] = [stack.enter_context(through_litellm(litellm, address, native_at, folder))] * 2
         rows = []
-        for one in list(features())[::every]:
-            found = {way: tried(one, ask, server, script) for way, ask in ways.items()}
+        for one in [*features(), *other_features()][::every]:
+            behind = native if one.native else server
+            found = {way: tried(one, asks[one.native], behind, script) for way, asks in ways.items()}
             rows.append({"format": one.group, "feature": one.name, **found})
     return {"features": len(rows), **{way: dict(Counter(row[way] for row in rows)) for way in ways}, "rows": rows}
 

@@ -48,9 +48,8 @@ class Attack:
         headers = {"content-type": "application/json", **self._key()}
         query = self._identify(body, headers)
         below = f"/s/{quote(name, safe=draw.choice(['', ':~@+!']), errors='replace')}"
-        what = draw.choice(
-            ["chat", "chat", "messages", "responses", "feedback", "end", "call", "read", "list", "memory"]
-        )
+        asked = ["chat", "chat", "messages", "responses", "completions", "embeddings", "messages/count_tokens"]
+        what = draw.choice([*asked, "feedback", "end", "call", "read", "list", "memory"])
         if what in ("read", "list"):
             return "GET", (below if what == "read" else "/sessions") + query, headers, None
         if what == "memory":
@@ -65,8 +64,9 @@ class Attack:
         if draw.random() < 0.5:
             below = ""
             headers |= draw.choice([{}, {"x-agentfw-session": name.encode("utf-8", "replace").decode("latin-1")}])
-        path = {"chat": "chat/completions", "messages": "messages", "responses": "responses"}[what]
-        body |= {"input": said} if what == "responses" else {"messages": said, "max_tokens": 50}
+        path = {"chat": "chat/completions"}.get(what, what)
+        text = {"responses": {"input": said}, "completions": {"prompt": PASTED}, "embeddings": {"input": PASTED}}
+        body |= text.get(what, {"messages": said, "max_tokens": 50})
         body |= {"stream": True} if draw.random() < 0.2 else {}
         return "POST", f"{below}/v1/{path}{query}", headers, json.dumps(body).encode()
 

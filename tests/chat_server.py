@@ -72,13 +72,18 @@ class Server:
         self.script, self.models = script or (completion(),), models
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        """What was asked for below /v1/, with the query."""
+        self.raw: list[bytes] = []
         self.answered: list[str] = []
         """The requests that were not refused, as text."""
         self.asked_for_models = self.in_flight = self.most_in_flight = 0
         self.lock = threading.Lock()
 
-    def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+    def answer(self, body: dict[str, Any], headers: dict[str, str], path: str, raw: bytes) -> Reply:
         with self.lock:
+            self.paths.append(path)
+            self.raw.append(raw)
             step = self.script[min(len(self.bodies), len(self.script) - 1)]
             self.bodies.append(body)
             self.headers.append(headers)
@@ -89,8 +94,10 @@ class Server:
 
 
 @contextmanager
-def serving(*script: Script, models: tuple[str, ...] = ("served", "other")) -> Iterator[tuple[str, Server]]:
-    """The base URL of a running server, and the server."""
+def serving(
+    *script: Script, models: tuple[str, ...] = ("served", "other"), apis: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Server]]:
+    """The base URL of a running server, and the server. `apis` are those of responses and messages that it speaks."""
     server = Server(script, models)
 
     class Handler(BaseHTTPRequestHandler):
@@ -104,8 +111,13 @@ def serving(*script: Script, models: tuple[str, ...] = ("served", "other")) -> I
             with server.lock:
                 server.in_flight += 1
                 server.most_in_flight = max(server.most_in_flight, server.in_flight)
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            reply = server.answer(body, {name.lower(): value for name, value in self.headers.items()})
+            raw = self.rfile.read(int(self.headers["content-length"]))
+            body, path = json.loads(raw), self.path.removeprefix("/v1/")
+            family = path.partition("?")[0].partition("/")[0]
+            if family in ("responses", "messages") and (family not in apis or not body):
+                reply = refusal(400, "model is required") if family in apis else refusal(404, "no such path")
+            else:
+                reply = server.answer(body, {name.lower(): value for name, value in self.headers.items()}, path, raw)
             time.sleep(reply.wait)
             with server.lock:
                 server.in_flight -= 1

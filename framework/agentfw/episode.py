@@ -177,6 +177,8 @@ class Turn:
     """Texts at which the answer was to end."""
     max_tokens: int | None = None
     """Maximum number of tokens that was asked for. None: none was."""
+    model: str = ""
+    """The model that answered, where a gateway has others besides the policy of its run. Empty for that policy."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Requests that a policy passes on to a server as a program wrote them, and what came back.
 
-Both are in the format of chat completions. What agentfw doesn't know in them is passed on all the same, in both
-directions. The record is made from what passed.
+Both are in the format of the API that the program asked. What agentfw doesn't know in them is passed on all the same,
+in both directions. The record is made from what passed.
 
     passed = await policy.forward(request, Forwarded(body, raw, hear=chunks.append))
     passed.generations[0].text, passed.content
@@ -23,6 +23,10 @@ class Forwarded:
     """A request as it came."""
 
     body: Mapping[str, Any]
+    path: str = "chat/completions"
+    """The API that it is written for, below `/v1/`."""
+    query: str = ""
+    """The query of its address."""
     raw: bytes = b""
     """The body's bytes. They are sent as they are if nothing has to be changed. Empty: there are none."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -41,15 +45,17 @@ class Forwarded:
     def sampled(self, sampling: Sampling, wins: bool) -> dict[str, Any]:
         """The fields in which a run's sampling holds: where the program leaves a choice open or, if it `wins`, always.
 
-        The maximum number of tokens is the smaller of both. A seed is sent only if it wins.
+        The maximum number of tokens is the smaller of both. A seed is sent only if it wins, and the API has one.
         """
+        has_seed = wins and self.path.endswith("completions")
         imposed = {
             name: value
-            for name in ("temperature", "top_p", *(["seed"] if wins else []))
+            for name in ("temperature", "top_p", *(["seed"] if has_seed else []))
             if (value := getattr(sampling, name)) is not None and (wins or self.body.get(name) is None)
         }
         if sampling.max_tokens is not None:
             name = "max_completion_tokens" if self.body.get("max_completion_tokens") is not None else "max_tokens"
+            name = "max_output_tokens" if self.path == "responses" else name
             asked = self.body.get(name)
             imposed[name] = min(asked, sampling.max_tokens) if isinstance(asked, int) else sampling.max_tokens
         return imposed

@@ -18,14 +18,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .episode import Episode, Task
 from .errors import UsageError, not_implemented
 from .timeline import Time
 from .tool import Tool
 
-__all__ = ["Memory", "Query", "Recollection", "Remembered", "Saying"]
+__all__ = ["Embedded", "Memory", "Query", "Recollection", "Remembered", "Saying"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,14 @@ class Remembered:
     """The words that it was learned from."""
 
 
+class Embedded(NamedTuple):
+    """Texts as vectors."""
+
+    model: str
+    """Name of the embedding model."""
+    vectors: Sequence[Sequence[float]]
+
+
 class Memory:
     """Base class of memories. Only `recall` must be implemented."""
 
@@ -119,6 +127,10 @@ class Memory:
     async def forget_one(self, user: str, item: str) -> None:
         """Delete one item of a user, with the words that it was learned from."""
         raise _cannot(self, "delete a single item", "forget_one")
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """Return the vectors of texts, by the embedding model that the memory searches with."""
+        raise _cannot(self, "embed texts for others", "embed")
 
     def open(self, folder: Path) -> None:
         """Called when a run begins or resumes. `folder` is the memory's own; its name identifies the run."""

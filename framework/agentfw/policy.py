@@ -33,6 +33,8 @@ class Policy:
     """Whether it can pass on requests as programs wrote them. It then has the method `forward`."""
     follows_schemas: bool = False
     """Whether an answer follows the `schema` of its request."""
+    continues: bool = False
+    """Whether it can go on with a text, for a request that is `plain`."""
     price: Price | None = FREE
     """What its tokens cost. None: somebody charges for them, and the user hasn't said how much."""
 
@@ -51,6 +53,17 @@ class Policy:
         generation = await self.generate(request)
         tell(generation.text if generation.said is None else generation.said)
         return generation
+
+    async def count_tokens(self, request: Request) -> int:
+        """How many tokens the prompt of a request has, tools included."""
+        raise UsageError(f"{type(self).__name__} can't count tokens", fix="choose a policy that has a tokenizer")
+
+    async def speaks(self, path: str, model: str = "") -> bool:
+        """Whether requests for this API (`responses`, `messages`) can be passed on as they are.
+
+        `model` is the one that a program asks for, or empty. Where it can't, they are translated to chat completions.
+        """
+        return False
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         """Pass a request on to a server, unchanged but for what has to be added, and its answer back.

@@ -106,6 +106,9 @@ class Request:
     """Texts at which the answer may end. What comes after them is cut off in any case."""
     schema: Mapping[str, Any] | None = None
     """A JSON schema that the answer must follow. Only for policies that can (`follows_schemas`)."""
+    plain: bool = False
+    """Whether the answer goes on with the text of the last message, without a chat template. Only for policies that can
+    (`continues`)."""
 
 
 @dataclass(slots=True)
@@ -138,6 +141,8 @@ class Generation:
     """What the policy itself separated as calls and couldn't read, in words."""
     constrained: bool = False
     """Whether its tokens were drawn from those that a schema allows, or with penalties."""
+    model: str = ""
+    """The model that gave it, as in a turn."""
     said: str | None = None
     """The text without the calls that are spelled in it. None: what is left of it when they are parsed."""
     in_text: CallsInText = field(default_factory=CallsInText)
@@ -206,5 +211,6 @@ class Generation:
             top_p=1.0 if self.top_p is None else self.top_p,
             usage=self.usage,
             constrained=self.constrained,
+            model=self.model,
             **more,
         )

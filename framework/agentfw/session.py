@@ -95,6 +95,9 @@ class _Asked:
     tell: Callable[[str], object] | None
     demonstration: Demonstration | None
     forwarded: Forwarded | None
+    plain: bool
+    policy: Policy
+    model: str
 
 
 class Session:
@@ -169,13 +172,17 @@ class Session:
         tell: Callable[[str], object] | None = None,
         demonstration: Demonstration | None = None,
         forwarded: Forwarded | None = None,
+        plain: bool = False,
+        model: str = "",
+        policy: Policy | None = None,
         carries_out: bool = True,
     ) -> Reply:
         """Let the policy answer a conversation. `tell` is called with each new piece of the reply's text.
 
         With a `schema`, the answer follows it and has no calls; only policies that can (`follows_schemas`) do that. The
         policy `scripted` follows the demonstration. With `forwarded`, the policy passes that on as it is, and the
-        other arguments say what the record has.
+        other arguments say what the record has. A `plain` answer goes on with the text of the only message. A `policy`
+        answers in place of the session's own, and `model` is its name in the record.
 
         Memories take part only where the request names the user. They are asked once for each conversation, so that
         its later turns share their prefix. Without `carries_out`, calls of the session's own tools are in the reply.
@@ -189,7 +196,19 @@ class Session:
         self.in_flight += 1
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
-            asked = _Asked(goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
+            asked = _Asked(
+                goal,
+                actions,
+                sampling or Sampling(),
+                stop,
+                schema,
+                tell,
+                demonstration,
+                forwarded,
+                plain,
+                policy or self.policy,
+                model,
+            )
             reply = await self._answer(messages, user, asked, carries_out)
             self.failure = None
             return reply
@@ -263,6 +282,9 @@ class Session:
         self._offer(asked.actions)
         answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
         started = self.now
+        before = path[answered].generation if answered >= 0 else None
+        if before is not None and before.model != asked.model:
+            before = None  # its tokens are those of another model
         request = Request(
             [node.message for node in path],
             asked.actions,
@@ -270,13 +292,16 @@ class Session:
             Moment(started, tuple(one for node in path[answered + 1 :] for one in _observed(node.message, started))),
             Brief(asked.goal, tuple(asked.actions), demonstration=asked.demonstration),
             self.episode.task,
-            path[answered].generation if answered >= 0 else None,
+            before,
             () if asked.actions else asked.stop,  # in a call, it would cut the arguments
             asked.schema,
+            asked.plain,
         )
         last.asked += 1
         pieces = Pieces([action.name for action in asked.actions], asked.stop)
         passed = await self._generated(request, self._places(path), started, asked, pieces)
+        for generation in passed.generations:
+            generation.model = asked.model
         recorded = [self._record(path, request, each, started, asked.stop) for each in passed.generations]
         reply, answer = recorded[0]
         if asked.forwarded is not None:
@@ -307,8 +332,8 @@ class Session:
 
         try:
             if asked.forwarded is not None:
-                return await self.policy.forward(request, replace(asked.forwarded, tell=answer.told.append))
-            given = self.policy.generate(request) if asked.tell is None else self.policy.stream(request, note)
+                return await asked.policy.forward(request, replace(asked.forwarded, tell=answer.told.append))
+            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
             return Passed((await given,))
         except BaseException as error:
             if answer.told:
@@ -489,6 +514,7 @@ class Session:
             path[-1].asked += 1
             message, told = Message("assistant", turn.text, turn.calls), turn.text if turn.said is None else turn.said
             generation = Generation(turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs)
+            generation.model = turn.model
             answer = self._tree.answered(path, message, told, generation)
             if carried_out := called.get(turn.index):
                 places = [one["messages"][1] for one in carried_out]

@@ -85,7 +85,7 @@ class SkillGraph:
             with store.writing() as change:
                 if store.embedder() is None:
                     store.set_embedder(change, record_of(embedder))
-        self._store, self.settings = store, settings
+        self._store, self.settings, self.embedder = store, settings, embedder
         self._recaller = Recaller(store, embedder, settings)
         self._editor = Editor(store, self._recaller, settings)
         self._learner = Learner(store, self._recaller, self._editor, settings, extractor)

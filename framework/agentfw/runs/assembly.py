@@ -73,6 +73,8 @@ class Assembly:
     spending: Spending
     texts: LongTexts
     calls: CallRecord
+    models: dict[str, GuardedPolicy]
+    """Those of a gateway, besides its policy, by name."""
     trace: Trace | None = None
     """Is told of each operation, where a tracker wants to know."""
 
@@ -179,12 +181,12 @@ class Assembly:
             write=write,
         )
 
-    def traced(self, policy: Policy) -> Policy:
-        """The policy, told of to a tracker that wants to know."""
+    def traced(self, policy: Policy, model: str = "") -> Policy:
+        """The policy, told of to a tracker that wants to know. `model` is its name, where it is one of several."""
         if self.trace is None:
             return policy
         teacher = self.learning is not None and policy is self.learning.teacher and self.spec.teacher
-        return TracedPolicy(policy, (teacher or self.spec.policy).name, self.trace)
+        return TracedPolicy(policy, model or (teacher or self.spec.policy).name, self.trace)
 
     def _traced_memories(self) -> Sequence[Memory]:
         if self.trace is None:
@@ -200,6 +202,7 @@ class Assembly:
     def asked(self) -> dict[str, Policy]:
         """All policies that take part, by what they are called in errors."""
         asked = {f"the policy {self.spec.policy.name}": self.policy.policy}
+        asked |= {f"the model {name}": model.policy for name, model in self.models.items()}
         if self.spec.teacher is not None and self.learning is not None and self.learning.teacher is not None:
             asked[f"the teacher {self.spec.teacher.name}"] = self.learning.teacher.policy
         judges = {f"the judge of {name}": reward.model.policy for name, reward in self.rewards.items()}
@@ -209,7 +212,8 @@ class Assembly:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
         self.calls.open(folder)
         self.texts.open(folder)
-        self.policy.open(folder)
+        for policy in (self.policy, *self.models.values()):
+            policy.open(folder)
         for memory in self.memories:
             memory.open(folder)
         for model in self.rewards.values():
@@ -241,7 +245,7 @@ class Assembly:
         if self.learning is not None:
             await close(self.learning)
         components: list[Policy | Memory | Toolbox | RewardModel]
-        components = [self.policy, *self.memories, *self.toolboxes, *self.rewards.values()]
+        components = [self.policy, *self.models.values(), *self.memories, *self.toolboxes, *self.rewards.values()]
         await asyncio.gather(*(close(component) for component in components))
         self.calls.close()
         await in_thread(self.engine.close)
@@ -298,6 +302,12 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
         spending=spending,
         texts=texts,
         calls=calls,
+        models={
+            choice.alias: GuardedPolicy(
+                make(host, "policy", choice, Policy, f"model.{choice.alias}"), guard("policy", choice), spending
+            )
+            for choice in spec.models
+        },
     )
     spending.check(assembly.asked())
     _check_rewards(assembly.rewards)

@@ -67,6 +67,8 @@ class Run:
     def create(cls, spec: RunSpec, host: Host, root: Path) -> Run:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
         with process_kept():
+            if spec.models:
+                raise UsageError("a run has one policy, and models are for gateways", fix="leave models out")
             resolved, sources = resolve(spec, host)
             assembly = assemble(resolved, host)
             about = describe_run(resolved, sources, assembly)

@@ -72,10 +72,13 @@ def _header(request: Request, name: str) -> str:
         raise BadRequest(f"{name} must be in UTF-8", field=name) from None
 
 
-def error_answer(problem: BadRequest, dialect: Dialect) -> Response:
-    """The answer to a request that failed. A server's own refusal is passed on, in the format of the request."""
+def error_answer(problem: BadRequest, dialect: Dialect, *, native: bool) -> Response:
+    """The answer to a request that failed. A server's own refusal is passed on, in the format of the request.
+
+    With `native`, it has that format already.
+    """
     headers = {**problem.headers}
-    if problem.passed and dialect.passes:
+    if problem.passed and native:
         return Response(problem.passed, problem.status, headers)
     headers.pop("content-type", None)
     if problem.status == 401:

@@ -16,14 +16,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Session
+from agentfw import Memory, Session
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.forwarding import Forwarded
 
-from .bodies import BadRequest
+from .bodies import BadRequest, Body
 from .callers import Caller, Callers
 from .dialects import DIALECTS
 from .dialects.interface import About, Dialect
@@ -31,10 +32,12 @@ from .feedback import read_feedback
 from .learning.learning import Learning
 from .line import Line
 from .local import read_request
+from .models import OWN, Model, Models
+from .native import recorded_native, refuse_foreign
 from .recorded import recorded
 from .request_log import logger
 from .session_finder import SessionFinder
-from .work import HungUp, Work, Working
+from .work import HungUp, Way, Work, Working
 
 try:
     from starlette.applications import Starlette
@@ -43,6 +46,7 @@ try:
     from starlette.routing import Route
 
     from .answers import body_of, caller_of, error_answer, json_answer, problem_of_error
+    from .endpoints import Endpoints, query_of
     from .health import Health
     from .page import Page
     from .writing import Writing
@@ -64,29 +68,26 @@ class Gateway:
         self,
         finder: SessionFinder,
         *,
-        models: Sequence[str] = (),
+        models: Models | None = None,
         callers: Callers | None = None,
         max_body: int = 8_000_000,
         page: Page | None = None,
         line: Line | None = None,
         health: Health | None = None,
-        forwards: bool = False,
-        follows_schemas: bool = False,
-        own_names: Sequence[str] = ("agentfw",),
+        memories: Sequence[Memory] = (),
         learning: Learning | None = None,
     ) -> None:
-        """`models` are the names that are answered to; without any, all are. Without callers, only this machine is.
+        """Without models, sessions answer with the policies that they have. Without callers, only this machine is.
 
-        Without a line, all requests are answered at once. With `forwards`, they are passed on as they are, by a policy
-        that can. With `follows_schemas`, the policy can answer by a JSON schema. With `learning`, each answer names the
-        version that gave it.
+        Without a line, all requests are answered at once. The embedding models of `memories` can be used. With
+        `learning`, each answer names the version that gave it.
         """
-        self.finder, self.models, self.max_body = finder, tuple(models), max_body
-        self.callers, self.forwards, self.own_names = callers or Callers(), forwards, tuple(own_names)
-        self.follows_schemas, self.health, self.learning = follows_schemas, health, learning
+        self.finder, self.models, self.max_body = finder, models or Models(), max_body
+        self.callers, self.health, self.learning = callers or Callers(), health, learning
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
         self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
+        endpoints = Endpoints(self.models, self.callers, self.working.line, memories=memories, max_body=max_body)
         routes = []
         for below in ("", "/s/{session}"):
             routes.append(Route(f"{below}/v1/models", self._guarded("models", self._list_models), methods=["GET"]))
@@ -100,6 +101,13 @@ class Gateway:
                     methods=["POST"],
                 )
                 for path, dialect in DIALECTS.items()
+            ]
+            routes += [
+                Route(f"{below}/v1/{path}", self._guarded(path, handler, speaks), methods=["POST"])
+                for path, handler, speaks in (
+                    ("embeddings", endpoints.embeddings, None),
+                    ("messages/count_tokens", endpoints.count_tokens, DIALECTS["messages"]),
+                )
             ]
         routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
@@ -138,7 +146,7 @@ class Gateway:
                 problem = problem_of_error(error)
             except (ClientDisconnect, HungUp):
                 return Response(status_code=400)
-            return error_answer(problem, speaks)
+            return error_answer(problem, speaks, native=_is_native(request))
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
@@ -163,21 +171,12 @@ class Gateway:
             logger.info("request", extra={"figures": figures})
 
     async def _list_models(self, request: Request) -> Response:
-        return json_answer({"object": "list", "data": [_told_of_model(name) for name in self.models or self.own_names]})
+        return json_answer({"object": "list", "data": [_told_of_model(name) for name in self.models.names]})
 
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        self._check_model(name)
+        self.models.find(name)
         return json_answer(_told_of_model(name))
-
-    def _check_model(self, name: str) -> None:
-        if self.models and name not in self.models:
-            raise BadRequest(
-                f'there is no model "{name[:200]}"; there is: {", ".join(self.models)}',
-                404,
-                code="model_not_found",
-                field="model",
-            )
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
@@ -199,10 +198,11 @@ class Gateway:
 
     async def _answer(self, dialect: Dialect, request: Request) -> Response:
         body = await body_of(request, self.max_body)
-        chat = dialect.chat(body)
-        asked = recorded(chat) if self.forwards else read_request(chat, follows_schemas=self.follows_schemas)
-        self._check_model(asked.model)
+        way = await self._way(dialect, body, request, self.models.find(body.name("model")))
+        asked = way.asked
         caller = caller_of(request, body, asked.user)
+        if way.native and caller.key is not None:
+            refuse_foreign(body)
         self.callers.count(caller, self.working.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         session = await self.finder.find(caller, name, asked.messages)
@@ -213,25 +213,51 @@ class Gateway:
         works: list[Work] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
-            writing = Writing(dialect, body, asked, about)
-            forwarded = None
-            if self.forwards:
-                values = dict(chat.values)
-                if asked.model in self.own_names:
-                    del values["model"]
-                forwarded = Forwarded(values, body.raw if dialect.passes else b"", {**request.headers})
-            works += [self.working.begin(session, caller, each, forwarded) for each in asked.each()]
+            ways = [way._replace(asked=each) for each in asked.each()]
+            instead = partial(self._instead, dialect, body, request) if len(ways) == 1 else None
+            works += [self.working.begin(session, caller, each, instead) for each in ways]
+            request.state.work = works[0]
         finally:
             attending = asyncio.create_task(self._attend(request, session, works))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
         if asked.stream:
-            return await self._streamed(works[0], writing, headers)
+            return await self._streamed(works[0], partial(Writing, dialect, body, about=about), headers)
         replies = [await work.reply() for work in works]
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
         if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
-        return writing.whole(replies, headers)
+        way = works[0].way
+        writing = Writing(dialect, body, way.asked, about, native=way.native)
+        return writing.whole(replies, {**headers, **self._answered_by(way)})
+
+    async def _way(self, dialect: Dialect, body: Body, request: Request, model: Model) -> Way:
+        """How a model is asked. What it can't do is refused."""
+        if model.forwards and model.policy is not None:
+            if dialect.path.endswith("completions") or await model.policy.speaks(dialect.path, body.name("model")):
+                values = self.models.without_own_name(model, dict(body.values))
+                told = Forwarded(values, dialect.path, query_of(request), body.raw, {**request.headers})
+                plain = dialect.path == "completions"
+                return Way(model, replace(recorded_native(dialect, body), plain=plain), told, native=True)
+            chat = dialect.chat(body)
+            values = self.models.without_own_name(model, dict(chat.values))
+            return Way(model, recorded(chat), Forwarded(values, headers={**request.headers}))
+        if dialect.path == "completions" and not model.continues:
+            raise BadRequest(
+                "completions is not supported by this policy: it can't go on with a text",
+                code="unsupported_parameter",
+            )
+        asked = read_request(dialect.chat(body), follows_schemas=model.follows_schemas)
+        return Way(model, replace(asked, plain=dialect.path == "completions"))
+
+    async def _instead(self, dialect: Dialect, body: Body, request: Request, model: Model) -> Way | None:
+        """How the model is asked that answers if this one is away."""
+        other = self.models.instead(model)
+        return None if other is None else await self._way(dialect, body, request, other)
+
+    def _answered_by(self, way: Way) -> dict[str, str]:
+        """The header that says which of several models answered."""
+        return {"x-agentfw-model": way.model.name or OWN} if self.models.others else {}
 
     async def attended(self) -> None:
         """Wait until the sessions of all requests are released."""
@@ -256,8 +282,10 @@ class Gateway:
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    async def _streamed(self, work: Work, writing: Writing, headers: dict[str, str]) -> Response:
+    async def _streamed(self, work: Work, write: Callable[..., Writing], headers: dict[str, str]) -> Response:
         first = await work.told.get()
+        writing = write(asked=work.way.asked, native=work.way.native)
+        headers = {**headers, **self._answered_by(work.way)}
         if first is None:
             reply = await work.reply()  # a failure before the first word has a status code of its own
             if reply.passed is not None:
@@ -280,6 +308,12 @@ class Gateway:
             return
         for event in writing.end(reply):
             yield event
+
+
+def _is_native(request: Request) -> bool:
+    """Whether a server's refusal has the format of the request."""
+    work: Work | None = getattr(request.state, "work", None)
+    return getattr(request.state, "native", False) if work is None else work.way.native
 
 
 def _told_of_model(name: str) -> dict[str, Any]:

@@ -60,6 +60,8 @@ class Asked:
     """How many answers it wants."""
     schema: Mapping[str, Any] | None = None
     """A JSON schema that the answer must follow."""
+    plain: bool = False
+    """Whether the answer goes on with the text of the only message."""
     must_call: bool = False
     """Whether the answer must have a call."""
     with_usage: bool = True

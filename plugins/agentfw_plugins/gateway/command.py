@@ -72,7 +72,19 @@ _key_option = click.option(
 @_key_option
 @key_file_option
 @click.option(
-    "--model", "models", multiple=True, metavar="NAME", help="Model name to answer to, or `any`. Can be repeated."
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME[=POLICY]",
+    help="Model name to answer to, or `any`. With a policy, another model, whose settings are model.NAME.KEY. "
+    "Can be repeated.",
+)
+@click.option(
+    "--fallback",
+    "fallbacks",
+    multiple=True,
+    metavar="NAME=OTHER",
+    help="Model that answers if another is unreachable or overloaded. Can be repeated.",
 )
 @click.option("--idle", default=3600.0, show_default=True, help="Seconds after which an unused session ends.")
 @click.option("--max-sessions", default=10_000, show_default=True, help="Maximum number of sessions in progress.")
@@ -106,6 +118,7 @@ def serve(
     key_env: str,
     key_file: Path | None,
     models: tuple[str, ...],
+    fallbacks: tuple[str, ...],
     idle: float,
     max_sessions: int,
     max_concurrency: int | None,
@@ -122,16 +135,17 @@ def serve(
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
 
-    It speaks OpenAI's chat completions and responses, and Anthropic's messages. A program needs nothing but another
-    base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address itself is a page to talk with
-    the policy, and to read and rate sessions.
+    It speaks OpenAI's chat completions, completions, responses and embeddings, and Anthropic's messages. A program
+    needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address
+    itself is a page to talk with the policy, and to read and rate sessions.
 
     Ctrl-C ends all sessions. SIGTERM, which service managers send, keeps them for a process that continues the run.
     With --sessions, several gateways answer in the same sessions, and the end of one ends none of them.
     """
     if context.invoked_subcommand is not None:
         return
-    from .live import Limits, Stop, forwards, opened, serve_until, until_free
+    from .live import Limits, Stop, opened, serve_until, until_free
+    from .models import served_models
     from .request_log import log_as_json
 
     given_limits = {
@@ -162,12 +176,16 @@ def serve(
         "rewards": rewards,
         "assignments": assignments,
         "spec": spec,
+        "models": [model for model in models if "=" in model],
+        "fallbacks": fallbacks,
     }
     if resume and (again or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     live = opened(runs or _runs(), resume, again=again, **given)  # type: ignore[arg-type]
     learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
-    names = () if "any" in models else models or _names(live)
+    own = tuple(model for model in models if "=" not in model)
+    names = () if "any" in own else own or _names(live)
+    others = tuple(live.assembly.models)
     at_once = max_concurrency or int(getattr(live.assembly.spec.policy.checked, "concurrency", 64))
     limits = Limits(
         models=names,
@@ -185,16 +203,18 @@ def serve(
 
     def ready(url: str) -> None:
         if out.json:
-            out.data({"url": url, "folder": str(live.folder.path), "models": list(names)})
+            out.data({"url": url, "folder": str(live.folder.path), "models": [*names, *others]})
         else:
             out.line(f"{url}/s/SESSION/v1   {live.assembly.spec.policy.name}   {live.folder.path}/")
             if not (key or keys_of_users.exists):
                 out.note("no key: everybody who can log in on this machine can read and lead all sessions")
             if live.assembly.memories:
                 out.note("memories take part in requests that name a user: `user`, x-agentfw-user, or a user's key")
-            if live.assembly.policy.forwards and not forwards(live):
+            if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
                 out.note("a memory acts through tools, so requests are not passed on as they are: see any-agent.md")
-            out.note(f"{url}/ to talk, read and rate; models: {', '.join(names) or 'any'}; stop with Ctrl-C")
+            out.note(
+                f"{url}/ to talk, read and rate; models: {', '.join((*(names or ('any',)), *others))}; stop with Ctrl-C"
+            )
         sys.stdout.flush()
 
     async def main() -> None:
@@ -303,10 +323,10 @@ def _runs() -> Path:
 
 def _names(live: LiveRun) -> tuple[str, ...]:
     """The names that the policy is known by: its own, and that of its model. None, if programs choose a server's."""
-    from .live import forwards
+    from .models import served_models
 
     policy = live.assembly.spec.policy
     model = str(getattr(policy.checked, "model", "") or "")
-    if forwards(live) and not model:
+    if served_models(live, ()).own.forwards and not model:
         return ()
     return tuple(dict.fromkeys(name for name in ("agentfw", policy.name, Path(model).name) if name))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw import Host
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 from agentfw.settings import parse_assignments
@@ -20,11 +20,12 @@ from .health import Health
 from .keys import KeyFile
 from .learning.learning import Learning
 from .line import Line
+from .models import OWN, served_models
 from .page import Page
 from .server import serving
 from .session_finder import CLOSED, LiveSessionFinder
 
-__all__ = ["Limits", "Stop", "forwards", "opened", "serve_until", "until_free"]
+__all__ = ["Limits", "Stop", "opened", "serve_until", "until_free"]
 
 
 class Limits(NamedTuple):
@@ -74,8 +75,13 @@ def opened(
     rewards: Sequence[str] = (),
     assignments: Sequence[str] = (),
     spec: Path | None = None,
+    models: Sequence[str] = (),
+    fallbacks: Sequence[str] = (),
 ) -> LiveRun:
-    """A new live run, or one of an earlier process. It starts from the spec `start`."""
+    """A new live run, or one of an earlier process. It starts from the spec `start`.
+
+    `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is the policy of the run.
+    """
     host = Host.load(HostOptions.from_environment(project=find_project()))
     if resume:
         return LiveRun.open(find_run(runs, resume), host)
@@ -92,7 +98,11 @@ def opened(
         values["tools"] = [{"name": name, **({"alias": alias} if alias else {})} for name, _, alias in named]
     if rewards:
         values["rewards"] = list(rewards)
+    if models:
+        values["models"] = [_model(text, host, runs) for text in models]
     values = apply_assignments(values, parse_assignments(assignments))
+    for text in fallbacks:
+        values = _with_fallback(values, text)
     parsed = parse_spec(values)
     if parsed.policy.name == "scripted" and not {"rule", "replies"} & parsed.policy.settings.keys():
         raise SettingsError(
@@ -100,6 +110,22 @@ def opened(
             fix="set policy.replies or policy.rule, such as: --set 'policy.replies=[\"Hello.\"]'",
         )
     return LiveRun.create(parsed, host, runs, again=again)
+
+
+def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
+    name, _, policy = text.partition("=")
+    chosen = policy_of_run(host, policy, runs)
+    return {"alias": name, **(chosen if isinstance(chosen, dict) else {"name": chosen})}
+
+
+def _with_fallback(values: dict[str, Any], text: str) -> dict[str, Any]:
+    name, _, other = text.partition("=")
+    if name == OWN:
+        return {**values, "fallback": other}
+    models = [dict(model) for model in values.get("models", ())]
+    if not other or name not in [model.get("alias") for model in models]:
+        raise UsageError(f"--fallback {text}: there is no model {name}", fix="write --fallback NAME=OTHER")
+    return {**values, "models": [{**one, "fallback": other} if one["alias"] == name else one for one in models]}
 
 
 async def serve_until(
@@ -125,15 +151,13 @@ async def serve_until(
             await learning.ready()
         gateway = Gateway(
             finder,
-            models=limits.models,
+            models=served_models(live, limits.models),
             callers=callers,
             max_body=limits.body,
             page=page,
             line=line,
             health=health,
-            forwards=forwards(live),
-            follows_schemas=live.assembly.policy.follows_schemas,
-            own_names=("agentfw", live.assembly.spec.policy.name),
+            memories=[memory for memory in live.assembly.memories if memory.embeds],
             learning=learning,
         )
         async with serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url:
@@ -167,11 +191,6 @@ async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
 
     store = await asyncio.to_thread(SessionStore, limits.shared)
     return SharedSessionFinder(live, store, most=limits.sessions, idle=limits.idle, patience=limits.queue_timeout)
-
-
-def forwards(live: LiveRun) -> bool:
-    """Whether requests are passed on as they are. They aren't if the gateway has to call tools of a memory itself."""
-    return live.assembly.policy.forwards and not any(memory.acts for memory in live.assembly.memories)
 
 
 async def until_free(live: LiveRun, seconds: float) -> None:

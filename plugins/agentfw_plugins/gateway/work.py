@@ -4,7 +4,7 @@ An answer waits in the line, is asked of the policy, and is recorded. Whoever as
 or the policy is told to stop, and what it had said by then stays in the record. An answer that the policy has given is
 recorded in any case.
 
-    work = Working(finder, Line()).begin(session, caller, asked)
+    work = Working(finder, Line()).begin(session, caller, Way(model, asked))
     reply = await work.reply()
 """
 
@@ -12,19 +12,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from agentfw import Session
+from agentfw.errors import AgentfwError
 from agentfw.forwarding import Forwarded
 from agentfw.session import Reply
 
-from .bodies import Asked
+from .bodies import Asked, BadRequest
 from .callers import Caller
 from .line import Line
+from .models import Model, is_away
 from .session_finder import SessionFinder
 
-__all__ = ["HungUp", "Work", "Working"]
+__all__ = ["HungUp", "Way", "Work", "Working"]
+
+
+class Way(NamedTuple):
+    """How one model is asked."""
+
+    model: Model
+    asked: Asked
+    forwarded: Forwarded | None = None
+    native: bool = False
+    """Whether the model's server speaks the format of the request."""
+
+
+Instead = Callable[[Model], Awaitable[Way | None]]
+"""How another model is asked if this one is away."""
 
 
 class HungUp(Exception):
@@ -40,11 +57,11 @@ class Work:
         line: Line,
         session: Session,
         caller: Caller,
-        asked: Asked,
-        forwarded: Forwarded | None,
+        way: Way,
+        instead: Instead | None,
     ) -> None:
         self.session, self._finder, self._line = session, finder, line
-        self._caller, self._asked = caller, asked
+        self._caller, self.way, self._instead = caller, way, instead
         self._can_stop, self._began = True, time.monotonic()
         self.hung_up, self.seconds = False, 0.0
         """Whether nobody waited for its end, and how long it took."""
@@ -54,9 +71,6 @@ class Work:
         """The pieces of a streamed answer, or its lines if it is passed on; None is the end."""
         self.headers: dict[str, str] = {}
         """The headers of a stream that is passed on."""
-        if forwarded is not None:
-            forwarded = replace(forwarded, hear=self._tell, begun=self.headers.update)
-        self._forwarded = forwarded
         self.task = asyncio.create_task(self._run())
         self.task.add_done_callback(self._done)
 
@@ -75,20 +89,11 @@ class Work:
             self.task.cancel()
 
     async def _run(self) -> Reply:
-        session, asked = self.session, self._asked
+        session = self.session
         try:
             async with self._line.place(self._caller.client):
                 try:
-                    reply = await session.answer(
-                        asked.messages,
-                        asked.actions,
-                        asked.sampling,
-                        user=self._caller.user,
-                        stop=asked.stop,
-                        schema=asked.schema,
-                        tell=self._tell if asked.stream else None,
-                        forwarded=self._forwarded,
-                    )
+                    reply = await self._answered()
                 finally:
                     self._can_stop = False
         except asyncio.CancelledError:
@@ -96,8 +101,51 @@ class Work:
             session.note("session", "hung_up")
             await self._finder.keep(session)
             raise HungUp from None
-        await self._finder.keep(session, asked.messages, reply)
+        await self._finder.keep(session, self.way.asked.messages, reply)
         return reply
+
+    async def _answered(self) -> Reply:
+        """The answer of the model that was asked for, or of the next one that isn't away."""
+        tried = set[str]()
+        while True:
+            tried.add(self.way.model.name)
+            try:
+                return await self._asked_of(self.way)
+            except AgentfwError as error:
+                if self._begun or self._instead is None or not is_away(error):
+                    raise
+                try:
+                    other = await self._instead(self.way.model)
+                except BadRequest:
+                    other = None  # it can't do what is asked
+                if other is None or other.model.name in tried:
+                    raise
+                about = {"model": self.way.model.name, "instead": other.model.name, "why": error.message}
+                self.session.note("session", "fell_back", about)
+                self.way = other
+
+    async def _asked_of(self, way: Way) -> Reply:
+        asked, forwarded = way.asked, way.forwarded
+        if forwarded is not None:
+            forwarded = replace(forwarded, hear=self._tell, begun=self.headers.update)
+        return await self.session.answer(
+            asked.messages,
+            asked.actions,
+            asked.sampling,
+            user="" if asked.plain else self._caller.user,  # a text has no place for what is remembered
+            stop=asked.stop,
+            schema=asked.schema,
+            tell=self._tell if asked.stream else None,
+            forwarded=forwarded,
+            plain=asked.plain,
+            model=way.model.name,
+            policy=way.model.policy if way.model.name else None,
+        )
+
+    @property
+    def _begun(self) -> bool:
+        """Whether something of the answer was sent on, which can't be taken back."""
+        return self.seconds_to_first is not None or bool(self.headers)
 
     def _tell(self, piece: str | bytes) -> None:
         if self.seconds_to_first is None:
@@ -119,8 +167,8 @@ class Working:
         self.finder, self.line, self.count = finder, line, count
         self._all = set[Work]()
 
-    def begin(self, session: Session, caller: Caller, asked: Asked, forwarded: Forwarded | None = None) -> Work:
-        work = Work(self.finder, self.line, session, caller, asked, forwarded)
+    def begin(self, session: Session, caller: Caller, way: Way, instead: Instead | None = None) -> Work:
+        work = Work(self.finder, self.line, session, caller, way, instead)
         self._all.add(work)
         work.task.add_done_callback(lambda _: self._over(work))
         return work

@@ -1,6 +1,6 @@
 """Writes one answer in the format of its request: of a policy that samples by itself, or as a server gave it.
 
-writing = Writing(dialect, body, asked, about)
+writing = Writing(dialect, body, asked, about, native=True)
 writing.whole([reply], headers)
 writing.piece("He"), writing.piece(b'data: {"choices": [...]}\n'), writing.end(reply)
 """
@@ -26,8 +26,9 @@ __all__ = ["Writing"]
 class Writing:
     """One answer."""
 
-    def __init__(self, dialect: Dialect, body: Body, asked: Asked, about: About) -> None:
-        self.dialect, self._body, self._asked, self._about = dialect, body, asked, about
+    def __init__(self, dialect: Dialect, body: Body, asked: Asked, about: About, *, native: bool) -> None:
+        """With `native`, a server's answer has the format of the request already."""
+        self.dialect, self._body, self._asked, self._about, self._native = dialect, body, asked, about, native
         self._stream, self._chunks, self._begun = dialect.stream(body), Chunks(asked, about), False
 
     def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
@@ -39,7 +40,7 @@ class Writing:
                 self.dialect.whole(completion(replies, self._asked, self._about), self._body), headers=headers
             )
         headers = {**passed.headers, **headers}
-        if self.dialect.passes:
+        if self._native:
             return Response(passed.content, headers=headers)
         headers.pop("content-type", None)
         return json_answer(self.dialect.whole(json.loads(passed.content), self._body), headers=headers)
@@ -49,7 +50,7 @@ class Writing:
         if isinstance(piece, str):
             yield from self._written(self._start())
             yield from self._written(self._chunks.text(piece))
-        elif self.dialect.passes:
+        elif self._native:
             yield piece
         elif piece.startswith(b"data:") and piece[5:].strip() not in (b"", b"[DONE]"):
             yield from self._stream.take(_chunk(piece[5:]))
@@ -63,7 +64,7 @@ class Writing:
                 return
             yield from self._written(self._start())
             yield from self._written(self._chunks.end(reply))
-        elif self.dialect.passes:
+        elif self._native:
             return
         yield from self._stream.end()
 

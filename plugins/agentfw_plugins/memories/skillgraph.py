@@ -32,7 +32,7 @@ from pydantic import Field
 
 from agentfw import Episode, Memory, Settings
 from agentfw.errors import StorageError, UnknownNameError, UsageError
-from agentfw.memory import Query, Recollection, Remembered, Saying
+from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw_memory import (
     GraphSettings,
     Hit,
@@ -274,6 +274,10 @@ class SkillGraphMemory(Memory):
         self._met.pop(user, None)
         receipt = await self._called(lambda: self.graph.forget(user))
         return {name: count for name, count in asdict(receipt).items() if name != "user"}
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        model = self.graph.embedder
+        return Embedded(model.name, (await self._called(lambda: model.embed(texts), slow=True)).tolist())
 
     async def close(self) -> None:
         if self.listener is not None and self.listener.tokens:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw import Generation, Message
+from agentfw import Generation, Message, Request
 from agentfw.episode import Call
 from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.parsing import CallsInText
@@ -98,6 +98,13 @@ class Chat:
                 kept = before.token_ids[:-1] if ended else before.token_ids  # the template adds the end token itself
                 return (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
         return self._tokens(text)
+
+    def prompt_of(self, request: Request) -> tuple[int, ...]:
+        """The prompt of a request."""
+        if request.plain:
+            ids = list(self._tokenizer(request.messages[-1].content)["input_ids"])
+            return tuple(ids[:-1] if ids[-1] in self.end_ids else ids)  # some tokenizers end every text
+        return self.prompt(request.messages, request.actions, request.before)
 
     def answer(self, text: str) -> tuple[int, ...]:
         """The tokens that the model would have sampled for this text, for demonstrations without tokens."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentfw import Message
+from agentfw import Message, Request
 from agentfw.errors import SettingsError
 from agentfw.parsing import CallsInText
 
@@ -55,6 +55,10 @@ class SmallChat:
             said = [token for part in parts for token in self._tokens(part)]
             ids += [self._control[ROLES[message.role]], *said, self._control[END]]
         return (*ids, self._control[ROLES["assistant"]])
+
+    def prompt_of(self, request: Request) -> tuple[int, ...]:
+        """The prompt of a request."""
+        return tuple(self._tokens(request.messages[-1].content)) if request.plain else self.prompt(request.messages)
 
     def answer(self, text: str) -> tuple[int, ...]:
         """The tokens that the model would have sampled for this text."""

@@ -92,10 +92,11 @@ class Endpoint:
         deadline: float,
         retries: int,
         key: Callable[[], str] = lambda: "",
+        key_header: str = "authorization",
         advice: str = "check that it is an OpenAI-compatible server and that base_url ends in /v1",
     ) -> None:
         self.url, self.concurrency, self.deadline, self.retries = url, concurrency, deadline, retries
-        self.key, self._advice = key, advice
+        self.key, self._key_header, self._advice = key, key_header.lower(), advice
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
         # Not a named generator: the pauses between retries don't affect results.
         self._jitter = random.Random()
@@ -225,7 +226,8 @@ class Endpoint:
 
     def _headers(self) -> dict[str, str]:
         key = self.key()
-        return {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
+        sent = f"Bearer {key}" if self._key_header == "authorization" else key
+        return {"content-type": "application/json", **({self._key_header: sent} if key else {})}
 
     async def _send(
         self,

@@ -1,4 +1,4 @@
-"""Passes requests on to a chat completions server, and its answers back, as they are.
+"""Passes requests on to a server, and its answers back, as they are, in whichever API they are written.
 
 What is added is what the record needs: token ids with logprobs, and the token counts of a stream. It is added only
 where the server is known to take it, which it is asked once, with a question of our own. What was added for us is taken
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -26,6 +26,7 @@ from agentfw.forwarding import Forwarded, Passed
 from .endpoint import LARGEST, Endpoint
 from .openai_wire import read_answer
 from .streamed import Malformed, StreamedReply
+from .wires import WIRES, Wire
 
 if TYPE_CHECKING:
     import httpx
@@ -34,7 +35,7 @@ __all__ = ["Forwarder"]
 
 logger = logging.getLogger(__name__)
 
-_PATH = "/chat/completions"
+_CHAT = "chat/completions"
 _NOT_SENT = {
     *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "accept-encoding"),
     *("connection", "keep-alive", "te", "trailer", "upgrade", "proxy-authorization", "proxy-connection", "expect"),
@@ -54,6 +55,8 @@ _CHANGING = {
     *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 }
 """Fields that change what tokens are drawn from."""
+_MISSING = {404, 405, 501}
+"""What a server answers that doesn't have an API."""
 _CUT_OFF = "the model's server ended the stream before the answer"
 
 
@@ -64,6 +67,8 @@ class Settings(Protocol):
     def token_ids(self) -> str: ...
     @property
     def extra_body(self) -> Mapping[str, Any]: ...
+    @property
+    def apis(self) -> Sequence[str] | None: ...
 
 
 class _Taken(NamedTuple):
@@ -106,35 +111,67 @@ class Forwarder:
         self._endpoint, self._settings = endpoint, settings
         self._known: dict[str, _Taken] = {}
         """What each model of the server takes."""
+        self._speaks: dict[str, bool] = {}
+        """The APIs that the server was asked about."""
+
+    async def speaks(self, path: str, model: str) -> bool:
+        """Whether the server has this API, and answers in it with all that a training needs.
+
+        Token ids come with chat completions only. A server that gives them is therefore asked for these.
+        """
+        if path.endswith("completions") or path == "embeddings":
+            return True
+        family = path.partition("/")[0]
+        if self._settings.apis is not None:
+            return family in self._settings.apis
+        async with self._endpoint.lock():
+            if family not in self._speaks:
+                found = await self._has(family)
+                if found is None:
+                    return False
+                self._speaks[family] = found
+        if not self._speaks[family] or path != family or self._settings.token_ids == "off":
+            return self._speaks[family]
+        return not (await self._taken(model)).tokens
+
+    async def _has(self, path: str) -> bool | None:
+        """Whether the server knows an API: a request without content is then refused for that. None: it didn't say."""
+        try:
+            async with asyncio.timeout(_ASKING), self._sent(path, b"{}", {}) as response:
+                status = response.status_code
+        except (UpstreamError, TimeoutError):
+            return None
+        return None if status in (401, 403, 429) or (status >= 500 and status != 501) else status not in _MISSING
 
     async def forward(self, request: Request, forwarded: Forwarded, model: str) -> Passed:
-        body, added = self._body(forwarded, model, await self._taken(model))
+        path, wire = forwarded.path, WIRES[forwarded.path]
+        body, added = self._body(wire, forwarded, model, await self._taken(model) if path == _CHAT else _Taken())
         content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
         headers = {name: value for name, value in forwarded.headers.items() if _passes(name, _NOT_SENT)}
         names = {action.name for action in request.actions}
-        async with self._sent(content, headers) as response:
+        async with self._sent(path + forwarded.query, content, headers) as response:
             told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
             if response.status_code != 200:
                 raise await self._refusal(response, told)
             if response.headers.get("content-type", "").startswith("text/event-stream"):
                 forwarded.begun(told)
-                generations = await self._streamed(response, forwarded, added, names)
+                generations = await self._streamed(response, wire, forwarded, added, names)
                 return Passed(_marked(generations, body), headers=told)
             received = b"".join([part async for part in self._parts(response)])
         try:
             reply = json.loads(received)
-            generations = _generations(reply, names)
+            generations = _generations(wire.reply(reply), names)
         except (ValueError, RecursionError, Malformed) as error:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
-            raise UpstreamError("the answer of the model's server is not a chat completion", 502) from None
+            raise UpstreamError("the answer of the model's server can't be read", 502) from None
         generations = _marked(generations, body)
         return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told)
 
-    def _body(self, forwarded: Forwarded, model: str, taken: _Taken) -> tuple[dict[str, Any], _Added]:
+    def _body(self, wire: Wire, forwarded: Forwarded, model: str, taken: _Taken) -> tuple[dict[str, Any], _Added]:
         asked = forwarded.body
         body = {**asked, "model": model, **forwarded.imposed, **self._settings.extra_body}
         if forwarded.recalled:
-            body["messages"] = _with_recalled(body.get("messages"), forwarded.recalled)
+            body = wire.with_recalled(body, forwarded.recalled)
         if taken.tokens:
             body |= _FOR_TOKENS
         added = _Added(taken.tokens and not asked.get("logprobs"), taken.tokens and not asked.get("return_token_ids"))
@@ -147,10 +184,10 @@ class Forwarder:
     # -- what comes back -----------------------------------------------------------------------------------------------
 
     async def _streamed(
-        self, response: httpx.Response, forwarded: Forwarded, added: _Added, names: set[str]
+        self, response: httpx.Response, wire: Wire, forwarded: Forwarded, added: _Added, names: set[str]
     ) -> tuple[Generation, ...]:
         """Pass a stream on line by line, and read it for the record."""
-        reply, broken, finish = StreamedReply(lambda choice: _tell(choice, forwarded)), "", ""
+        reply, broken, finish = wire.stream(forwarded.tell), "", ""
         try:
             async with aclosing(self._lines(response)) as lines:
                 async for line in lines:
@@ -167,9 +204,9 @@ class Forwarder:
                         forwarded.hear(passed)
         except UpstreamError as error:
             finish = "interrupted"
-            forwarded.hear(_error_event(str(error)))
+            forwarded.hear(wire.error(str(error)))
         if not reply.ended and not finish and broken != "told":
-            forwarded.hear(_error_event(_CUT_OFF))
+            forwarded.hear(wire.error(_CUT_OFF))
         try:
             found = _generations(reply.so_far(), names)
         except Malformed:
@@ -222,8 +259,8 @@ class Forwarder:
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
-    def _sent(self, content: bytes, headers: Mapping[str, str]) -> _Exchange:
-        return _Exchange(self._endpoint, content, headers, self._silent)
+    def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> _Exchange:
+        return _Exchange(self._endpoint, f"/{path}", content, headers, self._silent)
 
     def _silent(self) -> UpstreamError:
         return UpstreamError(f"the model's server has sent nothing for {self._endpoint.deadline:g} s", 504)
@@ -262,7 +299,8 @@ class Forwarder:
         """The reply to a question of ours, or whether it was refused."""
         reply = StreamedReply(lambda choice: None)
         try:
-            async with self._sent(json.dumps(body | dict(self._settings.extra_body)).encode(), {}) as response:
+            content = json.dumps(body | dict(self._settings.extra_body)).encode()
+            async with self._sent(_CHAT, content, {}) as response:
                 if response.status_code != 200:
                     return response.status_code in (400, 403, 404, 422)
                 count = 0
@@ -280,9 +318,9 @@ class Forwarder:
 class _Exchange:
     """One request, and its answer while it is read. Failures to get one are UpstreamErrors without the address."""
 
-    def __init__(self, endpoint: Endpoint, content: bytes, headers: Mapping[str, str], silent: Any) -> None:
+    def __init__(self, endpoint: Endpoint, path: str, content: bytes, headers: Mapping[str, str], silent: Any) -> None:
         self._endpoint, self._silent = endpoint, silent
-        self._once = endpoint.once(_PATH, content, headers)
+        self._once = endpoint.once(path, content, headers)
 
     async def __aenter__(self) -> httpx.Response:
         import httpx
@@ -338,30 +376,5 @@ def _without(line: bytes, added: _Added) -> bytes:
     return b"data: " + json.dumps(added.out_of(chunk), separators=(",", ":")).encode() + b"\n"
 
 
-def _tell(choice: Mapping[str, Any], forwarded: Forwarded) -> None:
-    delta = choice.get("delta")
-    text = delta.get("content") if isinstance(delta, dict) and not choice.get("index") else None
-    if isinstance(text, str) and text:
-        forwarded.tell(text)
-
-
-def _with_recalled(messages: object, recalled: str) -> object:
-    """The messages, with what was recalled in the system message."""
-    if not isinstance(messages, list):
-        return messages
-    first = messages[0] if messages and isinstance(messages[0], dict) else {}
-    if first.get("role") not in ("system", "developer"):
-        return [{"role": "system", "content": recalled}, *messages]
-    content = first.get("content")
-    if isinstance(content, list):
-        return [{**first, "content": [*content, {"type": "text", "text": recalled}]}, *messages[1:]]
-    return [{**first, "content": f"{content}\n\n{recalled}" if content else recalled}, *messages[1:]]
-
-
 def _passes(name: str, held: set[str]) -> bool:
     return name.lower() not in held and not name.lower().startswith(("x-agentfw-", "x-forwarded-", "access-control-"))
-
-
-def _error_event(words: str) -> bytes:
-    error = {"message": words, "type": "server_error", "param": None, "code": "upstream_failed"}
-    return b"data: " + json.dumps({"error": error}).encode() + b"\n\n"

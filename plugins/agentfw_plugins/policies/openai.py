@@ -74,6 +74,16 @@ class OpenAISettings(Settings):
         "OPENAI_API_KEY",
         description="Environment variable with the key. A key in the settings would be stored in the run's folder.",
     )
+    api_key_header: Annotated[str, OPERATIONAL] = Field(
+        "authorization",
+        pattern=r"^[A-Za-z0-9-]+$",
+        description="Header that the key is sent in: `x-api-key` for Anthropic, `api-key` for Azure.",
+    )
+    apis: Annotated[tuple[Literal["responses", "messages"], ...] | None, OPERATIONAL] = Field(
+        None,
+        description="APIs that the server has besides chat completions. Behind the gateway, their requests are "
+        "passed on as they are, others are translated. Default: the server is asked.",
+    )
     concurrency: Annotated[int, OPERATIONAL] = Field(32, ge=1, description="Maximum number of concurrent requests.")
     deadline: Annotated[float, OPERATIONAL] = Field(
         300.0,
@@ -139,6 +149,7 @@ class OpenAIPolicy(Policy):
             deadline=settings.deadline,
             retries=settings.retries,
             key=lambda: key_in(settings.api_key_env),
+            key_header=settings.api_key_header,
         )
         self._forwarder = Forwarder(self._endpoint, settings)
 
@@ -164,10 +175,14 @@ class OpenAIPolicy(Policy):
             tell(generation.text[len(said) :])
         return generation
 
+    async def speaks(self, path: str, model: str = "") -> bool:
+        return await self._forwarder.speaks(path, self.settings.model or model)
+
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         async with self._endpoint.slot() as until:
             asked = forwarded.body.get("model")
-            if not self.settings.model and isinstance(asked, str) and asked:
+            chosen = not self.settings.model or forwarded.path == "embeddings"  # which takes another kind of model
+            if chosen and isinstance(asked, str) and asked:
                 return await self._forwarder.forward(request, forwarded, asked)
             try:
                 model = await self._named(until)

@@ -1,7 +1,6 @@
 """Puts the chunks of a streamed answer together to the reply that the server would have given whole.
 
-So that an answer is read in one way, streamed or not: with the same ids, logprobs, calls and counts. It knows the
-chunks of chat completions and of completions.
+So that an answer is read in one way, streamed or not: with the same ids, logprobs, calls and counts.
 
     reply = StreamedReply(lambda choice: print(choice))
     reply.begin()
@@ -28,9 +27,11 @@ class Malformed(Exception):
 class StreamedReply:
     """One answer that comes in chunks."""
 
-    def __init__(self, hear: Callable[[Choice], object]) -> None:
-        """`hear` is called with the choice of each chunk that has one."""
-        self._hear = hear
+    def __init__(
+        self, hear: Callable[[Choice], object], read: Callable[[Choice], Choice] = lambda choice: choice
+    ) -> None:
+        """`hear` is called with the choice of each chunk that has one, as `read` makes it that of a chat completion."""
+        self._hear, self._read = hear, read
         self.heard = False
         """Whether something was passed on, which can't be taken back."""
         self.begin()
@@ -62,7 +63,7 @@ class StreamedReply:
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):
-                self._add(choice)
+                self._add(self._read(choice))
 
     @property
     def ended(self) -> bool:

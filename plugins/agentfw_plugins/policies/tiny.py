@@ -90,6 +90,8 @@ class _Answer:
 class TinyPolicy(Policy):
     """A small model in this process. All requested answers are generated in parallel, token by token."""
 
+    continues = True
+
     def __init__(self, settings: TinySettings | None = None) -> None:
         self.settings = settings or TinySettings()
         self._folder = locate(self.settings.model)
@@ -100,8 +102,11 @@ class TinyPolicy(Policy):
         self._waiting: deque[_Answer] = deque()
         self._work: asyncio.Task[None] | None = None
 
+    async def count_tokens(self, request: Request) -> int:
+        return len(self._chat.prompt_of(request))
+
     async def generate(self, request: Request) -> Generation:
-        prompt = self._chat.prompt(request.messages)
+        prompt = self._chat.prompt_of(request)
         room = self._model.context - len(prompt)
         if room < 1:
             raise AgentfwError(

@@ -84,6 +84,7 @@ class TransformersPolicy(Policy):
     """A model in this process."""
 
     follows_schemas = True
+    continues = True
 
     def __init__(self, settings: TransformersSettings | None = None, host: Host | None = None) -> None:
         self.settings = settings or TransformersSettings()
@@ -107,6 +108,9 @@ class TransformersPolicy(Policy):
             self.settings.model if start is None else start.version,
         )
 
+    async def count_tokens(self, request: Request) -> int:
+        return len(self._chat.prompt_of(request))
+
     async def generate(self, request: Request) -> Generation:
         if not request.stop:
             return await self._answer(request, None)
@@ -123,7 +127,7 @@ class TransformersPolicy(Policy):
         return generation
 
     async def _answer(self, request: Request, heard: Callable[[int], bool] | None) -> Generation:
-        prompt = self._chat.prompt(request.messages, request.actions, request.before)
+        prompt = self._chat.prompt_of(request)
         room = self._context - len(prompt)
         if room < 1:
             raise AgentfwError(

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 class VLLMPolicy(Policy):
     """A model served by vLLM."""
 
+    continues = True
+
     def __init__(self, settings: VLLMSettings | None = None) -> None:
         self.settings = settings or VLLMSettings()
         self._folder = locate(self.settings.model)
@@ -56,6 +58,9 @@ class VLLMPolicy(Policy):
             return self._folder
         return four_bit_folder(self._folder, choose_device("auto"))
 
+    async def count_tokens(self, request: Request) -> int:
+        return len(self._chat.prompt_of(request))
+
     async def generate(self, request: Request) -> Generation:
         return await self._answer(request, None)
 
@@ -66,7 +71,7 @@ class VLLMPolicy(Policy):
         return generation
 
     async def _answer(self, request: Request, heard: Heard | None) -> Generation:
-        prompt = self._chat.prompt(request.messages, request.actions, request.before)
+        prompt = self._chat.prompt_of(request)
         context = await self._opened()
         room = context - len(prompt)
         if room < 1:

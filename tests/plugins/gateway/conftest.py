@@ -77,7 +77,7 @@ def served(runs: Path, limits: Limits | None = None, **options: Any) -> Iterator
 
     thread = threading.Thread(target=run)
     thread.start()
-    ready.wait(60)
+    ready.wait(600)
     try:
         if failed:
             raise failed[0]

@@ -60,6 +60,15 @@ _SEEDS: list[tuple[str, dict[str, Any]]] = [
             "stream": True,
         },
     ),
+    (
+        "/v1/completions",
+        {"model": "any", "prompt": "Once", "max_tokens": 5, "stop": ["x"], "stream": True, "echo": False, "n": 1},
+    ),
+    ("/v1/embeddings", {"model": "any", "input": ["tea", "rain"], "encoding_format": "float", "user": "ada"}),
+    (
+        "/v1/messages/count_tokens",
+        {"model": "any", "messages": [{"role": "user", "content": "hi"}], "tools": [{"name": "w", "input_schema": {}}]},
+    ),
     ("/feedback", {"value": 1, "turn": 0, "correction": "no"}),
     ("/end", {"user": "ada"}),
 ]

@@ -30,15 +30,20 @@ class Passing(Served):
 
 
 def own_question(body: Body) -> bool:
-    said: bool = body["messages"] == [{"role": "user", "content": "Hi"}]
+    said: bool = body.get("messages") == [{"role": "user", "content": "Hi"}]
     return said
 
 
 @contextmanager
 def passing(
-    folder: Path, *script: Script, own: Reply | None = None, assignments: tuple[str, ...] = (), **options: Any
+    folder: Path,
+    *script: Script,
+    own: Reply | None = None,
+    assignments: tuple[str, ...] = (),
+    apis: tuple[str, ...] = (),
+    **options: Any,
 ) -> Iterator[Passing]:
-    """`own` answers the gateway's own question. By default, it is refused."""
+    """`own` answers the gateway's own question. By default, it is refused. `apis` are what else the server speaks."""
     steps = iter(script)
     last: list[Script] = []
 
@@ -49,7 +54,7 @@ def passing(
         return last[0] if isinstance(last[0], Reply) else last[0](body)
 
     with ExitStack() as stack:
-        address, server = stack.enter_context(serving(answer))
+        address, server = stack.enter_context(serving(answer, apis=apis))
         settings = [f"policy.base_url={address}", "policy.model=served", *assignments]
         gateway = stack.enter_context(served(folder, policy="openai", assignments=settings, **options))
         yield Passing(gateway, server)

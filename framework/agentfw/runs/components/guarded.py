@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ...episode import Episode, Intervention, Task, Usage
 from ...errors import EndpointError, one_line
 from ...forwarding import Forwarded, Passed
-from ...memory import Memory, Query, Recollection, Remembered, Saying
+from ...memory import Embedded, Memory, Query, Recollection, Remembered, Saying
 from ...plain_calls import misplaced_coroutine, plain
 from ...policy import Policy
 from ...request import Generation, Request
@@ -73,7 +73,7 @@ class GuardedPolicy(Policy):
         self.policy, self.guard = policy, guard
         self.spending = spending or Spending(BudgetSettings())
         self.forwards, self.is_program = policy.forwards, policy.is_program
-        self.follows_schemas = policy.follows_schemas
+        self.follows_schemas, self.continues = policy.follows_schemas, policy.continues
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):
@@ -98,6 +98,13 @@ class GuardedPolicy(Policy):
         if rest := pieces.end():
             tell(rest)
         return found
+
+    async def count_tokens(self, request: Request) -> int:
+        request = _without_secrets(request)
+        return int(await self.guard.answer("count_tokens()", lambda: self.policy.count_tokens(request)))
+
+    async def speaks(self, path: str, model: str = "") -> bool:
+        return bool(await self.guard.answer("speaks()", lambda: self.policy.speaks(path, model), late=EndpointError))
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         request = _without_secrets(request)
@@ -195,6 +202,8 @@ class GuardedMemory(Memory):
         """Whether users can see what it keeps of them."""
         self.acts = type(memory).tools is not Memory.tools
         """Whether it has tools of its own."""
+        self.embeds = type(memory).embed is not Memory.embed
+        """Whether it has an embedding model that others may use."""
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         episode = query.task.id
@@ -225,6 +234,13 @@ class GuardedMemory(Memory):
 
     async def forget(self, user: str) -> Mapping[str, int]:
         return dict(await self.guard.answer("forget()", lambda: self.memory.forget(user)))
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        found = await self.guard.answer("embed()", lambda: self.memory.embed(struck(list(texts))))
+        with self.guard.calling("embed()"):
+            rows = [[float(value) for value in row] for row in found.vectors]
+            self.guard.require(len(rows) == len(texts), f"gave {len(rows)} vectors for {len(texts)} texts")
+            return Embedded(str(found.model), rows)
 
     def open(self, folder: Path) -> None:
         with self.guard.calling("open()"):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...episode import Episode, Task
-from ...memory import Memory, Query, Recollection, Remembered, Saying
+from ...memory import Embedded, Memory, Query, Recollection, Remembered, Saying
 from ...tool import Tool
 
 __all__ = ["MemoryThread"]
@@ -89,6 +89,9 @@ class _Beside(Memory):
 
     async def forget(self, user: str) -> Mapping[str, int]:
         return await self._thread.ask(lambda: self.memory.forget(user))
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        return await self._thread.ask(lambda: self.memory.embed(texts))
 
     async def offered(self, task: Task) -> Sequence[Tool]:
         found = await self._thread.ask(lambda: self.memory.offered(task))

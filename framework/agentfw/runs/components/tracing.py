@@ -55,7 +55,8 @@ class TracedPolicy(Policy):
 
     def __init__(self, policy: Policy, name: str, trace: Trace) -> None:
         self.policy, self.name, self.trace = policy, name, trace
-        self.forwards = policy.forwards
+        self.forwards, self.continues = policy.forwards, policy.continues
+        self.follows_schemas = policy.follows_schemas
 
     async def generate(self, request: Request) -> Generation:
         return await self._timed(request, self.policy.generate(request), lambda found: found)
@@ -65,6 +66,12 @@ class TracedPolicy(Policy):
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         return await self._timed(request, self.policy.forward(request, forwarded), lambda passed: passed.generations[0])
+
+    async def speaks(self, path: str, model: str = "") -> bool:
+        return await self.policy.speaks(path, model)
+
+    async def count_tokens(self, request: Request) -> int:
+        return await self.policy.count_tokens(request)
 
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         return self.policy.generation_time(generation, time_per_token)

@@ -25,7 +25,7 @@ from ...host.origin import changed_origins, origin_of
 from ...metadata import normalise
 from ...settings import SHARED, marked_keys, operational_keys
 from ...settings_record import complete, from_json, masked, masked_keys, to_json
-from .run_spec import COMPONENTS, OF_TRAININGS, Choice, RunSpec, apply_assignments, parse_spec
+from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, RunSpec, apply_assignments, parse_spec
 
 __all__ = [
     "as_before",
@@ -148,7 +148,7 @@ def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
 
 def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:
     """The plugins whose components a run has, or whose hooks are told of it."""
-    kinds = [(COMPONENTS.get(where, where.partition(".")[0]), choice) for where, choice in _choices(spec)]
+    kinds = [(_kind(where), choice) for where, choice in _choices(spec)]
     found = [host.find(kind, choice.name).record for kind, choice in kinds]
     hooks = host.hooks()
     found += [record for hook in LIFECYCLE_HOOKS for record in hooks[hook]]
@@ -269,6 +269,12 @@ def as_before(host: Host, kind: str, choice: Choice, where: str, before: Mapping
     return choice
 
 
+def _kind(where: str) -> str:
+    """The kind of the component that settings belong to."""
+    name = where.partition(".")[0]
+    return COMPONENTS.get(where) or next(COMPONENTS[several] for several, one in SINGULAR.items() if one == name)
+
+
 def _record(spec: RunSpec, settings: Callable[[Choice], dict[str, Any]]) -> dict[str, Any]:
     written = _changed(spec, lambda kind, choice, where: choice.model_copy(update={"settings": settings(choice)}))
     record: dict[str, Any] = to_json(written.model_dump())
@@ -283,14 +289,14 @@ def _changed(spec: RunSpec, change: Change) -> RunSpec:
         if isinstance(chosen, Choice):
             changed[key] = change(kind, chosen, key)
         elif chosen is not None:
-            changed[key] = tuple(change(kind, choice, f"{kind}.{choice.label}") for choice in chosen)
+            changed[key] = tuple(change(kind, choice, f"{SINGULAR[key]}.{choice.label}") for choice in chosen)
     return spec.model_copy(update=changed)
 
 
 def _choices(spec: RunSpec) -> Iterator[tuple[str, Choice]]:
-    for key, kind in COMPONENTS.items():
+    for key in COMPONENTS:
         chosen = getattr(spec, key)
         if isinstance(chosen, Choice):
             yield key, chosen
         elif chosen is not None:
-            yield from ((f"{kind}.{choice.label}", choice) for choice in chosen)
+            yield from ((f"{SINGULAR[key]}.{choice.label}", choice) for choice in chosen)

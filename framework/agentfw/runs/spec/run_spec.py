@@ -56,11 +56,13 @@ __all__ = [
     "COMPONENTS",
     "OF_RUNS",
     "OF_TRAININGS",
+    "SINGULAR",
     "TRAINING_DEFAULTS",
     "BudgetSettings",
     "Choice",
     "EvaluationSettings",
     "IsolableChoice",
+    "ModelChoice",
     "RewardChoice",
     "RunSpec",
     "SamplingSettings",
@@ -81,6 +83,7 @@ COMPONENTS = {
     "tools": "tool",
     "rewards": "reward",
     "trackers": "tracker",
+    "models": "policy",
 }
 """The keys of a spec that name components, with the kind of component."""
 
@@ -182,6 +185,21 @@ class RewardChoice(IsolableChoice):
         return weight
 
 
+class ModelChoice(Choice):
+    """Another model that a gateway serves: a policy, and the name that programs ask for."""
+
+    alias: str = Field(pattern=r"^[\w./:@-]+$", description="Name of the model")
+    fallback: str = Field(
+        "",
+        description="Model that answers instead if this one can't be reached, or says 429 or 5xx, before any of its "
+        "answer was sent on",
+    )
+
+    @property
+    def label(self) -> str:
+        return self.alias
+
+
 class SamplingSettings(Settings):
     """How the policy samples. Missing keys are left to the policy."""
 
@@ -240,6 +258,10 @@ class RunSpec(Settings):
     tools: tuple[ToolChoice, ...] = Field((), description="Tools besides the environment's own actions")
     rewards: tuple[RewardChoice, ...] = Field((), description="Reward models; default: the environment's own utility")
     trackers: tuple[Choice, ...] = Field((), description="Trackers that metrics are also logged to")
+    models: tuple[ModelChoice, ...] = Field(
+        (), description="Models that a gateway (`agentfw serve`) has besides the policy, which programs ask for by name"
+    )
+    fallback: str = Field("", description="Model of a gateway that answers if the policy can't, as `models.fallback`")
     interface: str = Field(
         "event_driven",
         description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
@@ -379,7 +401,7 @@ class RunSpec(Settings):
     def _named(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
 
-    @field_validator("memories", "tools", "rewards", "trackers", mode="before")
+    @field_validator("memories", "tools", "rewards", "trackers", "models", mode="before")
     @classmethod
     def _many(cls, value: object) -> object:
         items = [value] if isinstance(value, (str, Mapping)) else value
@@ -387,7 +409,7 @@ class RunSpec(Settings):
             return items
         return tuple({"name": item} if isinstance(item, str) else item for item in items)
 
-    @field_validator("memories", "tools", "rewards", "trackers")
+    @field_validator("memories", "tools", "rewards", "trackers", "models")
     @classmethod
     def _each_once(cls, choices: tuple[Choice, ...], info: ValidationInfo) -> tuple[Choice, ...]:
         labels = [choice.label for choice in choices]
@@ -395,6 +417,16 @@ class RunSpec(Settings):
             why = {"rewards": "; a reward has one weight", "tools": "; give one an alias"}
             raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
         return choices
+
+    @model_validator(mode="after")
+    def _falls_back_on_models(self) -> RunSpec:
+        named = {"agentfw", *(model.alias for model in self.models)}
+        for model, other in [("the policy", self.fallback), *((one.alias, one.fallback) for one in self.models)]:
+            if other and (other not in named or other == model):
+                raise ValueError(
+                    f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
+                )
+        return self
 
     @field_validator("split")
     @classmethod
@@ -429,7 +461,9 @@ def _parsed(parse: Callable[[Any], object], value: object) -> None:
 
 _LARGEST_FILE = 1_000_000
 
-_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
+_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers", "model": "models"}
+SINGULAR = {several: one for one, several in _LISTS.items()}
+"""What one component of each list is called in the keys of settings."""
 _SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
 
 
@@ -475,7 +509,7 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
     `seed=3` and `sampling.top_p=0.9` set keys of the spec. `environment.rate=0.5` and `policy.tokens=4` are settings of
     these components, and so are those of `optimizer`, `learner` and `teacher`. Where a run has several components of a
     kind, their names are part of the key: `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (or
-    `reward.NAME.weight`) and `tracker.NAME.key`. A tool with an alias goes by that.
+    `reward.NAME.weight`), `tracker.NAME.key` and `model.NAME.key`. A tool with an alias goes by that.
 
     >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
     {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
@@ -503,7 +537,7 @@ def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> l
         if name not in names:
             raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
         index = names.index(name)
-        own = {"reward": ("weight", *_ISOLATION), "tracker": ()}.get(kind, _ISOLATION)
+        own = {"reward": ("weight", *_ISOLATION), "tracker": (), "model": ("fallback",)}.get(kind, _ISOLATION)
         choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
     return choices
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .chat_completions import ChatCompletions
+from .completions import Completions
 from .interface import Dialect
 from .messages import Messages
 from .responses import Responses
@@ -11,6 +12,7 @@ __all__ = ["DIALECTS"]
 
 DIALECTS: dict[str, Dialect] = {
     "chat/completions": ChatCompletions(),
+    "completions": Completions(),
     "responses": Responses(),
     "messages": Messages(),
 }

@@ -14,7 +14,8 @@ __all__ = ["ChatCompletions"]
 class ChatCompletions:
     """The format of /v1/chat/completions."""
 
-    passes = True
+    path = "chat/completions"
+    required: Mapping[str, Any] = {}
     names: Mapping[str, str] = {}
 
     def chat(self, body: Body) -> Body:

@@ -39,8 +39,10 @@ class Stream(Protocol):
 class Dialect(Protocol):
     """One format of requests and answers."""
 
-    passes: bool
-    """Whether it is the format of chat completions, so that a server's answers are passed on as they are."""
+    path: str
+    """Below `/v1/`."""
+    required: Mapping[str, Any]
+    """Fields that a request must have, with values for one that is read for the record only."""
     names: Mapping[str, str]
     """Its names of fields, by those of chat completions, where they differ."""
 

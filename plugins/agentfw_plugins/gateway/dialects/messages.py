@@ -44,7 +44,8 @@ _NAMES = {
 class Messages:
     """The format of /v1/messages."""
 
-    passes = False
+    path = "messages"
+    required: Mapping[str, Any] = {"max_tokens": 1}
     names: Mapping[str, str] = {
         "stop": "stop_sequences",
         "user": "metadata.user_id",

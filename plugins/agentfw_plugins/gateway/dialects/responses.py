@@ -41,7 +41,8 @@ _NAMES = {
 class Responses:
     """The format of /v1/responses."""
 
-    passes = False
+    path = "responses"
+    required: Mapping[str, Any] = {}
     names: Mapping[str, str] = {
         "messages": "input",
         "response_format": "text.format",

@@ -27,6 +27,7 @@ class ServedVersions(Policy):
     def __init__(self, base: Policy, make: Callable[[], Policy], file: VersionFile) -> None:
         self.base, self._make, self._file = base, make, file
         self.price, self.follows_schemas, self.state = base.price, base.follows_schemas, file.read()
+        self.continues = base.continues
         self._made = {0: base}
         self._asked = Counter[int]()
 
@@ -62,6 +63,9 @@ class ServedVersions(Policy):
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
         async with self._of(request) as (policy, version):
             return _named(await policy.stream(request, tell), version)
+
+    async def count_tokens(self, request: Request) -> int:
+        return await self.base.count_tokens(request)
 
     @asynccontextmanager
     async def _of(self, request: Request) -> AsyncIterator[tuple[Policy, str]]:

@@ -1,0 +1,105 @@
+"""The models that a gateway serves: the policy of its run, and others that programs ask for by name.
+
+models = Models(Model("", policy, forwards=True), names=("agentfw", "qwen"))
+models.find("qwen").policy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentfw import Policy
+from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
+from agentfw.runs import LiveRun
+
+from .bodies import BadRequest
+
+__all__ = ["OWN", "Model", "Models", "is_away", "served_models"]
+
+OWN = "agentfw"
+"""What the policy of the run can always be called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model."""
+
+    name: str = ""
+    """Empty for the policy of the run."""
+    policy: Policy | None = None
+    """None: whichever a session has."""
+    forwards: bool = False
+    """Whether requests are passed on as they are."""
+    fallback: str = ""
+    """The model that answers if this one is away."""
+
+    @property
+    def follows_schemas(self) -> bool:
+        return self.policy is not None and self.policy.follows_schemas
+
+    @property
+    def continues(self) -> bool:
+        return self.policy is not None and self.policy.continues
+
+
+class Models:
+    """All models of a gateway."""
+
+    def __init__(
+        self, own: Model | None = None, others: Sequence[Model] = (), *, names: Sequence[str] = (), known: str = ""
+    ) -> None:
+        """`names` are those of the run's policy; without any, it answers to all that no other model has.
+
+        `known` is a name of the policy that means no model of its server.
+        """
+        self.own, self.others = own or Model(), {model.name: model for model in others}
+        self._names, self._own_names = tuple(names), {OWN, known}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What programs are told that there is."""
+        return tuple(dict.fromkeys((*(self._names or sorted(self._own_names - {""})), *self.others)))
+
+    def find(self, name: str) -> Model:
+        """The model that a program asks for. Raises BadRequest (404) if there is none."""
+        if name in self.others:
+            return self.others[name]
+        if self._names and name not in (*self._names, OWN):
+            raise BadRequest(
+                f'there is no model "{name[:200]}"; there is: {", ".join(self.names)}',
+                404,
+                code="model_not_found",
+                field="model",
+            )
+        return self.own
+
+    def instead(self, model: Model) -> Model | None:
+        """The model that answers if this one is away."""
+        return self.others.get(model.fallback, self.own) if model.fallback else None
+
+    def without_own_name(self, model: Model, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a request, without a model's name that its server doesn't know."""
+        unknown = values.get("model") in self._own_names or (model is self.own and values.get("model") in self.others)
+        return {name: value for name, value in values.items() if name != "model"} if unknown else values
+
+
+def is_away(error: AgentfwError) -> bool:
+    """Whether another model may answer instead: this one's server is unreachable, overloaded or broken."""
+    if isinstance(error, UpstreamError):
+        return error.status == 429 or error.status >= 500
+    return isinstance(error, EndpointError) and not isinstance(error, BudgetSpentError)
+
+
+def served_models(live: LiveRun, names: Sequence[str]) -> Models:
+    """The models of a live run. `names` are those of its policy."""
+    assembly, spec = live.assembly, live.assembly.spec
+    # Where the gateway has to call tools of a memory itself, it has to read each answer.
+    acts = any(memory.acts for memory in assembly.memories)
+    own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback)
+    others = [
+        Model(choice.alias, assembly.traced(policy, choice.alias), policy.forwards and not acts, choice.fallback)
+        for choice, policy in zip(spec.models, assembly.models.values(), strict=True)
+    ]
+    return Models(own, others, names=names, known=spec.policy.name)

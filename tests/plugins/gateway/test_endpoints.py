@@ -1,0 +1,271 @@
+"""Completions, embeddings and counts of tokens, with the official clients: passed on, or done here."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import numpy as np
+import openai
+import pytest
+from chat_server import Reply, chunks
+
+from agentfw import Message
+from agentfw.episode import Call
+from agentfw.request import Action
+from agentfw_memory.graph.index.embedders import HashEmbedder
+from agentfw_plugins.models.locate import locate
+from agentfw_plugins.models.small_chat import SmallChat
+
+from .conftest import Served
+from .upstream import Passing, passing
+
+TINY = ("policy.model=tiny", "policy.temperature=0")
+CONTINUED = {
+    "id": "cmpl-1",
+    "object": "text_completion",
+    "created": 3,
+    "model": "served",
+    "choices": [{"text": " there was", "index": 0, "finish_reason": "length", "logprobs": {"tokens": [" there"]}}],
+    "usage": {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6},
+}
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
+    with ExitStack() as stack:
+        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
+
+
+def client(gateway: Served, session: str = "tea") -> openai.OpenAI:
+    return openai.OpenAI(base_url=gateway.session(session), api_key="none", max_retries=0)
+
+
+def claude(gateway: Served) -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
+
+
+# -- completions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply(CONTINUED, headers={"x-request-id": "r-1"}), assignments=('policy.model=""',))
+
+    answer = client(gateway).completions.with_raw_response.create(
+        model="served", prompt="Once upon a time", echo=False, suffix="!", extra_body={"top_k": 3}
+    )
+
+    assert gateway.server.paths == ["completions"]
+    assert gateway.server.bodies == [
+        {"model": "served", "prompt": "Once upon a time", "echo": False, "suffix": "!", "top_k": 3}
+    ]
+    assert answer.content == json.dumps(CONTINUED).encode()
+    assert answer.headers["x-request-id"] == "r-1"
+    episode = gateway.live.sessions["tea"].episode
+    [turn] = episode.turns
+    assert (turn.text, turn.finish, turn.usage.sampled) == (" there was", "length", 2)
+    assert [message.content for message in episode.messages] == ["Once upon a time"]
+
+
+def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Callable[..., Passing]) -> None:
+    pieces = [{**CONTINUED, "choices": [{"text": text, "index": 0, "finish_reason": None}]} for text in (" a", " b")]
+    reply = chunks(*pieces)
+    gateway = upstream(reply)
+
+    answer = client(gateway).completions.with_raw_response.create(model="served", prompt="x", stream=True)
+
+    assert answer.http_response.read() == reply.body
+    assert gateway.live.sessions["tea"].episode.turns[0].text == " a b"
+
+
+def test_a_token_prompt_reaches_the_server(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply(CONTINUED))
+
+    client(gateway).completions.create(model="served", prompt=[[1, 2, 3], [4]])
+
+    assert gateway.server.bodies[0]["prompt"] == [[1, 2, 3], [4]]
+
+
+def test_a_policy_in_this_process_goes_on_with_the_text(serve: Callable[..., Served]) -> None:
+    gateway = serve(policy="tiny", assignments=TINY)
+
+    answer = client(gateway).completions.create(model="agentfw", prompt="Good morning", max_tokens=5)
+    streamed = client(gateway, "other").completions.create(
+        model="agentfw", prompt="Good morning", max_tokens=5, stream=True, stream_options={"include_usage": True}
+    )
+
+    pieces = list(streamed)
+    [turn] = gateway.live.sessions["tea"].episode.turns
+    chat = SmallChat(locate("tiny"))
+    assert turn.prompt_ids == chat.prompt_of(_plain("Good morning")), "without a chat template"
+    assert turn.prompt_ids != chat.prompt([Message("user", "Good morning")])
+    assert answer.object == "text_completion"
+    assert answer.choices[0].text == turn.text
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == len(turn.token_ids) <= 5
+    assert "".join(choice.text for piece in pieces for choice in piece.choices) == turn.text
+    assert pieces[-1].usage == answer.usage
+
+
+def _plain(text: str) -> Any:
+    from agentfw import Request
+
+    return Request([Message("user", text)], plain=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"echo": True}, "echo"),
+        ({"suffix": "x"}, "suffix"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"best_of": 2}, "best_of"),
+        ({"presence_penalty": 1.0}, "presence_penalty"),
+        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"prompt": [1, 2]}, "prompt"),
+        ({"extra_body": {"top_k": 3}}, "top_k"),
+    ],
+)
+def test_what_such_a_policy_cannot_do_is_refused_by_name(
+    tiny_gateway: Served, more: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client(tiny_gateway).completions.create(**{"model": "agentfw", "prompt": "x", **more})
+
+    assert refused.value.param == field
+
+
+def test_a_policy_that_only_chats_refuses_completions(serve: Callable[..., Served]) -> None:
+    with pytest.raises(openai.BadRequestError, match="completions is not supported by this policy"):
+        client(serve()).completions.create(model="agentfw", prompt="x")
+
+
+# -- embeddings --------------------------------------------------------------------------------------------------------
+
+
+def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: Callable[..., Passing]) -> None:
+    rows = {"object": "list", "model": "e5", "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]}
+    gateway = upstream(Reply({**rows, "usage": {"prompt_tokens": 2, "total_tokens": 2}}))
+
+    found = client(gateway).embeddings.create(model="e5", input="tea", encoding_format="float", dimensions=2)
+
+    assert gateway.server.paths == ["embeddings"]
+    assert gateway.server.bodies == [{"model": "e5", "input": "tea", "encoding_format": "float", "dimensions": 2}]
+    assert found.data[0].embedding == [0.5, 0.25]
+    assert not gateway.live.sessions, "they belong to no session"
+
+
+def test_a_refusal_of_embeddings_is_passed_on(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply({"error": {"message": "slow", "code": "limit"}}, 429, {"retry-after": "7"}))
+
+    with pytest.raises(openai.RateLimitError) as refused:
+        client(gateway).embeddings.create(model="e5", input="tea")
+
+    assert refused.value.response.json() == {"error": {"message": "slow", "code": "limit"}}
+    assert refused.value.response.headers["retry-after"] == "7"
+
+
+@pytest.mark.parametrize("form", ["float", "base64"])
+def test_embeddings_of_the_memory_are_its_own(serve: Callable[..., Served], form: Any) -> None:
+    pytest.importorskip("igraph")
+    gateway = serve(
+        memories=["skillgraph"],
+        assignments=("policy.replies=['x']", "memory.skillgraph.embedder=hash:64"),
+        policy="scripted",
+    )
+
+    found = client(gateway).embeddings.create(model="hash:64", input=["green tea", "rain"], encoding_format=form)
+
+    wanted = HashEmbedder(64).embed(["green tea", "rain"])
+    given = [
+        np.frombuffer(base64.b64decode(row.embedding), np.float32)  # type: ignore[arg-type]
+        if isinstance(row.embedding, str)
+        else np.array(row.embedding, np.float32)
+        for row in found.data
+    ]
+    np.testing.assert_allclose(given, wanted, rtol=1e-6)
+    assert found.model == "hash:64"
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [({"dimensions": 2}, "dimensions"), ({"input": [1, 2]}, "input"), ({"input": ""}, "input")],
+)
+def test_what_the_memory_cannot_embed_is_refused_by_name(
+    serve: Callable[..., Served], more: dict[str, Any], field: str
+) -> None:
+    pytest.importorskip("igraph")
+    gateway = serve(memories=["skillgraph"], assignments=("policy.replies=['x']",), policy="scripted")
+
+    with pytest.raises(openai.BadRequestError) as refused:
+        client(gateway).embeddings.create(**{"model": "agentfw", "input": "x", **more})
+
+    assert refused.value.param == field
+
+
+def test_without_a_memory_there_is_no_embedding_model(tiny_gateway: Served) -> None:
+    with pytest.raises(openai.NotFoundError, match="no embedding model"):
+        client(tiny_gateway).embeddings.create(model="agentfw", input="x")
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+TOOL: Any = {"name": "weather", "description": "The weather", "input_schema": {"type": "object", "properties": {}}}
+
+
+def test_tokens_are_counted_with_the_template_and_the_tools(serve: Callable[..., Served]) -> None:
+    pytest.importorskip("torch")
+    from agentfw_plugins.models import Chat
+
+    gateway = serve(policy="transformers", assignments=("policy.model=tiny",))
+    asked: Any = [
+        {"role": "user", "content": "Weather in Rome?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "weather", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]},
+    ]
+
+    counted = claude(gateway).messages.count_tokens(model="agentfw", messages=asked, tools=[TOOL], system="Be brief.")
+
+    said = [
+        Message("system", "Be brief."),
+        Message("user", "Weather in Rome?"),
+        Message("assistant", "", (Call("weather", {}, "c"),)),
+        Message("tool", "sunny", (), "c"),
+    ]
+    action = Action("weather", "The weather", {"type": "object", "properties": {}})
+    assert counted.input_tokens == len(Chat(locate("tiny")).prompt(said, [action]))
+    assert not gateway.live.sessions
+
+
+def test_a_count_is_passed_on_to_a_server_that_has_it(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply({"input_tokens": 42}), apis=("messages",))
+
+    counted = claude(gateway).messages.count_tokens(model="served", messages=[{"role": "user", "content": "x"}])
+
+    assert counted.input_tokens == 42
+    assert gateway.server.paths == ["messages/count_tokens"]
+
+
+def test_no_count_is_made_up_where_the_server_has_none(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream()
+
+    with pytest.raises(anthropic.BadRequestError, match="count_tokens is not supported"):
+        claude(gateway).messages.count_tokens(model="served", messages=[{"role": "user", "content": "x"}])
+
+
+def test_a_policy_without_a_tokenizer_counts_nothing(serve: Callable[..., Served]) -> None:
+    with pytest.raises(anthropic.ConflictError, match="can't count tokens"):
+        claude(serve()).messages.count_tokens(model="agentfw", messages=[{"role": "user", "content": "x"}])
+
+
+@pytest.fixture(scope="module")
+def tiny_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    from .conftest import served
+
+    with served(tmp_path_factory.mktemp("runs"), policy="tiny", assignments=TINY) as running:
+        yield running

@@ -1,0 +1,202 @@
+"""Several models behind one gateway: who answers, who answers instead, and what the record says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from chat_server import Reply, Server, chunks, completion, refusal, serving
+
+from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw_plugins.gateway.live import Limits, opened
+
+from .conftest import Served, served
+from .upstream import own_question
+
+Body = dict[str, Any]
+ASK: Body = {"model": "big", "messages": [{"role": "user", "content": "Which tea?"}]}
+Start = Callable[..., tuple[Served, Server, Server]]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Start]:
+    """A gateway with the policy `scripted`, and the models big and small, each of a server of its own."""
+    with ExitStack() as stack:
+
+        def start(
+            *script: Any, fallbacks: tuple[str, ...] = ("big=small",), **more: Any
+        ) -> tuple[Served, Server, Server]:
+            steps = iter(script)
+
+            def answer(body: Body) -> Reply:
+                return refusal(400, "not known") if own_question(body) else next(steps)
+
+            big_at, big = stack.enter_context(serving(answer))
+            small_at, small = stack.enter_context(serving(completion("from small")))
+            settings = [f"model.big.base_url={big_at}", f"model.small.base_url={small_at}", "model.small.model=s-1"]
+            settings.append("policy.replies=['from the policy']")
+            options = {"policy": "scripted", "models": ("big=openai", "small=openai"), "fallbacks": fallbacks, **more}
+            options["assignments"] = [*settings, *more.get("assignments", ())]
+            return stack.enter_context(served(tmp_path / "runs", **options)), big, small
+
+        yield start
+
+
+def post(gateway: Served, body: Body = ASK, path: str = "chat/completions", **headers: str) -> httpx.Response:
+    return httpx.post(f"{gateway.session('tea')}/{path}", json=body, headers=headers, timeout=60)
+
+
+def test_the_request_names_the_model(two: Start) -> None:
+    gateway, big, small = two(completion("from big"))
+    client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
+
+    said = [
+        client.chat.completions.create(**{**ASK, "model": name}).choices[0].message.content
+        for name in ("big", "small", "agentfw")
+    ]
+
+    assert said == ["from big", "from small", "from the policy"]
+    assert big.bodies[-1]["model"] == "big", "where no other name is set, its server gets the one that was asked for"
+    assert small.bodies[-1]["model"] == "s-1"
+    assert [turn.model for turn in gateway.live.sessions["tea"].episode.turns] == ["big", "small", ""]
+    assert [model.id for model in client.models.list()] == ["agentfw", "scripted", "big", "small"]
+    assert client.models.retrieve("big").id == "big"
+
+
+def test_a_model_that_is_not_there_is_said_so(two: Start) -> None:
+    gateway, _, _ = two(limits=Limits(models=("tea",)))
+
+    answers = [post(gateway, {**ASK, "model": name}) for name in ("huge", "tea")]
+
+    assert [answer.status_code for answer in answers] == [404, 200]
+    assert answers[0].json()["error"]["code"] == "model_not_found"
+    assert "tea, big, small" in answers[0].json()["error"]["message"]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+def test_another_model_answers_where_one_is_away(two: Start, status: int) -> None:
+    gateway, big, _ = two(refusal(status, "busy"), completion("from big"))
+
+    first, second = post(gateway), post(gateway)
+
+    assert first.json()["choices"][0]["message"]["content"] == "from small"
+    assert (first.headers["x-agentfw-model"], second.headers["x-agentfw-model"]) == ("small", "big")
+    session = gateway.live.sessions["tea"].episode
+    assert [turn.model for turn in session.turns] == ["small", "big"]
+    [event] = [event.data for event in session.events if event.name == "fell_back"]
+    assert (event["model"], event["instead"]) == ("big", "small")
+    assert len([body for body in big.bodies if not own_question(body)]) == 2, "each request asks it anew"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_refusal_that_is_about_the_request_is_passed_on(two: Start, status: int) -> None:
+    gateway, _, small = two(refusal(status, "no"))
+
+    answer = post(gateway)
+
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, "no")
+    assert not small.bodies
+
+
+def test_without_a_fallback_the_failure_is_passed_on(two: Start) -> None:
+    gateway, _, small = two(refusal(503, "busy"), fallbacks=())
+
+    assert post(gateway).status_code == 503
+    assert not small.bodies
+
+
+def test_an_unreachable_model_has_a_fallback_in_streams_and_other_formats(two: Start) -> None:
+    gateway, _, _ = two(assignments=("model.big.base_url=http://127.0.0.1:9/v1",))
+
+    streamed = post(gateway, {**ASK, "stream": True})
+    message = post(gateway, {**ASK, "max_tokens": 9}, "messages")
+
+    assert (streamed.headers["x-agentfw-model"], streamed.status_code) == ("small", 200)
+    assert "from small" in streamed.text
+    assert message.json()["content"] == [{"type": "text", "text": "from small"}]
+
+
+def test_a_stream_that_has_begun_stays_with_its_model(two: Start) -> None:
+    begun = chunks({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Gre"}}]}, done=False)
+    gateway, _, small = two(begun)
+
+    answer = post(gateway, {**ASK, "stream": True})
+
+    told = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+    assert told[0]["choices"][0]["delta"]["content"] == "Gre"
+    assert "error" in told[-1]
+    assert answer.headers["x-agentfw-model"] == "big"
+    assert not [body for body in small.bodies if not own_question(body)]
+
+
+def test_fallbacks_go_round_no_more_than_once(two: Start) -> None:
+    gateway, _, _ = two(
+        refusal(503, "busy"),
+        fallbacks=("big=small", "small=big"),
+        assignments=("model.small.base_url=http://127.0.0.1:9/v1",),
+    )
+
+    answer = post(gateway)
+
+    assert answer.status_code == 502
+
+
+def test_the_policy_can_have_a_fallback_and_be_one(two: Start) -> None:
+    gateway, _, _ = two(refusal(503, "busy"), fallbacks=("big=agentfw",))
+
+    answer = post(gateway)
+
+    assert answer.json()["choices"][0]["message"]["content"] == "from the policy"
+    assert answer.headers["x-agentfw-model"] == "agentfw"
+
+
+def test_tokens_of_one_model_are_not_given_to_another(tmp_path: Path) -> None:
+    settings = ["policy.temperature=0", "model.sums.model=tiny-sums"]
+    with served(tmp_path / "runs", policy="tiny", models=("sums=tiny",), assignments=settings) as gateway:
+        first = post(gateway, {**ASK, "model": "agentfw", "max_tokens": 4}).json()["choices"][0]["message"]
+        asked = [*ASK["messages"], first, {"role": "user", "content": "1 + 1"}]
+        post(gateway, {"model": "sums", "messages": asked, "max_tokens": 4})
+
+        one, other = gateway.live.sessions["tea"].episode.turns
+
+    assert (one.model, other.model) == ("", "sums")
+    assert other.prompt_ids[: len(one.prompt_ids)] != one.prompt_ids
+
+
+def test_models_go_on_in_a_resumed_run(tmp_path: Path) -> None:
+    with serving(completion("fine")) as (address, _):
+        options = {"models": ("big=openai",), "assignments": [f"model.big.base_url={address}", "policy.replies=['x']"]}
+        with served(tmp_path / "runs", policy="scripted", fallbacks=("big=agentfw",), **options) as gateway:
+            assert post(gateway).status_code == 200
+            gateway.stop(keeps_sessions=True)
+            run = gateway.live.folder.path.name
+
+        with served(tmp_path / "runs", resume=run) as gateway:
+            assert post(gateway).json()["choices"][0]["message"]["content"] == "fine"
+            assert [turn.model for turn in gateway.live.sessions["tea"].episode.turns] == ["big", "big"]
+            assert gateway.live.assembly.spec.models[0].fallback == "agentfw"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"models": ("big=openai",), "fallbacks": ("big=huge",)}, SettingsError, "huge"),
+        ({"models": ("big=openai",), "fallbacks": ("huge=big",)}, UsageError, "no model huge"),
+        ({"models": ("big=openai", "big=tiny")}, SettingsError, "listed twice"),
+        ({"models": ("big=opnai",)}, UnknownNameError, "openai"),
+        ({"models": ("big=openai",), "assignments": ("model.big.base=x",)}, SettingsError, "model.big"),
+    ],
+)
+def test_mistakes_are_errors_before_anything_begins(
+    tmp_path: Path, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        opened(tmp_path / "runs", policy="tiny", **options)
+
+    assert not (tmp_path / "runs").exists()

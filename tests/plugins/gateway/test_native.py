@@ -1,0 +1,322 @@
+"""Requests for responses and messages in front of a server that speaks them reach it as they are, and so back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from chat_server import Reply, chunks, completion
+
+from agentfw.episode import Episode
+from agentfw_plugins.gateway.bodies import BadRequest, read_body
+from agentfw_plugins.gateway.dialects import DIALECTS
+from agentfw_plugins.gateway.dialects.interface import Dialect
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.native import recorded_native
+
+from .features import SCHEMA
+from .mutations import mutated
+from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
+from .upstream import Passing, passing
+
+Body = dict[str, Any]
+BOTH = ("responses", "messages")
+ASK_RESPONSE: Body = {
+    "model": "served",
+    "previous_response_id": "resp_1",
+    "background": False,
+    "include": ["reasoning.encrypted_content"],
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "tools": [{"type": "web_search"}, {"type": "function", "name": "weather", "parameters": SCHEMA}],
+    "input": [
+        {"type": "item_reference", "id": "x"},
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "abc"},
+        {"role": "user", "content": [{"type": "input_text", "text": "Rome?"}, {"type": "input_image", "file_id": "f"}]},
+    ],
+}
+ASK_MESSAGE: Body = {
+    "model": "served",
+    "max_tokens": 2000,
+    "thinking": {"type": "enabled", "budget_tokens": 1024},
+    "mcp_servers": [{"type": "url", "url": "https://x.example", "name": "x"}],
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "tools": [{"type": "web_search_20250305", "name": "web_search"}, {"name": "weather", "input_schema": SCHEMA}],
+    "metadata": {"user_id": "ada"},
+    "messages": [
+        {"role": "user", "content": "Rome?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "thinking", "thinking": "h", "signature": "s"},
+                {"type": "text", "text": "Which day?"},
+            ],
+        },
+        {"role": "user", "content": [{"type": "text", "text": "Today", "citations": {"enabled": True}}]},
+    ],
+}
+ASKED = {"responses": ASK_RESPONSE, "messages": ASK_MESSAGE}
+ANSWERED = {"responses": RESPONSE, "messages": MESSAGE}
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
+    with ExitStack() as stack:
+        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **{"apis": BOTH, **more}))
+
+
+def post(gateway: Passing, path: str, body: Body, query: str = "", **headers: str) -> httpx.Response:
+    raw = json.dumps(body, indent=1).encode()
+    return httpx.post(f"{gateway.session('tea')}/{path}{query}", content=raw, headers=headers, timeout=60)
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def episode(gateway: Passing) -> Episode:
+    return gateway.live.sessions["tea"].episode
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_request_and_its_answer_keep_their_bytes(upstream: Callable[..., Passing], path: str) -> None:
+    reply = Reply(json.dumps(ANSWERED[path], indent=2).encode(), headers={"request-id": "r-1"})
+    gateway = upstream(reply)
+
+    answer = post(
+        gateway, path, ASKED[path], "?beta=true", **{"anthropic-version": "2023-06-01", "anthropic-beta": "b"}
+    )
+
+    assert gateway.server.raw[-1] == json.dumps(ASKED[path], indent=1).encode()
+    assert gateway.server.paths[-1] == f"{path}?beta=true"
+    headers = gateway.server.headers[-1]
+    assert (headers["anthropic-version"], headers["anthropic-beta"]) == ("2023-06-01", "b")
+    assert answer.content == reply.body
+    assert answer.headers["request-id"] == "r-1"
+    assert answer.headers["x-agentfw-session"] == "tea"
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_the_record_has_what_was_said(upstream: Callable[..., Passing], path: str) -> None:
+    gateway = upstream(Reply(ANSWERED[path]))
+
+    post(gateway, path, ASKED[path])
+
+    [turn] = episode(gateway).turns
+    assert turn.text == "Sunny."
+    assert [(call.name, call.arguments, call.id) for call in turn.calls] == [("weather", {"city": "Rome"}, "c")]
+    assert (turn.usage.prompt, turn.usage.cached, turn.usage.sampled) == (9, 4, 5)
+    said = [message.content for message in episode(gateway).messages if message.role == "user"]
+    assert said[0].startswith("Rome?")
+    assert [action["name"] for action in episode(gateway).actions[""]] == ["web_search", "weather"]
+
+
+STREAMS = {"responses": response_stream, "messages": message_stream}
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_stream_keeps_its_bytes_and_is_recorded(upstream: Callable[..., Passing], path: str) -> None:
+    reply = STREAMS[path]()
+    gateway = upstream(reply)
+
+    answer = post(gateway, path, {**ASKED[path], "stream": True})
+
+    assert answer.content == reply.body
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    [turn] = episode(gateway).turns
+    assert (turn.text, turn.finish) == ("Sunny.", "stop")
+    assert [(call.name, call.arguments) for call in turn.calls] == [("weather", {"city": "Rome"})]
+    assert (turn.usage.prompt, turn.usage.sampled) == (9, 5)
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Callable[..., Passing], path: str) -> None:
+    lines = STREAMS[path]().body
+    assert isinstance(lines, bytes)
+    cut = lines[: lines.index(b"Sunny." if path == "messages" else b"ny.")]
+    cut = cut[: cut.rindex(b"data:")]
+    gateway = upstream(Reply(cut, headers={"content-type": "text/event-stream"}))
+
+    answer = post(gateway, path, {**ASKED[path], "stream": True})
+
+    told = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert told[-1]["type"] == "error"
+    assert b"event: error\n" in answer.content
+    assert episode(gateway).turns[0].finish == "interrupted"
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_refusal_comes_back_as_it_is(upstream: Callable[..., Passing], path: str) -> None:
+    body = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
+    gateway = upstream(Reply(body, 529, {"retry-after": "3"}))
+
+    answer = post(gateway, path, ASKED[path])
+
+    assert (answer.status_code, answer.json(), answer.headers["retry-after"]) == (529, body, "3")
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_what_the_server_finds_wrong_is_up_to_the_server(upstream: Callable[..., Passing], path: str) -> None:
+    gateway = upstream(Reply({"error": {"message": "what is this?"}}, 400))
+
+    answer = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
+
+    assert (answer.status_code, answer.json()) == (400, {"error": {"message": "what is this?"}})
+
+
+@pytest.mark.parametrize("dialect", [DIALECTS[path] for path in ("responses", "messages", "completions")])
+def test_nothing_in_a_request_keeps_it_from_its_server(dialect: Dialect) -> None:
+    tried = 0
+    for number in range(6000):
+        path, raw, _ = mutated(number)
+        if path.rpartition("/v1/")[2] != dialect.path:
+            continue
+        tried += 1
+        try:
+            body = read_body(raw)
+            model = body.name("model")
+        except BadRequest:
+            continue
+        asked = recorded_native(dialect, body)
+        assert asked.model == model
+        assert asked.messages
+
+    assert tried > 200
+
+
+def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(
+    upstream: Callable[..., Passing], tmp_path: Path
+) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    ada = {"authorization": f"Bearer {keys.add('ada', user='ada')}"}
+    gateway = upstream(Reply(RESPONSE), limits=Limits(key_file=keys.path))
+    plain = {"model": "served", "input": [{"role": "user", "content": "hi"}]}
+
+    refused = [
+        post(gateway, "responses", {**plain, **more}, **ada)
+        for more in (
+            {"previous_response_id": "resp_of_eve"},
+            {"conversation": {"id": "conv_of_eve"}},
+            {"input": [{"type": "item_reference", "id": "msg_of_eve"}]},
+        )
+    ]
+
+    assert [answer.status_code for answer in refused] == [400, 400, 400]
+    assert [answer.json()["error"]["param"] for answer in refused] == [
+        "previous_response_id",
+        "conversation",
+        "input[0].type",
+    ]
+    assert not gateway.asked
+    assert post(gateway, "responses", plain, **ada).status_code == 200
+
+
+def test_an_answer_that_is_sent_back_belongs_to_the_conversation(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply(RESPONSE))
+    asked = {"model": "served", "input": [{"role": "user", "content": "Rome?"}]}
+    post(gateway, "responses", asked)
+    result = {"type": "function_call_output", "call_id": "c", "output": "22 degrees"}
+
+    post(gateway, "responses", {**asked, "input": [*asked["input"], *RESPONSE["output"][2:], result]})
+
+    assert episode(gateway).turns[1].shown == (0, 1, 2)
+
+
+def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Callable[..., Passing]) -> None:
+    pytest.importorskip("igraph")
+    gateway = upstream(
+        Reply(MESSAGE),
+        Reply(MESSAGE),
+        Reply(RESPONSE),
+        memories=["skillgraph"],
+        assignments=("memory.skillgraph.embedder=hash",),
+    )
+    fact = {"model": "served", "max_tokens": 9, "messages": [{"role": "user", "content": "I live in Berlin."}]}
+    httpx.post(f"{gateway.url}/s/one/v1/messages?user=ada", json=fact)
+    until(lambda: httpx.get(f"{gateway.url}/memory?user=ada").json()["items"])
+
+    ask = {
+        **fact,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "messages": [{"role": "user", "content": "Where do I live?"}],
+    }
+    httpx.post(f"{gateway.url}/s/two/v1/messages?user=ada", json=ask)
+    httpx.post(f"{gateway.url}/s/three/v1/responses?user=ada", json={"model": "served", "input": "Where do I live?"})
+
+    by_messages, by_responses = gateway.asked[1:]
+    assert by_messages["system"][0] == {"type": "text", "text": "Be brief."}
+    assert "Berlin" in by_messages["system"][1]["text"]
+    assert "Berlin" in by_responses["instructions"]
+    assert gateway.server.paths[-2:] == ["messages", "responses"], "the user is the gateway's business"
+
+
+def test_the_server_is_asked_once_and_others_are_translated(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(completion("fine"), apis=("messages",))
+
+    answer = post(gateway, "responses", {"model": "served", "input": "hi"})
+
+    assert gateway.server.paths[-1] == "chat/completions"
+    assert answer.json()["output"][0]["content"][0]["text"] == "fine"
+
+
+def test_a_setting_says_that_nothing_is_passed_on(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(completion("fine"), assignments=("policy.apis=[]",))
+
+    post(gateway, "responses", {"model": "served", "input": "hi"})
+
+    assert gateway.server.paths[-1] == "chat/completions"
+
+
+def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Callable[..., Passing]) -> None:
+    token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
+    own = chunks(
+        {
+            "id": "c",
+            "model": "served",
+            "prompt_token_ids": [1],
+            "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop", **token}],
+        }
+    )
+    gateway = upstream(completion("fine", **token), own=own)
+
+    post(gateway, "responses", {"model": "served", "input": "hi"})
+
+    assert gateway.server.paths[-1] == "chat/completions"
+    assert episode(gateway).turns[0].token_ids == (5,)
+
+
+def test_the_key_goes_into_the_header_that_the_server_reads(
+    upstream: Callable[..., Passing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_KEY", "sk-secret-key-of-a-server")
+    settings = ("policy.api_key_env=CLAUDE_KEY", "policy.api_key_header=x-api-key")
+    gateway = upstream(Reply(MESSAGE), assignments=settings)
+    client = anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="of the gateway", max_retries=0)
+
+    client.messages.create(model="served", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+
+    headers = gateway.server.headers[-1]
+    assert headers["x-api-key"] == "sk-secret-key-of-a-server"
+    assert "authorization" not in headers
+
+
+def test_the_official_client_reads_a_stream(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(response_stream())
+    client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
+
+    *_, last = client.responses.create(model="served", input="Rome?", stream=True)
+
+    assert last.type == "response.completed"
+    assert last.response.output_text == "Sunny."
