@@ -247,7 +247,9 @@ class Endpoint:
                 received += part
                 size += len(part)
                 if streams and streamed is not None:
-                    limit.reschedule(asyncio.get_running_loop().time() + self.deadline)  # it may be long, as long as something comes
+                    limit.reschedule(
+                        asyncio.get_running_loop().time() + self.deadline
+                    )  # it may be long, as long as something comes
                     *lines, received = received.split(b"\n")
                     for line in lines:
                         streamed.take(bytes(line))
