@@ -10,7 +10,8 @@ the reciprocal rank of the first hit that is evidence. BM25 is that of the packa
 set's language, or over pairs of characters where words aren't separated by spaces.
 
 Settings were chosen on `--sets choosing`: the first five conversations of LoCoMo, ClapNQ, XQuAD in English, German,
-Russian and Chinese, and two of these beside private notes from LoCoMo. All others were looked at afterwards (`--sets reporting`).
+Russian and Chinese, and two of these beside private notes from LoCoMo. All others were looked at afterwards
+(`--sets reporting`).
 """
 
 from __future__ import annotations

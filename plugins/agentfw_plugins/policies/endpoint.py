@@ -255,7 +255,8 @@ class Endpoint:
                         streamed.take(bytes(line))
                 if size > LARGEST:
                     raise EndpointError(
-                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read",
+                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, "
+                        "and the rest was not read",
                         fix=f"{self._advice}, or lower max_tokens",
                     )
             return _Answer(response.status_code, response.headers, bytes(received), streams)

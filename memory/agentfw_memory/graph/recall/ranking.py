@@ -226,8 +226,9 @@ def _relevance(evidence: Scores, score: Scores, meant: Bools) -> Scores:
     gap = np.log1p((score.max() - score) / STANDARD_DEVIATION)
     odds = LOWEST + BY_EVIDENCE * np.sqrt(np.maximum(evidence - NO_WORSE, 0.0)) + BY_GAP * gap
     related = 1.0 / (1.0 + np.exp(2.0 * (UNRELATED - evidence.max())))
-    relevance = related / (1.0 + np.exp(-odds))
-    return np.where(meant, np.maximum(relevance, MEANT), relevance)
+    relevance: Scores = related / (1.0 + np.exp(-odds))
+    relevance[meant] = np.maximum(relevance[meant], MEANT)
+    return relevance
 
 
 def _brevity(lengths: Floats) -> Floats:
