@@ -108,8 +108,7 @@ def _summary(distribution: str) -> str:
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:
-        found = metadata(distribution)
-        return found["Summary"] if "Summary" in found else ""
+        return str(metadata(distribution).json.get("summary", ""))
     except PackageNotFoundError:
         return ""
 
