@@ -79,7 +79,7 @@ class PluginList(Settings):
 def search(host: Host, words: Sequence[str]) -> list[FoundPlugin]:
     """The plugins that match all words, sorted by name. Raises if the project has a list that can't be read."""
     project = host.options.project
-    listed = [] if project is None or not project.index else _listed(project.index)
+    listed = [] if project is None or not project.plugin_list else _listed(project.plugin_list)
     # Of one distribution, what is installed says most, and the team's own list knows best how to install it.
     found: dict[str, FoundPlugin] = {}
     for one in [*_installed(host), *listed, *_known(host)]:
@@ -108,7 +108,7 @@ def _summary(distribution: str) -> str:
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:
-        return metadata(distribution).get("Summary") or ""
+        return str(metadata(distribution).json.get("summary", ""))
     except PackageNotFoundError:
         return ""
 

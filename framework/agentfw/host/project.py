@@ -54,7 +54,7 @@ class ProjectFile(NamedTuple):
     disabled: tuple[str, ...] = ()
     specs: tuple[Path, ...] = ()
     defaults: Mapping[str, Any] = MappingProxyType({})
-    index: str = ""
+    plugin_list: str = ""
     """The path or the URL of the team's list of plugins."""
 
     def effect(self) -> dict[str, str]:
@@ -67,7 +67,7 @@ class ProjectFile(NamedTuple):
             "defaults": ", ".join(f"{key} = {value!r}" for key, value in self.defaults.items()),
             "plugins allowed": None if pins is None else ", ".join(pins) or "none",
             "plugins disabled": ", ".join(self.disabled),
-            "list of plugins": self.index,
+            "list of plugins": self.plugin_list,
         }
         return {name: str(value) for name, value in words.items() if value}
 
