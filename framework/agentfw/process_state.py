@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from _signal import getsignal  # type: ignore[import-not-found]  # that of `signal` spends a hundred times as much on making enums
+from _signal import getitimer, getsignal  # type: ignore[import-not-found]  # those of `signal` spend much more on making enums
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -34,7 +34,7 @@ class ProcessState:
 
     def __init__(self) -> None:
         self._folder, self._handlers, self._policy = _working_folder(), _handlers(), _event_loop_policy()
-        self._path, self._timed = list(sys.path), _timed()
+        self._path, self._timed, self._excepthook = list(sys.path), _timed(), sys.excepthook
         self._needed = [(module, dict(vars(module))) for module in _NEEDED]
         self._files = {number: os.dup(number) for number in (1, 2) if _is_open(number)}
 
@@ -55,8 +55,11 @@ class ProcessState:
             if getsignal(number) != handler:
                 signal.signal(number, handler)
                 changed.append(f"the handler of {number.name}")
+        if sys.excepthook is not self._excepthook:
+            sys.excepthook = self._excepthook
+            changed.append("sys.excepthook")
         if not self._timed and _timed():
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(_TIMER, 0)
             changed.append("the timer of SIGALRM")
         for file, copy in self._files.items():
             if not _is_open(file):
@@ -98,16 +101,17 @@ def _event_loop_policy() -> Any:
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]
 
 
+_TIMER = int(getattr(signal, "ITIMER_REAL", -1))
+
+
 def _timed() -> bool:
     """Whether SIGALRM is on its way, which ends the process where nobody handles it."""
-    if not hasattr(signal, "getitimer") or threading.current_thread() is not threading.main_thread():
-        return False
-    return signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    return _TIMER >= 0 and getitimer(_TIMER)[0] > 0.0
 
 
 def _is_open(number: int) -> bool:
     try:
-        os.fstat(number)
+        os.get_inheritable(number)  # a fifth of the time of os.fstat
     except OSError:
         return False
     return True

@@ -7,6 +7,7 @@ import builtins
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -346,6 +347,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "json.dumps": lambda: setattr(json, "dumps", None),
     "time.monotonic": lambda: setattr(time, "monotonic", lambda: 0.0),
     "builtins.len": lambda: setattr(builtins, "len", None),
+    "sys.excepthook": lambda: setattr(sys, "excepthook", None),
     "the timer of SIGALRM": lambda: signal.setitimer(signal.ITIMER_REAL, 1000),
     "the handler of SIGALRM": lambda: signal.signal(signal.SIGALRM, lambda *_: None),
 }
