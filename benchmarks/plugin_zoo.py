@@ -1,11 +1,11 @@
-"""Runs 921 broken plugins, each in a process of its own: does each run end, and does it name the culprit?
+"""Runs 2,604 broken plugins, each in a process of its own: does each run end, and does it name the culprit?
 
 A plugin raises, returns something else, changes what belongs to the process, or hangs, in each call that a run makes of
 it. One that hangs is sent one SIGINT. What must hold for each of them: the process ends (after SIGINT within two
 seconds), what goes wrong is told with the distribution and the component, nothing is called a bug of agentfw, and the
 records on disk can be read.
 
-    python benchmarks/plugin_zoo.py                              # about twenty minutes on two cores
+    python benchmarks/plugin_zoo.py                              # about an hour on two cores
     python benchmarks/plugin_zoo.py --only memory-recall --json
 """
 

@@ -74,6 +74,8 @@ class AgentfwError(Exception):
     """
 
     exit_code = 1
+    has_culprit = False
+    """Whether the guard of a component has looked whose error it is."""
 
     def __init__(self, message: str, *, fix: str = "", change: str = "") -> None:
         # A plugin's message may quote an address or a header.

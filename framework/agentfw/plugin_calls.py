@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from .errors import in_words
 from .process_state import ProcessState
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "hanging",
     "last_call",
     "notes",
+    "noting_tasks",
     "own_frame",
     "place",
     "process_kept",
@@ -159,12 +161,35 @@ def notes() -> list[str]:
 
 @contextmanager
 def process_kept() -> Iterator[None]:
-    """After each call in this block, put back the working directory and the signal handlers as they are now."""
+    """After each call in this block, put back what belongs to the process, as it is now.
+
+    What a plugin raises where nobody waits for it, in a thread or when an object is deleted, is noted with its name.
+    """
     _kept.append(ProcessState())
+    deleting, running = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = lambda found: _noted(found.exc_value, "where Python deletes an object") or deleting(found)
+    threading.excepthook = lambda found: _noted(found.exc_value, "in a thread of its own") or running(found)
     try:
         yield
     finally:
-        _kept.pop()
+        sys.unraisablehook, threading.excepthook = deleting, running
+        _kept.pop().close()
+
+
+def noting_tasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handles what a task raises that nobody awaits, as `process_kept` does for threads."""
+    if not _noted(context.get("exception"), "in a task that nobody awaits"):
+        loop.default_exception_handler(context)
+
+
+def _noted(error: BaseException | None, where: str) -> bool:
+    """Note an error of a plugin's code. False if it isn't one."""
+    if error is None:
+        return False
+    who, at = blame(error)
+    if who:
+        _notes[f"{who} raised {in_words(error)} {where} ({at}); it was left alone"] = None
+    return bool(who)
 
 
 def own_frame(frame: FrameType | None) -> FrameType | None:

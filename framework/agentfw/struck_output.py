@@ -33,6 +33,9 @@ class _StruckStream:
         for line in lines:
             self.write(line)
 
+    def close(self) -> None:
+        """Nothing: it isn't theirs who print to it."""
+
     def end(self) -> None:
         with suppress(OSError):  # where the stream is full or closed, nobody can be told
             self._stream.write(self._pieces.end())

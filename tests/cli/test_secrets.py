@@ -139,3 +139,26 @@ def test_a_secret_in_an_error_that_ends_the_run(agentfw: Agentfw, install: Calla
     assert answer.code == 3
     assert "abcd-x" not in answer.err
     assert "invalid literal for int() with base 10: '**********'" in answer.err
+
+
+def test_a_tool_of_one_file_is_struck_whether_isolated_or_not(
+    agentfw: Agentfw, install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("agentfw-forecasts", "[agentfw]\nforecasts = agentfw_forecasts\n", FORECASTS)
+    monkeypatch.setenv("FORECAST_KEY", KEY)
+    code = "import os\n\n\ndef forecast(city: str) -> str:\n    'The weather.'\n    print(os.environ['FORECAST_KEY'])\n"
+    Path("answers.py").write_text(code + "    return 'with ' + os.environ['FORECAST_KEY']\n")
+    words = ("run", "guessing", "--policy", "curious", "--tool", "./answers.py", "--episodes", "1")
+
+    here = agentfw(*words)
+    apart = agentfw(*words, "--set", "tool.answers.isolate=true")
+
+    assert (here.code, apart.code) == (0, 0), here.err + apart.err
+    files = [path for path in Path("runs").rglob("*") if path.is_file()]
+    written = [path.read_bytes().decode(errors="replace") for path in files]
+    prompts = Path("prompts.txt").read_text("utf-8")
+    for text in (*written, prompts, here.out, here.err, apart.out, apart.err):
+        assert "swordfish" not in text
+    assert prompts.count("with **********") == 2
+    assert "**********" in here.err
+    assert "**********" in apart.err

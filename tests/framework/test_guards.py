@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import json
 import os
 import signal
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from agentfw.memory import Memory, Query, Recollection
 from agentfw.plugin_calls import hanging, notes, process_kept
 from agentfw.policy import Generation, Policy, Request
 from agentfw.runs.components.creation import Guard
-from agentfw.runs.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
+from agentfw.runs.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox, listed
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
 from agentfw.tool import Tool, Toolbox, tool
@@ -313,3 +317,86 @@ def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.Mon
         return "done"
 
     assert asyncio.run(guard().answer("generate()", work)) == "done"
+
+
+def test_what_a_policy_is_to_follow_has_no_secrets() -> None:
+    class Strict(Policy):
+        async def generate(self, request: Request) -> Generation:
+            asked.append(request)
+            return Generation("{}")
+
+    host = fresh_host(Policies())
+    host.secrets.add("hunter2/xyz")
+    asked: list[Request] = []
+    schema = {"type": "object", "properties": {"key": {"enum": ["hunter2/xyz"]}}}
+    policy = GuardedPolicy(Strict(), Guard(host, "policy", "strict", 60.0))
+
+    asyncio.run(policy.generate(Request([], schema=schema, stop=["hunter2%2Fxyz"])))
+
+    assert asked[0].schema == {"type": "object", "properties": {"key": {"enum": ["**********"]}}}
+    assert list(asked[0].stop) == ["**********"]
+
+
+class Policies:
+    @hookimpl
+    def agentfw_policies(self) -> list[Component]:
+        return [Component("strict", "not.imported:Strict", "")]
+
+
+CHANGES: dict[str, Callable[[], object]] = {
+    "json.dumps": lambda: setattr(json, "dumps", None),
+    "time.monotonic": lambda: setattr(time, "monotonic", lambda: 0.0),
+    "builtins.len": lambda: setattr(builtins, "len", None),
+    "sys.excepthook": lambda: setattr(sys, "excepthook", None),
+    "the timer of SIGALRM": lambda: signal.setitimer(signal.ITIMER_REAL, 1000),
+    "the handler of SIGALRM": lambda: signal.signal(signal.SIGALRM, lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_everybody_needs_is_put_back_and_told(what: str) -> None:
+    before = json.dumps, time.monotonic, len, signal.getsignal(signal.SIGALRM)
+
+    def change() -> list[Recollection]:
+        CHANGES[what]()
+        return []
+
+    with process_kept():
+        asyncio.run(memory(change).recall(QUERY))
+        after = json.dumps, time.monotonic, len, signal.getsignal(signal.SIGALRM)
+        timed = signal.getitimer(signal.ITIMER_REAL)
+
+    assert after == before
+    assert timed == (0.0, 0.0)
+    assert [what in line for line in notes() if NAMED in line] == [True]
+
+
+def test_stdout_that_a_call_closes_is_open_after_it(capfd: pytest.CaptureFixture[str]) -> None:
+    def close() -> list[Recollection]:
+        os.close(1)
+        return []
+
+    with process_kept():
+        asyncio.run(memory(close).recall(QUERY))
+        os.write(1, b"still there")
+
+    assert capfd.readouterr().out == "still there"
+    assert ["stdout" in line for line in notes() if NAMED in line] == [True]
+
+
+@pytest.mark.parametrize("endless", [count, lambda: repeat(Recollection("tea"))], ids=["wrong", "right"])
+def test_an_answer_without_an_end_is_an_error(endless: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentfw.runs.components.guarded._MOST", 100)
+
+    with pytest.raises(PluginError, match="gave"):
+        listed(endless(), Recollection, guard())
+
+
+def test_an_error_of_the_frameworks_that_a_plugin_raises_names_the_plugin() -> None:
+    async def recalled() -> None:
+        namespace: dict[str, Any] = {"__name__": "somebodys_plugin", "AgentfwError": SettingsError}
+        exec("def fail():\n    raise AgentfwError('spilt')\n", namespace)
+        await memory(namespace["fail"]).recall(QUERY)
+
+    with pytest.raises(SettingsError, match=rf"{NAMED} failed in recall\(\), episode 00003-0: spilt"):
+        asyncio.run(recalled())

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -465,7 +466,12 @@ def test_ctrl_c_ends_a_run_whose_isolated_component_hangs_and_its_process(tmp_pa
     )
     words = ["run", "inbox", "--memory", "./hanging.py", "--set", "memory.hanging.isolate=true", "--episodes", "1"]
     running = subprocess.Popen(
-        [sys.executable, "-m", "agentfw", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "agentfw", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        # In the background of a script SIGINT is ignored, and a child would inherit that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     number = _waited_for(tmp_path / "number")
 

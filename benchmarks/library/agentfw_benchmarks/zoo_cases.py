@@ -24,6 +24,14 @@ RAISES = {
     "cancelled": "raise asyncio.CancelledError()",
     "recursion": "deeper()",
     "timeout": "raise TimeoutError('of its own')",
+    "group": "raise BaseExceptionGroup('two', [Panic('one'), ValueError('other')])",
+    "stop_async": "raise StopAsyncIteration()",
+    "own_error": "raise UsageError('spilt')",
+    "long_message": "raise ValueError('tea ' * 1_000_000)",
+    "odd_message": "raise ValueError('\\ud800\\x1b[2J\\n\\n\\x00')",
+    "its_own_cause": "raise Circular()",
+    "reads_stdin": "input()",
+    "asserts": "assert not self",
 }
 RETURNS = {
     "number": "return 3",
@@ -32,6 +40,21 @@ RETURNS = {
     "coroutine": "return asyncio.sleep(0)",
     "object": "return object()",
     "lying": "return Lying()",
+    "not_a_number": "return float('nan')",
+    "huge": "return 10**400",
+    "generator": "return (each for each in (1, 2))",
+    "incomparable": "return Incomparable()",
+    "surrogate": "return '\\ud800'",
+    "raising_property": "return RaisingProperty()",
+    "itself": "return self",
+    "endless": "return itertools.repeat(None)",
+    "mock": "return mock.MagicMock()",
+    "lying_text": "return LyingText('tea')",
+    "deep": "return deep()",
+    "dead_proxy": "return weakref.proxy(type('Gone', (), {})())",
+    "foreign_future": "return asyncio.Future(loop=asyncio.SelectorEventLoop())",
+    "class": "return dict",
+    "bytes": "return b'tea'",
 }
 GLOBALS = {
     "chdir": "os.chdir('/')",
@@ -45,6 +68,34 @@ GLOBALS = {
     "gc": "gc.disable()",
     "cancels_all": "[task.cancel() for task in tasks()]",
     "prints": "os.write(1, b'a banner\\n')",
+    "alarm": "signal.setitimer(signal.ITIMER_REAL, 0.05)",
+    "alarm_handler": "signal.signal(signal.SIGALRM, lambda *_: 1 / 0)",
+    "patches_json": "json.dumps = None",
+    "patches_loads": "json.loads = lambda text, **more: {}",
+    "patches_time": "time.monotonic = lambda: 0.0",
+    "patches_open": "builtins.open = None",
+    "patches_len": "builtins.len = builtins.isinstance = None",
+    "exits_when_deleted": "ExitsWhenDeleted()",
+    "closes_stdout": "sys.stdout.close()",
+    "closes_stderr": "sys.stderr.close()",
+    "closes_file_1": "os.close(1)",
+    "closes_file_2": "os.close(2)",
+    "thread_raises": "threading.Thread(target=deeper).start()",
+    "task_raises": "begin_task(fails())",
+    "traces": "sys.settrace(lambda *given: 1 / 0)",
+    "no_logs": "logging.disable(); logging.shutdown()",
+    "all_logs": "logging.basicConfig(level=1, force=True)",
+    "temporary": "tempfile.tempdir = '/nowhere'",
+    "folder_gone": "folder = tempfile.mkdtemp(); os.chdir(folder); os.rmdir(folder)",
+    "recursion_limit": "sys.setrecursionlimit(200)",
+    "locale": "locale.setlocale(locale.LC_ALL, 'C')",
+    "signal_mask": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])",
+    "deletes_itself": "sys.modules.pop(__name__, None)",
+    "thread_for_ever": "threading.Thread(target=hold_on).start()",
+    "at_exit": "atexit.register(hold_on)",
+    "forks": "os.fork() or os._exit(0)",
+    "umask": "os.umask(0o777)",
+    "excepthook": "sys.excepthook = None",
 }
 HANGS = {
     "sleeps": "time.sleep(10_000)",
@@ -78,12 +129,15 @@ AT_THE_END = ("close", "finish")
 """What fails there is noted: a run that is over isn't lost to it."""
 
 HEAD = """
-import asyncio, gc, io, os, random, signal, sys, threading, time, warnings
+import asyncio, atexit, builtins, gc, io, itertools, json, locale, logging, os, random, signal, sys, tempfile
+import threading, time, warnings, weakref
 from pathlib import Path
+from unittest import mock
 import agentfw
 from agentfw import Component, Environment, Generation, Intervention, Memory, Policy, RewardModel, Score
 from agentfw import action, hookimpl
 from agentfw.episode import Call
+from agentfw.errors import UsageError
 from agentfw.tool import FunctionTool, Tool, Toolbox
 from agentfw.tracker import Tracker
 
@@ -93,6 +147,26 @@ class Wordless(Exception):
 class Lying(list):
     def __iter__(self): raise RuntimeError("no")
     def __len__(self): return 10**9
+class Incomparable:
+    def __eq__(self, other): raise RuntimeError("can't be compared")
+    __hash__ = None
+class RaisingProperty:
+    def __getattr__(self, name): raise RuntimeError(name)
+class LyingText(str):
+    def __len__(self): raise RuntimeError("no length")
+    def __str__(self): return 3
+class Circular(Exception):
+    def __init__(self): self.__cause__ = self
+class ExitsWhenDeleted:
+    def __del__(self): raise SystemExit(3)
+def deep():
+    found = []
+    for _ in range(100_000): found = [found]
+    return found
+async def fails(): raise ValueError("nobody awaits this")
+def begin_task(coroutine):
+    try: asyncio.get_running_loop().create_task(coroutine)
+    except RuntimeError: coroutine.close()
 class NoLoops(asyncio.DefaultEventLoopPolicy):
     def new_event_loop(self): raise RuntimeError("no loops today")
 def deeper(): return deeper()

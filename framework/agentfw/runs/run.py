@@ -9,6 +9,7 @@ the same policy as an uninterrupted run.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..host import Host
-from ..plugin_calls import notes, process_kept
+from ..plugin_calls import notes, noting_tasks, process_kept
 from ..struck_output import struck_logs, struck_streams
 from ..version import __version__
 from .assembly import Assembly, assemble
@@ -121,6 +122,7 @@ class Run:
                 (self.folder.path / "summary.json").unlink(missing_ok=True)
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
+            asyncio.get_running_loop().set_exception_handler(noting_tasks)
             with watched(self.spec.deadline, give_up), process_kept(), struck_streams(), struck_logs():
                 return await self._execute(assembly, observer or Observer())
         except UsageError:

@@ -19,6 +19,8 @@ from ..spec.run_spec import Choice
 
 __all__ = ["Alive", "Calling", "Guard", "make"]
 
+_OURS = "agentfw"
+_OUR_PACKAGES = ("agentfw", "agentfw_plugins", "agentfw_memory", "agentfw_rewardmodels")
 Alive = Callable[[], object]
 Made = TypeVar("Made")
 Answer = TypeVar("Answer")
@@ -52,6 +54,7 @@ class Guard:
     ) -> None:
         registered, self.kind = host.find(kind, name), kind
         self.title, self.mend, self.deadline = registered.title, registered.record.mend, deadline
+        self.is_ours = registered.record.distribution == _OURS
         if label not in ("", registered.component.name):
             self.title += f' as "{label}"'
         self.record = record or CallRecord()
@@ -126,9 +129,12 @@ class Calling(PluginCall):
         super().__exit__(kind, error, traceback)
         seconds = time.monotonic() - self._began if self._counted else None
         self.guard.row.end(self._number, seconds=seconds, failed=error is not None and is_failure(error))
-        if error is None or (isinstance(error, AgentfwError) and not isinstance(error, TimelineError)):
+        if error is None:
             return
         where = self.where
+        if isinstance(error, AgentfwError) and not isinstance(error, TimelineError):
+            self._name_in(error, where)
+            return
         if isinstance(error, TimelineError):
             raise self.guard.error(f"failed in {where}: {error.message}", error.fix) from error
         if isinstance(error, asyncio.CancelledError):
@@ -136,3 +142,15 @@ class Calling(PluginCall):
                 raise self.guard.error(f"failed in {where}: it was cancelled from inside") from error
         elif is_failure(error):
             raise self.guard.error(f"failed in {where}: {in_words(error)}") from error
+
+    def _name_in(self, error: AgentfwError, where: str) -> None:
+        """Say whose it is, where the component itself raises an error of the framework's. Ours do so in words."""
+        if not (error.has_culprit or self.guard.is_ours) and self.guard.title not in error.message:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+            if module.partition(".")[0] not in ("", *_OUR_PACKAGES):
+                error.message = f"{self.guard.title} failed in {where}: {error.message}"
+                error.args = (error.message,)
+        error.has_culprit = True

@@ -56,6 +56,8 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "usage": Usage,
 }
 """The fields of an answer, and what they may be."""
+_MOST = 1_000_000
+"""Items that an answer may have."""
 _ITEMS: dict[str, type | tuple[type, ...]] = {
     "calls": Intervention,
     "prompt_ids": int,
@@ -356,7 +358,8 @@ def _without_secrets(request: Request) -> Request:
     brief = request.brief
     if (goal := strike(brief.goal)) != brief.goal:
         brief = replace(brief, goal=goal)
-    return replace(request, messages=[struck(message) for message in request.messages], brief=brief)
+    messages = [struck(message) for message in request.messages]
+    return replace(request, messages=messages, brief=brief, schema=struck(request.schema), stop=struck(request.stop))
 
 
 def _strike_bytes(content: bytes) -> bytes:
@@ -370,7 +373,9 @@ def _by_program(policy: Policy | None, usage: Usage) -> bool:
 
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
     """What a component gave, as a list of our own: a sequence of a plugin's may be anything, and have no end."""
-    items = list(islice(found, limit))
-    for item in items:
+    items = list[Item]()
+    for item in islice(found, limit):
         guard.require(isinstance(item, kind), f"gave a {type(item).__name__}, not a {kind.__name__}")
+        items.append(item)
+        guard.require(len(items) <= _MOST, f"gave more than {_MOST:,} items")
     return items
