@@ -9,7 +9,9 @@ pastes, with other values for the same things. In the second, half of what was s
 asks for things that need it, each in a conversation of its own, and the system message is looked at that the policy
 was shown. Required: what was said last is in it in at least 0.9 of cases, and nothing pasted ever.
 
-The wordings are in two halves. The memory was made with the one called `chosen` in view; the other one is reported.
+The wordings are in four parts. The rules were made with `chosen`, `held_out` and `mended` in view. `unseen` was written
+before they were mended, and looked at afterwards; it is what the docs report. It has notes without a subject, typing
+mistakes, rambling, corrections in passing, and users who write German and French.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class User:
         return question
 
     def _among(self, stated: Sequence[str], mails: Sequence[Case]) -> Iterator[str]:
-        said = [f"{one} {self._any('requests')}" if self.draw.random() < 0.5 else one for one in stated]
+        said = [_followed(one, self._any("requests")) if self.draw.random() < 0.5 else one for one in stated]
         said += [self._any("mails").format(s=self._stated(case, "first", case.pasted)) for case in mails]
         said += [self._any("requests"), self._any("small_talk")]
         self.draw.shuffle(said)
@@ -80,6 +82,11 @@ class User:
     def _any(self, kind: str) -> str:
         found: str = self.draw.choice(self.wordings[kind])
         return found
+
+
+def _followed(statement: str, request: str) -> str:
+    """Both in one message. Who leaves out the full stop begins a new line."""
+    return f"{statement}{' ' if statement[-1] in '.!?' else chr(10)}{request}"
 
 
 def talk(client: httpx.Client, user: str, session: str, said: Sequence[str]) -> None:
@@ -170,7 +177,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    half = ("held_out", "half of the wordings: chosen or held_out")
+    half = ("unseen", "part of the wordings: chosen, held_out, mended or unseen")
     parser = Options(__doc__, users=20, seed=7, half=half, memory=("skillgraph", "memory of the gateway"))
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

@@ -52,6 +52,12 @@ _SAYS = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"(?<=[.!?。！？؟।])[\"”»」]?(?:\s+|(?<=[。！？]))|\n+")
+_ASIDE = re.compile(
+    r"(?:,| -|;)\s*(?:and |so |but )?(?=(?:what|where|when|how|which|who|why|can|could|is|are|do|does|should|would|any|"
+    r"will)\b[^,;?]*\?\W*$)|(?<=\w)\s+(?=(?-i:What|Where|How|Which|Who|Why|Could|Can you)\b[^?]*\?\W*$)",
+    re.IGNORECASE,
+)
+"""Where a question begins that follows on a statement: "I'm in Cork today, what's on?"."""
 
 
 def own_words(text: str) -> list[str]:
@@ -78,4 +84,5 @@ def own_words(text: str) -> list[str]:
 
 def _sentences(text: str) -> list[str]:
     whole = re.sub(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\. ", "\\1.\u00a0", text)  # no end of a sentence
-    return [piece.strip() for piece in _END.split(whole) if piece.strip()]
+    pieces = [part for piece in _END.split(whole) for part in _ASIDE.split(piece)]
+    return [piece.strip() for piece in pieces if piece.strip()]

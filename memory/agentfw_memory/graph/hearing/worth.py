@@ -39,11 +39,16 @@ _OWN_LIFE = _any("own_life")
 What they like or do is their own matter."""
 _FIRST_PERSON = _any("first_person")
 _UNSAID_FIRST_PERSON = _any("unsaid_first_person")
+_UNSAID_MATTER = _any("unsaid_matter")
+"""What people write of themselves in notes, without a subject: "moved to Cork", "new address: 4 Mill Lane"."""
+_NEWS = _any("news")
+"""Words of a correction, or of what has changed."""
 _FOR_GOOD = _any("for_good")
 _TASK = _any("task")
 _OPENING = re.compile(
-    r"^(?:\W|\b(?:oh|and|but|so|well|btw|by the way|also|hey|hi|hello|ok|okay|yes|no,|actually|fyi|übrigens|"
-    r"ach|und|au fait|"
+    r"^(?:\W|\b(?:oh|and|but|so|well|btw|by the way|also|hey|hi|hello|ok|okay|yes|yeah|nah|nope|no,|actually|fyi|thanks|thank you|"
+    r"thx|cheers|good (?:morning|evening)|haha|lol|hm+|ah|right|anyway|sorry|ojo|übrigens|"
+    r"ach|nee|und|au fait|"
     r"por cierto|comunque|aliás|кстати)\b)+",
     re.IGNORECASE,
 )
@@ -55,10 +60,12 @@ def lasting(sentence: str) -> bool:
     for_good = bool(_FOR_GOOD.search(plain))
     if _QUESTION.search(plain):
         return bool(_POLITE_REQUEST.search(plain))
-    if _HYPOTHESIS.search(plain) or _SMALL_TALK.search(plain):
+    is_news = bool(_NEWS.search(plain))
+    if _HYPOTHESIS.search(plain) or (_SMALL_TALK.search(plain) and not is_news):
         return False
     if _OTHERS.search(plain):
         return bool(_OWN_LIFE.search(plain))
     if for_good:
         return True
-    return not _TASK.search(plain) and bool(_FIRST_PERSON.search(plain) or _UNSAID_FIRST_PERSON.search(plain))
+    own = (_FIRST_PERSON, _UNSAID_FIRST_PERSON, _UNSAID_MATTER)
+    return not _TASK.search(plain) and (is_news or any(pattern.search(plain) for pattern in own))
