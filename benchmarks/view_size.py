@@ -24,6 +24,7 @@ import httpx
 
 from agentfw import Episode, Message, Task, Turn
 from agentfw.episode import Call, Event
+from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, tell
 from agentfw_plugins.view.app import Viewer
 from agentfw_plugins.view.index import NAME, Index
@@ -103,7 +104,7 @@ def write(runs: Path, episodes: int) -> int:
 async def ask(index: Index) -> dict[str, Any]:
     """Ask for each page three times. The best is told."""
     found = {}
-    transport = httpx.ASGITransport(app=Viewer(index).app)
+    transport = httpx.ASGITransport(app=Viewer(index, fresh_host(builtins=True)).app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         for name, path in PAGES.items():
             times = []

@@ -59,7 +59,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
     _next(run, episodes, out)
     if run.folder.inspector:
-        out.note(f"      {run.folder.inspector} {name_of(run.folder)}")
+        out.note(f"      agentfw view {name_of(run.folder)}")
 
 
 def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:

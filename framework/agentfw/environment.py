@@ -100,8 +100,9 @@ class Environment:
     columns: Mapping[str, str] = {}
     """The figures that a run's table is made of, in order, with the heading of each. Without any, it lists them all."""
     inspector: str = ""
-    """A command that shows a run of this world in more detail, such as `agentfw kettle show`. It takes the run as its
-    argument. The end of a run and its report name it."""
+    """A page of its own for a run of this world, as `module:function`. `agentfw view` shows it. The function takes the
+    run's folder, the host and the id of an episode to begin with, which may be empty, and returns the page: HTML with
+    everything in it, such as `agentfw.report.web_page` makes."""
     demonstrate: Callable[[Moment], Iterable[Intervention | str]] | None = None
     """A simple rule for this world, usually a method: what to do at a moment. The policy `scripted` follows it, and
     `agentfw run ENVIRONMENT` plays it where the world ships no spec."""

@@ -1,4 +1,4 @@
-"""The page at `/` of the gateway, and the requests that it makes besides those of any program.
+"""The page at `/` of the gateway, the requests that it makes, and `agentfw view` beside it.
 
 It is one HTML file that loads nothing else. Its content security policy allows its own script and style sheet alone, by
 their hashes, and connections to this gateway alone. What a model, a tool or a person says is shown as text and never
@@ -18,6 +18,9 @@ from starlette.responses import Response
 from agentfw import Tool
 from agentfw.report import web_page
 
+from ..view.app import Viewer
+from ..view.index import Index
+from ..view.pages import Links
 from .answers import body_of, caller_of, json_answer
 from .bodies import BadRequest, Body
 from .memory import MemoryRequests
@@ -25,7 +28,12 @@ from .session_finder import LiveSessionFinder
 
 __all__ = ["Page"]
 
+_VIEW = "/view"
+"""Where the recorded episodes are: all sessions as `agentfw view` shows them, also while they go on."""
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Page:
@@ -33,6 +41,8 @@ class Page:
 
     def __init__(self, finder: LiveSessionFinder, *, max_body: int = 8_000_000) -> None:
         self.finder, self.max_body = finder, max_body
+        folder, host = finder.live.folder, finder.live.assembly.host
+        viewer = Viewer(Index(folder.path), host, Links(_VIEW, talk="/"))
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
         self._html = html.encode()
         self._headers = {
@@ -40,12 +50,13 @@ class Page:
             "content-security-policy": f"{policy}; frame-ancestors 'none'",
             "referrer-policy": "no-referrer",
         }
-        self.handlers: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
+        self.handlers: list[tuple[str, str, Handler]] = [
             ("GET", "/sessions", self._sessions),
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
             *MemoryRequests(finder.live, max_body).handlers,
+            *((("GET", f"{_VIEW}{path}", _of_the_operator(handler)) for path, handler in viewer.handlers.items())),
         ]
         """What the page asks for: method, path and handler."""
 
@@ -88,3 +99,14 @@ class Page:
     @property
     def _tools(self) -> dict[str, Tool]:
         return {tool.action.name: tool for tool in self.finder.live.assembly.tools}
+
+
+def _of_the_operator(handler: Handler) -> Handler:
+    """These pages show the sessions of everybody, so a key of one caller isn't enough."""
+
+    async def handled(request: Request) -> Response:
+        if request.state.caller.key is not None:
+            raise BadRequest("only whoever runs the gateway can read all sessions", 403, code="another_user")
+        return await handler(request)
+
+    return handled

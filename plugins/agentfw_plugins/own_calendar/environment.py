@@ -22,7 +22,7 @@ from agentfw import Environment, Intervention, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 
 from ..worlds.calendar.environment import CalendarConflicts, Letter, with_letters
-from ..worlds.calendar.event_attributes import LETTERS, event_line
+from ..worlds.calendar.event_attributes import LETTERS, PRIVATE, event_line
 from .answers import Answer, Candidate, Person, Question
 from .conflicts import Agenda
 from .occurrences import Occurrence
@@ -36,6 +36,7 @@ __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
 MOST_CONFLICTS = 200
 """Maximum number of questions per session; the next session continues."""
 _TURNS = 4
+_AWAY = "you are away then"
 _AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
 _TOLD = 5
 """Number of past decisions shown as text."""
@@ -226,6 +227,8 @@ class RealConflicts(Environment):
         """Ask the person, save the answer, and report it."""
         assert self._question is not None
         asked = self._question
+        if (away := self._stays_away(asked)) is not None:
+            proposed, reason = away.letter, _AWAY
         question = replace(asked, proposed=proposed, reason=_with_titles(" ".join(reason.split()), asked))
         self._question = None
         answer = self.person.answer(question)
@@ -258,9 +261,19 @@ class RealConflicts(Environment):
         self.person.told(question, answer, others, learned)
         self._feedback(question, answer, said)
 
+    def _stays_away(self, question: Question) -> Candidate | None:
+        """Leave, travel or illness, which comes before work whatever the policy says, until the person has once gone to
+        work in spite of it. A dentist may well be visited on leave."""
+        away = next((each for each in question.candidates if self.agenda.is_away(each.one)), None)
+        is_private = any(set(each.tags["who"].split(",")) & set(PRIVATE) for each in question.candidates)
+        has_gone = any(one.get("away") not in (None, one["kept"]) for one in self.known.choices)
+        return None if is_private or has_gone else away
+
     def _decision(self, question: Question, answer: Answer) -> dict[str, Any]:
         """What is kept of an answer, besides what was chosen."""
+        away = next((each.one.key for each in question.candidates if self.agenda.is_away(each.one)), None)
         return {
+            "away": away,
             "keys": sorted(each.one.key for each in question.candidates),
             "seen": self._facts([each.one for each in question.candidates]),
             "events": [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
@@ -13,8 +13,9 @@ from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, Us
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index
+from .inspection import inspection
 from .pages import Links, Pages
-from .search import Filter, Row, choices, episode_at, find, of_task, run_rows, select
+from .search import Filter, Row, choices, episode_at, find, of_task, run_at, run_rows, select
 
 try:
     from starlette.applications import Starlette
@@ -27,6 +28,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from agentfw import Host
+
 __all__ = ["Viewer"]
 
 _HOSTS = ("localhost", "127.0.0.1")
@@ -34,6 +37,11 @@ _RUNS = 12
 """Runs that the first page lists. The filter has all."""
 _SUGGESTED = 20
 """The newest runs among which two are looked for that can be compared."""
+_ALONE = (
+    "sandbox allow-scripts; frame-ancestors 'none'; default-src 'none'; "
+    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+)
+"""For a page of a plugin, which has a stricter policy in itself that this can't widen."""
 _PRIVATE = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -45,17 +53,20 @@ _PRIVATE = {
 class Viewer:
     """The application."""
 
-    def __init__(self, index: Index, rules: Mapping[str, str] | None = None) -> None:
-        self.index, self.pages = index, Pages(Links(), rules)
-        routes = {
+    def __init__(self, index: Index, host: Host, links: Links | None = None) -> None:
+        """`links` has the addresses if a gateway serves these pages beside its own."""
+        self.index, self.pages, self.host = index, Pages(links or Links(), host), host
+        paths = {
             "/": self._episodes,
             "/episode/{name:path}": self._episode,
             "/record/{name:path}": self._record,
             "/pair": self._pair,
             "/runs": self._runs,
+            "/inspect": self._inspect,
             "/news": self._news,
         }
-        self.app: ASGIApp = Starlette(routes=[Route(path, self._guarded(answer)) for path, answer in routes.items()])
+        self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
+        self.app: ASGIApp = Starlette(routes=[Route(path, answer) for path, answer in self.handlers.items()])
 
     def _guarded(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
@@ -84,7 +95,9 @@ class Viewer:
     def _episodes(self, request: Request) -> Response:
         wanted = Filter.of(request.query_params)
         if "" in request.query_params.values():
-            return RedirectResponse(f"/{wanted.address()}".removesuffix("?"))  # a form sends its empty fields too
+            return RedirectResponse(
+                f"{self.pages.links.home}{wanted.address()}".removesuffix("?")
+            )  # a form sends its empty fields
         is_whole = self.index.look()
         with self.index.reading() as rows:
             found, runs = find(rows, wanted), run_rows(rows, _RUNS)
@@ -121,7 +134,7 @@ class Viewer:
         return self._html(self.pages.pair(left, right))
 
     def _runs(self, request: Request) -> Response:
-        self.index.look()
+        is_whole = self.index.look()
         with self.index.reading() as rows:
             names = _sides(rows)
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
@@ -130,7 +143,17 @@ class Viewer:
             sides = [_side(rows, name, names) for name in chosen]
         pairs = pairs_of(*sides) if len(sides) == 2 else []
         left, right = sides if len(sides) == 2 else (Side("", []), Side("", []))
-        return self._html(self.pages.runs(left, right, pairs, names))
+        return self._html(self.pages.runs(left, right, pairs, names, is_whole=is_whole))
+
+    def _inspect(self, request: Request) -> Response:
+        """The page that the environment of a run has for it. It can run scripts of its own, and reach nothing."""
+        self.index.look()
+        asked = request.query_params.get
+        with self.index.reading() as rows:
+            run = run_at(rows, asked("run", ""))
+        back = (self.pages.links.list(run=run["name"]), run["name"])
+        page = inspection(self.index.root / run["folder"], self.host, asked("episode", ""), back)
+        return Response(page.encode("utf-8", "replace"), 200, {"content-security-policy": _ALONE}, "text/html")
 
     def _news(self, request: Request) -> Response:
         """A number that grows when there is something new."""

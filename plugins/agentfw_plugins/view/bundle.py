@@ -8,15 +8,17 @@ Each file is whole in itself and opens from disk. What is on no page of the fold
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from agentfw import Host
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder, write_whole
 
 from .episode_view import EpisodeView
 from .index import Index
+from .inspection import inspection
 from .pages import Links, Pages, before
 from .search import Filter, Row, of_task, select
 
@@ -26,12 +28,15 @@ __all__ = ["write_bundle"]
 class _FileLinks(Links):
     """Addresses of files beside each other."""
 
-    home = "index.html"
     is_live = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.pairs: set[str] = set()
         """The pages of pairs that there are."""
+
+    def at(self, path: str) -> str:
+        return "index.html"
 
     def episode(self, row: Row, turn: int | None = None) -> str:
         return quote(f"{_name(row)}.html") + ("" if turn is None else f"#turn-{turn}")
@@ -46,13 +51,16 @@ class _FileLinks(Links):
     def list(self, **values: str) -> str:
         return self.home
 
+    def inspection(self, row: Row, episode: str = "") -> str:
+        return quote(_inspection_name(row["run_folder"]))
 
-def write_bundle(index: Index, names: Sequence[str], folder: Path, rules: Mapping[str, str] | None = None) -> int:
+
+def write_bundle(index: Index, names: Sequence[str], folder: Path, host: Host) -> int:
     """Write the pages of these runs. Returns the number of episodes."""
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} isn't empty", fix="choose another directory, or remove it")
     links = _FileLinks()
-    pages = Pages(links, rules)
+    pages = Pages(links, host)
     with index.reading() as rows:
         found = [row for name in names for row in select(rows, Filter(run=name))]
         found.sort(key=lambda row: -row["failures"])
@@ -69,8 +77,16 @@ def write_bundle(index: Index, names: Sequence[str], folder: Path, rules: Mappin
                 _write(folder / _pair_name(earlier, row), pair)
             _write(folder / f"{_name(row)}.html", pages.episode(view, about[row["run"]], tasks[row["id"]]))
             _write(folder / f"{_name(row)}.jsonl", view.raw)
+        runs = {row["run"]: str(row["run_folder"]) for row in found if about[row["run"]].get("inspector")}
+        for run in runs.values():
+            page = inspection(index.root / run, host, "", (links.home, "all episodes"))
+            _write(folder / _inspection_name(run), page)
         _write(folder / "index.html", pages.contents(found))
     return len(found)
+
+
+def _inspection_name(run: str) -> str:
+    return f"{run.replace('/', '~')}~inspect.html"
 
 
 def _pair_name(left: Row, right: Row) -> str:

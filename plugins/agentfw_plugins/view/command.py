@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ from agentfw.out import Out, counted
 from ..command_options import json_option
 
 if TYPE_CHECKING:
+    from agentfw import Host
+
     from .index import Index
 
 __all__ = ["view"]
@@ -52,23 +53,23 @@ def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | N
     root, names = _chosen(runs, folder)
     if not root.is_dir():
         raise UsageError(f"there is no folder {root}", fix="start a run: agentfw run")
-    index, rules = Index(root), _rules()
+    index, host = Index(root), _host()
     if bundle is not None:
         from .bundle import write_bundle
 
         if not names:
             raise UsageError("--bundle needs the runs that it is made of", fix="agentfw view last --bundle site")
         index.refresh()
-        count = write_bundle(index, names, bundle, rules)
+        count = write_bundle(index, names, bundle, host)
         if out.json:
             out.data({"folder": str(bundle), "episodes": count})
         else:
             out.line(f"{bundle}/index.html   {counted(count, 'episode')}")
         return
-    asyncio.run(_serve(index, rules, names, port, out))
+    asyncio.run(_serve(index, host, names, port, out))
 
 
-async def _serve(index: Index, rules: Mapping[str, str], names: list[str], port: int, out: Out) -> None:
+async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out) -> None:
     from urllib.parse import quote
 
     from ..gateway.server import serving
@@ -77,7 +78,7 @@ async def _serve(index: Index, rules: Mapping[str, str], names: list[str], port:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with serving(Viewer(index, rules).app, "127.0.0.1", port) as url:
+    async with serving(Viewer(index, host).app, "127.0.0.1", port) as url:
         page = f"{url}/?run={quote(names[0])}" if len(names) == 1 else f"{url}/"
         if out.json:
             out.data({"url": page})
@@ -106,10 +107,8 @@ def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]
     return root, [path.name for path in found]
 
 
-def _rules() -> dict[str, str]:
-    """What each reward model rewards, in the words of its plugin."""
+def _host() -> Host:
     from agentfw import Host
     from agentfw.host import HostOptions, find_project
 
-    host = Host.load(HostOptions.from_environment(project=find_project()))
-    return {found.component.name: found.component.summary for found in host.components("reward")}
+    return Host.load(HostOptions.from_environment(project=find_project()))

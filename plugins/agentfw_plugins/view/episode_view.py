@@ -81,6 +81,8 @@ class ShownTurn:
     events: list[Event] = field(default_factory=list)
     """What happened from its beginning to that of the next."""
     recalled: list[Mapping[str, Any]] = field(default_factory=list)
+    feedback: list[Mapping[str, Any]] = field(default_factory=list)
+    """What somebody thinks of the answer, one after the other."""
     measures: list[Measure] = field(default_factory=list)
     scores: list[ShownScore] = field(default_factory=list)
     advantage: float | None = None
@@ -175,6 +177,12 @@ class EpisodeView:
         """Answers that were cut off, with how far they had come."""
         return [event.data for event in self.episode.events if event.name == "cut_off"] if self.episode else []
 
+    @property
+    def feedback(self) -> list[Mapping[str, Any]]:
+        """What somebody thinks of the whole session."""
+        events = self.episode.events if self.episode else []
+        return [event.data for event in events if _is_feedback(event) and event.data.get("turn") is None]
+
     @cached_property
     def turns(self) -> list[ShownTurn]:
         episode = self.episode
@@ -194,6 +202,10 @@ class EpisodeView:
             before = turn.prompt_ids + turn.token_ids
             advantage = advantages.get(turn.index)
             found.append(ShownTurn(turn, new, turn.prompt_ids[shared:], said, calls, advantage=advantage))
+        for event in filter(_is_feedback, episode.events):
+            rated = event.data.get("turn")
+            if isinstance(rated, int) and 0 <= rated < len(found):
+                found[rated].feedback.append(event.data)
         for event, shown in zip(episode.events, _owners(episode, found), strict=True):
             if shown is not None:
                 if (event.kind, event.name) == ("memory", "recalled"):
@@ -225,6 +237,11 @@ def read_episode(raw: bytes) -> Episode:
     for news in parts[1:]:
         whole = extended(whole, news)
     return whole
+
+
+def _is_feedback(event: Event) -> bool:
+    rated = event.data.get("value")
+    return (event.kind, event.name) == ("observation", "feedback") and isinstance(rated, int | float)
 
 
 def _read(path: Path) -> bytes:

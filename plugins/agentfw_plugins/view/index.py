@@ -66,11 +66,11 @@ class Index:
         self.root = root
         self.generation = 0
         """Grows whenever something new can be seen."""
-        self._lock = threading.Lock()
+        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._path: Path | None = None
         self._wake, self._looked = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._last = -_RECENT
-        self.path = self._prepared()
 
     def look(self, patience: float = 0.3) -> bool:
         """Look for news in a thread of its own, and wait so long for it. Returns whether it is done."""
@@ -234,6 +234,13 @@ class Index:
         rows = sqlite3.connect(self.path, timeout=10, isolation_level=None)
         rows.row_factory = sqlite3.Row
         return rows
+
+    @property
+    def path(self) -> Path:
+        """The file of the index, which is made when it is first needed."""
+        with self._making:
+            self._path = self._path or self._prepared()
+            return self._path
 
     def _prepared(self) -> Path:
         """The file of the index: beside the runs, or where that folder is read-only, a temporary one."""

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from agentfw import Host
 from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import timeline_picture
@@ -39,30 +40,47 @@ _PICTURED = 3000
 class Links:
     """Where a page is. A folder of pages has other addresses, and not all of the pages."""
 
-    home = "/"
     is_live = True
+
+    def __init__(self, base: str = "", talk: str = "") -> None:
+        self.base = base
+        self.talk = talk
+        """Where somebody can lead the sessions that are shown, if these are of a gateway."""
+
+    @property
+    def home(self) -> str:
+        return self.at("/")
+
+    def at(self, path: str) -> str:
+        return f"{self.base}{path}"
 
     def episode(self, row: Row, turn: int | None = None) -> str:
         where = "/".join(filter(None, (row["folder"], row["episode"])))
-        return f"/episode/{quote(where)}" + ("" if turn is None else f"#turn-{turn}")
+        return self.at(f"/episode/{quote(where)}") + ("" if turn is None else f"#turn-{turn}")
 
     def record(self, row: Row) -> str:
         return self.episode(row).replace("/episode/", "/record/", 1)
 
     def pair(self, left: Row, right: Row) -> str:
-        names = (self.episode(row).removeprefix("/episode/") for row in (left, right))
-        return "/pair?" + urlencode(dict(zip(("left", "right"), names, strict=True)), safe="/%")
+        names = (self.episode(row).removeprefix(self.at("/episode/")) for row in (left, right))
+        return self.at("/pair?") + urlencode(dict(zip(("left", "right"), names, strict=True)), safe="/%")
 
     def list(self, **values: str) -> str:
-        return "/" + Filter.of(values).address()
+        return self.home + Filter.of(values).address()
+
+    def inspection(self, row: Row, episode: str = "") -> str:
+        """The page that the environment of a run has for it."""
+        values = {"run": str(row.get("run_folder") or row["folder"]), "episode": episode}
+        return self.at("/inspect?") + urlencode({name: value for name, value in values.items() if value})
 
 
 class Pages:
     """The templates, filled in."""
 
-    def __init__(self, links: Links, rules: Mapping[str, str] | None = None) -> None:
-        """`rules` says of each reward model what it rewards."""
-        self.links, self.rules = links, rules or {}
+    def __init__(self, links: Links, host: Host) -> None:
+        self.links = links
+        self.rules = {found.component.name: found.component.summary for found in host.components("reward")}
+        """What each reward model rewards, in the words of its plugin."""
         folder = files(__package__)
         self.style = page_style() + folder.joinpath("view.css").read_text("utf-8")
         self.script = folder.joinpath("view.js").read_text("utf-8")
@@ -113,9 +131,9 @@ class Pages:
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
         return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
 
-    def runs(self, left: Side, right: Side, pairs: list[Pair], choices: list[str]) -> str:
-        first = remarkable(pairs)
-        return self._filled("runs.html", left=left, right=right, pairs=pairs, first=first, choices=choices)
+    def runs(self, left: Side, right: Side, pairs: list[Pair], choices: list[str], *, is_whole: bool) -> str:
+        values = {"left": left, "right": right, "pairs": pairs, "choices": choices, "is_whole": is_whole}
+        return self._filled("runs.html", first=remarkable(pairs), **values)
 
     def contents(self, rows: list[Row]) -> str:
         """The first page of a folder of pages."""

@@ -27,6 +27,7 @@ __all__ = [
     "episode_at",
     "find",
     "of_task",
+    "run_at",
     "run_rows",
     "select",
 ]
@@ -171,6 +172,14 @@ def episode_at(rows: sqlite3.Connection, name: str) -> Row:
     row = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE p.folder = ? AND e.episode = ?", (folder, episode)).fetchone()
     if row is None:
         raise UnknownNameError("episode", name, (), fix="go back to the list; its run may have been deleted")
+    return dict(row)
+
+
+def run_at(rows: sqlite3.Connection, folder: str) -> dict[str, Any]:
+    """The run in this folder below the runs."""
+    row = rows.execute("SELECT * FROM runs WHERE folder = ?", (folder,)).fetchone()
+    if row is None:
+        raise UnknownNameError("run", folder, (), fix="go back to the list; it may have been deleted")
     return dict(row)
 
 

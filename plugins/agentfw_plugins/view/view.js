@@ -15,7 +15,7 @@ if (news && news.dataset.news && location.protocol.startsWith("http")) {
   setInterval(async () => {
     if (document.hidden || !news.dataset.news || !getSelection().isCollapsed) return;
     try {
-      const { generation } = await (await fetch("/news")).json();
+      const { generation } = await (await fetch(news.dataset.from)).json();
       if (known === null) known = Number(news.dataset.news) || generation;
       if (generation !== known) { known = generation; await renewed(); }
     } catch { /* the server has ended: what is shown stays */ }

@@ -17,6 +17,7 @@ import pytest
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.runs import RunFolder, read_sessions
+from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served
@@ -209,7 +210,9 @@ def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> Non
         assert f"{element}-src 'sha256-{b64encode(sha256(inner.encode()).digest()).decode()}';" in policy
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert not re.search(r"""(src|href)=["'](?!data:)|innerHTML|insertAdjacentHTML|document\.write""", answer.text)
+    assert not re.search(
+        r"""(src|href)=["'](?!data:|view/)|innerHTML|insertAdjacentHTML|document\.write""", answer.text
+    )
     assert httpx.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
 
 
@@ -321,3 +324,41 @@ def test_markdown_is_shown_as_such_and_never_becomes_markup(serve: Serve, chromi
     assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
     assert texts("b") == []
     assert foreign(browser, gateway) == []
+
+
+# -- all sessions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_all_sessions_are_seen_as_agentfw_view_shows_them(serve: Serve, chromium: Browsers) -> None:
+    gateway = serve(policy="scripted", assignments=[f"policy.rule={__name__}:calls_a_tool"])
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.wait("element('list').textContent.includes('no session')")
+    say(browser, "hello", "You said: hello")
+    click(browser, 0, "Good")
+    browser.wait("document.querySelector('.given.good')")
+    name = browser.evaluate("shown.session")
+
+    browser.follow("#episodes")
+    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 1")
+    browser.follow(".episodes td a")
+    read = browser.evaluate("document.querySelector('#turn-0').innerText")
+    browser.follow(".button")
+    browser.wait("shown")
+
+    assert "You said: hello" in read
+    assert "rated good" in read
+    assert browser.evaluate("shown.session") == name
+    assert foreign(browser, gateway) == []
+
+
+def test_a_key_of_one_caller_is_not_enough_to_see_all_sessions(serve: Serve, tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    key = keys.add("ana")
+    gateway = serve(Limits(keys=["own"], key_file=keys.path))
+
+    def status(key: str) -> int:
+        return httpx.get(f"{gateway.url}/view/", headers={"authorization": f"Bearer {key}"}).status_code
+
+    assert (status(key), status("own"), status("no")) == (403, 200, 401)

@@ -83,6 +83,33 @@ def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile, tmp_path
     assert moved["to"][:10] > "2026-11-27"
 
 
+URGENT = """UID:urgent
+DTSTART;TZID=Europe/Berlin:20261124T100000
+DURATION:PT1H
+SUMMARY:URGENT: contract with Acme, due today
+ATTENDEE:mailto:eve@acme.example
+ATTENDEE:mailto:ana@lab.example"""
+
+
+@pytest.mark.parametrize("title", ["Annual leave", "krank", "Viaje a Madrid"])
+def test_being_away_is_proposed_until_somebody_has_gone_to_work_in_spite_of_it(
+    ics_file: IcsFile, tmp_path: Path, title: str
+) -> None:
+    events = [URGENT.replace("urgent", f"urgent-{day}").replace("20261124", f"202611{day}") for day in (24, 25, 26)]
+
+    session = played(ics_file(*events, all_day(title)), tmp_path, "a\nb\nb\n")
+
+    reasons = [outcome.question.reason == "you are away then" for outcome in session.outcomes]
+    assert [outcome.question.proposed for outcome in session.outcomes][:2] == ["A", "A"]
+    assert reasons == [True, True, False], "from then on, the policy proposes"
+
+
+def test_a_doctor_can_be_seen_on_leave(ics_file: IcsFile, tmp_path: Path) -> None:
+    session = played(ics_file(BOARD.replace("Board meeting", "Dentist"), all_day("Annual leave")), tmp_path, "\n")
+
+    assert [outcome.question.proposed for outcome in session.outcomes] == ["B"]
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -159,3 +159,9 @@ def test_a_reason_is_learned_from(
 
     assert silent == [], "one choice among events that differ in so much says little"
     assert said[0].startswith("a client comes +")
+
+
+@pytest.mark.parametrize("title", ["Viaje a Madrid", "Viaggio a Madrid", "Reunión en Madrid"])
+def test_a_place_is_no_relation(title: str) -> None:
+    assert not {"who=family", "topic=personal"} & named(title, "titles").keys()
+    assert "who=family" in named("Comida con mi madre", "titles")

@@ -19,6 +19,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("jinja2")
 
+HOST = fresh_host(builtins=True)
 NOTE = "Mails of Ada come first"
 
 
@@ -82,7 +83,9 @@ def viewed(runs: Path) -> Iterator[str]:
         async def main() -> None:
             ended, loop = asyncio.Event(), asyncio.get_running_loop()
             stop.append(lambda: loop.call_soon_threadsafe(ended.set))
-            async with serving(Viewer(Index(runs), {"utility": "What the world says"}).app, "127.0.0.1", 0) as url:
+            index = Index(runs)
+            index.refresh()
+            async with serving(Viewer(index, HOST).app, "127.0.0.1", 0) as url:
                 address.append(url)
                 ready.set()
                 await ended.wait()

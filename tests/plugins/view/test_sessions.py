@@ -11,7 +11,10 @@ from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.episode_view import EpisodeView
 from agentfw_plugins.view.index import Index
+from agentfw_plugins.view.pages import Links, Pages
 from agentfw_plugins.view.search import Filter, find
+
+from .conftest import HOST
 
 
 class Echo(Policy):
@@ -102,3 +105,22 @@ def opened(index: Index) -> EpisodeView:
     [row] = seen(index)
     with index.reading() as rows:
         return EpisodeView.read(index, row, rows)
+
+
+def test_what_somebody_thinks_of_an_answer_stands_below_it(tmp_path: Path) -> None:
+    async def lead() -> EpisodeView:
+        async with live_run(tmp_path) as live:
+            session = live.begin("tea")
+            await session.answer([Message("user", "Which tea is it?")])
+            session.feedback(-1.0, words="too short", turn=0)
+            session.feedback(0.5)
+            await live.keep(session)
+            return opened(Index(tmp_path))
+
+    view = asyncio.run(lead())
+    page = Pages(Links(), HOST).episode(view, {}, [])
+
+    assert [(one["value"], one["text"]) for one in view.turns[0].feedback] == [(-1.0, "too short")]
+    assert [one["value"] for one in view.feedback] == [0.5]
+    assert "rated bad: too short" in page
+    assert "rated good (0.500)" in page

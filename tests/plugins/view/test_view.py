@@ -14,12 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw import Run
+from agentfw import Component, Environment, Host, Run, Task, hookimpl
+from agentfw.environment import World
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.recall_reasons import because
 
-from .conftest import NOTE, careful, careless, play
+from .conftest import HOST, NOTE, careful, careless, play
 
 View = Callable[[Path], str]
 
@@ -128,7 +129,7 @@ def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(re
     episode = next(folder.episodes())
     page = read(f"{view(recorded)}/episode/{folder.id}/{episode.id}")
 
-    assert "utility: What the world says" in page
+    assert f"utility: {HOST.find('reward', 'utility').component.summary}" in page
     assert episode.messages[0].content in page
     assert f'id="turn-{episode.turns[-1].index}"' in page
     assert f'data-messages="{" ".join(map(str, episode.turns[1].shown))}"' in page
@@ -226,7 +227,7 @@ def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Call
     index = Index(runs)
     index.refresh()
 
-    count = write_bundle(index, names, tmp_path / "site")
+    count = write_bundle(index, names, tmp_path / "site", HOST)
     browser = chromium()
     browser.open(tmp_path / "site" / "index.html")
     browser.evaluate("document.querySelector('input').value = '3 refused'")
@@ -243,3 +244,43 @@ def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Call
     record = next((tmp_path / "site").glob("*.jsonl")).read_text("utf-8")
     assert json.loads(record)["environment"] == "inbox"
     assert browser.problems == []
+
+
+class Kettle(Environment):
+    """A world with a page of its own, which fails."""
+
+    inspector = f"{__name__}:no_page"
+
+    def begin(self, world: World, task: Task) -> None:
+        world.finish(utility=1.0)
+
+
+def no_page(folder: RunFolder, host: Host, episode: str) -> str:
+    raise RuntimeError(f"no {episode}")
+
+
+class KettlePlugin:
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        return [Component("kettle", f"{__name__}:Kettle", "Water that boils")]
+
+
+def test_a_page_of_a_world_that_fails_is_told(tmp_path: Path) -> None:
+    from agentfw_plugins.view.app import Viewer
+    from agentfw_plugins.view.index import Index
+
+    host = fresh_host(KettlePlugin(), builtins=True)
+    run = Run.create(parse_spec({"environment": "kettle", "policy": "random", "episodes": 1}), host, tmp_path)
+    asyncio.run(run.execute())
+    viewer = Viewer(Index(tmp_path), host)
+
+    async def asked(address: str) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=viewer.app), base_url="http://localhost") as web:
+            return await web.get(address)
+
+    answer = asyncio.run(asked(f"/inspect?run={run.folder.id}&episode=3"))
+    missing = asyncio.run(asked("/inspect?run=other"))
+
+    assert (answer.status_code, missing.status_code) == (400, 404)
+    assert "the page of kettle failed: RuntimeError: no 3" in unescape(answer.text)
+    assert f"/inspect?run={run.folder.id}" in asyncio.run(asked("/")).text

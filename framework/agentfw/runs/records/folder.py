@@ -101,7 +101,7 @@ class RunFolder:
 
     @property
     def inspector(self) -> str:
-        """The command that shows a run of this environment in more detail, or an empty text."""
+        """What makes the page that the environment has for a run, or an empty text."""
         return str(self.about.get("inspector", ""))
 
     @property

@@ -313,7 +313,7 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
         notes = ["Of the tasks whose samples differ most: those with the lowest, the median and the highest reward."]
     notes.append(f"Any other: agentfw runs show {folder.id} --episode ID")
     if folder.inspector:
-        notes.append(f"In more detail: {folder.inspector} {folder.id}")
+        notes.append(f"In more detail: agentfw view {folder.id}")
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)

@@ -1,4 +1,4 @@
-"""`agentfw proactive`: make, import, annotate and validate dialogues; rate, rank and show what was predicted in them.
+"""`agentfw proactive`: make, import, annotate and validate dialogues; rate and rank what was predicted in them.
 
     agentfw proactive domain check home_loan
     agentfw proactive make --domain home_loan --dialogues 1000 --out data
@@ -21,7 +21,6 @@ from agentfw_plugins.command_options import json_option
 
 from .policy_options import asking_options
 from .rate_command import rate
-from .view_command import view
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels.timing import Action, AlignmentReport
@@ -41,11 +40,10 @@ _domain = click.option(
 # As the main command has it; click keeps the help option that a command is first invoked with.
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def proactive() -> None:
-    """Data of the proactive world: make, import, annotate and validate dialogues, and inspect predictions."""
+    """Data of the proactive world: make, import, annotate and validate dialogues, and rate and rank predictions."""
 
 
 proactive.add_command(rate)
-proactive.add_command(view)
 
 
 @proactive.group()

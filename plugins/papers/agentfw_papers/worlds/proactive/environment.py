@@ -70,7 +70,7 @@ class Proactive(Environment):
         "missed": "missed",
     }
 
-    inspector = "agentfw proactive view"
+    inspector = "agentfw_papers.worlds.proactive.view:view_page"
 
     def __init__(self, settings: ProactiveSettings | None = None) -> None:
         self.settings = settings or ProactiveSettings()

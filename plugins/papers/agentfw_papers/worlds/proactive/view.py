@@ -1,4 +1,4 @@
-"""The page of `agentfw proactive view`: one self-contained HTML file to inspect predictions turn by turn.
+"""The page that `agentfw view` has for a run of this world: predictions turn by turn, in one self-contained HTML file.
 
 The figures and tables are plain HTML and can be read with scripting off. The grid of a dialogue is drawn by the page's
 own script from data that the page holds. The content security policy allows this script and this style sheet alone, by
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from agentfw import Host
@@ -22,9 +21,7 @@ from agentfw.errors import UsageError
 from agentfw.report import web_page
 from agentfw.runs import RunFolder
 from agentfw.statistics import Interval, bootstrap
-from agentfw_rewardmodels.timing import rank
 
-from .systems import read_systems
 from .view_data import Dialogues, Stage, collect
 
 __all__ = ["view_page"]
@@ -47,11 +44,13 @@ _FIGURES = {
     "reward": "reward",
 }
 _WHERE_EXPECTED = {name: _FIGURES[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready")}
+_MOST = 60
+"""Dialogues that the page can open. More would make it too large to send."""
 _COLUMNS = ("balance", "ac", "max_ac", "pt", "ftr", "rar")
 
 
-def view_page(folder: RunFolder, host: Host, *, episode: str = "", most: int = 60, beside: Sequence[Path] = ()) -> str:
-    """The page of a run. `episode` is a dialogue or an episode to begin with, `beside` are runs to rank it with."""
+def view_page(folder: RunFolder, host: Host, episode: str = "", *, most: int = _MOST) -> str:
+    """The page of a run. `episode` is a dialogue or an episode to begin with."""
     found = collect(folder, host)
     last = found.stages[-1]
     ordered = sorted(found.examples, key=lambda name: (found.figures(name, last).get("balance", 0.0), name))
@@ -66,7 +65,7 @@ def view_page(folder: RunFolder, host: Host, *, episode: str = "", most: int = 6
         "TITLE": _text(f"{folder.id}"),
         "SUBTITLE": _text(_subtitle(folder, found)),
         "NOTICES": "".join(f"<p class=notice>{_text(one)}</p>" for one in found.notices),
-        "FIGURES": _figures(found.stages) + _ranking(folder, beside) + _ready(last),
+        "FIGURES": _figures(found.stages) + _ready(last),
         "DIALOGUES": _dialogues(found, last, {one["id"] for one in data["dialogues"]}),
         "FILTERS": _filters(found),
         # Without `<`, no text can end the script element that holds it.
@@ -92,7 +91,7 @@ def _chosen(ordered: Sequence[str], stage: Stage, episode: str, most: int) -> li
         (name for name, rows in stage.by_dialogue.items() for one, _ in rows if episode in (name, one.id)), None
     )
     if episode and wanted is None:
-        raise UsageError(f'there is no episode or dialogue "{episode}"', fix="leave out --episode; the page lists them")
+        raise UsageError(f'there is no episode or dialogue "{episode}"', fix="choose one of the table")
     chosen = _spread(ordered, most)
     return list(dict.fromkeys([wanted, *chosen] if wanted else chosen))
 
@@ -130,21 +129,6 @@ def _estimate(stage: Stage, name: str, outcomes: Sequence[Mapping[str, float]]) 
     else:
         values = [outcome.get(name, math.nan) for outcome in outcomes]
     return None if not values or all(map(math.isnan, values)) else bootstrap(values)
-
-
-def _ranking(folder: RunFolder, beside: Sequence[Path]) -> str:
-    """PRI within the runs that were given."""
-    if not beside:
-        return ""
-    ranking = rank(read_systems([folder.path, *beside]))
-    rows = [
-        f"<tr><th scope=row>{_text(row.name)}</th><td>{row.pri:.4f}</td><td>{row.consistency:.3f}</td>"
-        f"<td>{row.timing:.3f}</td></tr>"
-        for row in ranking.rows
-    ]
-    warning = f"<p class=notice>{_text(ranking.warning)}</p>" if ranking.warning else ""
-    head = "<tr><th></th><th scope=col>PRI</th><th scope=col>consistency</th><th scope=col>timing</th></tr>"
-    return f"<h2>Rank among {len(ranking.rows)} runs</h2>{warning}" + _table(head, rows)
 
 
 def _ready(stage: Stage) -> str:

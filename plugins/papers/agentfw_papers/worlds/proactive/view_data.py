@@ -1,4 +1,4 @@
-"""What the page of `agentfw proactive view` shows, collected from a run's folder and from the dialogues of its world.
+"""What the page of a proactive run shows, collected from a run's folder and from the dialogues of its world.
 
 Single turns are gathered by dialogue. The figures are those of metrics.jsonl. Predictions are read from the answers as
 the environment read them.

@@ -1,4 +1,4 @@
-"""The page of `agentfw proactive view`, in a real Chromium where there is one."""
+"""The page that `agentfw view` has for a proactive run, in a real Chromium where there is one."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from agentfw import Run
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.statistics import bootstrap
 from agentfw.testing import fresh_host
-from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.environment import Proactive, read_turn
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_papers.worlds.proactive.view import view_page
 from agentfw_papers.worlds.proactive.view_data import mark_of
+from agentfw_plugins.view.bundle import write_bundle
+from agentfw_plugins.view.index import Index
 from agentfw_rewardmodels.timing import Opportunity, Windows
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
@@ -116,16 +117,6 @@ def test_an_input_is_marked_wrong_where_the_reference_says_otherwise(tmp_path: P
     assert ("Nobody", True) in inputs
 
 
-def test_runs_are_ranked_beside_each_other(played: RunFolder, tmp_path: Path) -> None:
-    other = run(tmp_path, "turn", episodes=30)
-
-    html = view_page(played, HOST, beside=[other.path])
-
-    assert "Rank among 2 runs" in html
-    assert played.id in html
-    assert other.id in html
-
-
 def test_the_judge_says_why(tmp_path: Path) -> None:
     spec = parse_spec(
         {
@@ -153,8 +144,8 @@ def test_the_end_of_a_run_and_its_report_name_the_page(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
 
     [folder] = (tmp_path / "mine").iterdir()
-    assert f"agentfw proactive view {folder}" in done.stderr
-    assert f"agentfw proactive view {folder.name}" in (folder / "report.html").read_text()
+    assert f"agentfw view {folder}" in done.stderr
+    assert f"agentfw view {folder.name}" in (folder / "report.html").read_text()
 
 
 def test_figures_where_something_is_expected_stand_below_the_others(played: RunFolder) -> None:
@@ -224,13 +215,49 @@ def test_of_a_damaged_journal_the_rest_is_shown(played: RunFolder, tmp_path: Pat
     assert len(data_of(html)["dialogues"]) == 3
 
 
-def test_the_command_writes_one_file(played: RunFolder, tmp_path: Path) -> None:
-    file = tmp_path / "pages" / "view.html"
+# -- as a part of `agentfw view` ---------------------------------------------------------------------------------------
 
-    done = CliRunner().invoke(proactive, ["view", str(played.path), "--out", str(file), "--json"])
 
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.output) == {"file": str(file), "bytes": file.stat().st_size}
+@contextmanager
+def viewed(runs: Path) -> Iterator[str]:
+    """`agentfw view`. Gives its address."""
+    command = [sys.executable, "-m", "agentfw", "view", "--runs", str(runs), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+@pytest.mark.slow
+def test_agentfw_view_leads_to_the_page_of_a_run(played: RunFolder, chromium: Browsers) -> None:
+    with viewed(played.path.parent) as url:
+        browser = chromium()
+        browser.open(url)
+        browser.wait("document.querySelectorAll('.episodes tbody tr').length")
+        browser.open(url)  # with the runs, which are read by now
+        browser.follow(".runs .chip")
+        browser.wait("document.querySelector('.grid')")
+        dialogues = browser.evaluate("document.querySelectorAll('#dialogues tbody tr').length")
+        browser.follow("main a")
+        browser.wait("document.querySelectorAll('.episodes tbody tr').length")
+
+        assert dialogues == len(data_of(view_page(played, HOST))["dialogues"])
+        assert [one for one in browser.problems if not one.startswith(url)] == []
+
+
+def test_a_bundle_has_the_page_of_a_run(played: RunFolder, tmp_path: Path) -> None:
+    index = Index(played.path.parent)
+    index.refresh()
+    write_bundle(index, [played.path.name], tmp_path / "site", HOST)
+
+    page = (tmp_path / "site" / f"{played.path.name}~inspect.html").read_text("utf-8")
+    assert data_of(page) == data_of(view_page(played, HOST))
+    episode = next(
+        one for one in (tmp_path / "site").glob("*.html") if "inspect" not in one.name and one.name != "index.html"
+    )
+    assert f'href="{played.path.name}~inspect.html"' in episode.read_text("utf-8").replace("%7E", "~")
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
