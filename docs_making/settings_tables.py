@@ -57,7 +57,7 @@ def tables() -> str:
         ("A memory", IsolableChoice.model_fields),
         ("A tool", ToolChoice.model_fields),
         ("A reward", RewardChoice.model_fields),
-        ("A model that a gateway serves", ModelChoice.model_fields),
+        ("A model", ModelChoice.model_fields),
         ("`[engine]`", EngineSettings.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),
         ("`[budget]`", BudgetSettings.model_fields),

@@ -196,19 +196,8 @@ class Session:
         self.in_flight += 1
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
-            asked = _Asked(
-                goal,
-                actions,
-                sampling or Sampling(),
-                stop,
-                schema,
-                tell,
-                demonstration,
-                forwarded,
-                plain,
-                policy or self.policy,
-                model,
-            )
+            given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
+            asked = _Asked(*given, plain, policy or self.policy, model)
             reply = await self._answer(messages, user, asked, carries_out)
             self.failure = None
             return reply

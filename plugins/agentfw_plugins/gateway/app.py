@@ -120,7 +120,7 @@ class Gateway:
             routes.append(Route("/healthz", health.alive, methods=["GET"]))
             routes.append(Route("/readyz", self._guarded("readyz", health.ready, admits=False), methods=["GET"]))
             routes.append(Route("/metrics", self._guarded("metrics", health.metrics), methods=["GET"]))
-        self.app: ASGIApp = Starlette(routes=routes)
+        self.app: ASGIApp = Starlette(routes=routes, exception_handlers={404: _no_such_path, 405: _no_such_path})
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -308,6 +308,13 @@ class Gateway:
             return
         for event in writing.end(reply):
             yield event
+
+
+async def _no_such_path(request: Request, error: Exception) -> Response:
+    """Clients show the message of an error, and say nothing of one without."""
+    asked = f"{request.method} {request.url.path[:200]}"
+    problem = BadRequest(f"the gateway has no {asked}", getattr(error, "status_code", 404), code="no_such_path")
+    return error_answer(problem, DIALECTS["chat/completions"], native=False)
 
 
 def _is_native(request: Request) -> bool:

@@ -147,6 +147,7 @@ def _told(episode: Episode) -> dict[str, Any]:
                 "exact": bool(turn.token_ids),
                 "seconds": round(turn.ended - turn.started, 3),
                 "version": turn.version,
+                "model": turn.model,
                 "recalled": [place for place, one in enumerate(recalled) if one.get("message") in turn.shown],
                 "goes_on": turn.index in carried_out,
             }

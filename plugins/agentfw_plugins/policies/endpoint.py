@@ -247,16 +247,15 @@ class Endpoint:
                 received += part
                 size += len(part)
                 if streams and streamed is not None:
-                    limit.reschedule(
-                        asyncio.get_running_loop().time() + self.deadline
-                    )  # it may be long, as long as something comes
+                    # It may be long, as long as something comes.
+                    limit.reschedule(asyncio.get_running_loop().time() + self.deadline)
                     *lines, received = received.split(b"\n")
                     for line in lines:
                         streamed.take(bytes(line))
                 if size > LARGEST:
                     raise EndpointError(
-                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, "
-                        "and the rest was not read",
+                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was "
+                        "not read",
                         fix=f"{self._advice}, or lower max_tokens",
                     )
             return _Answer(response.status_code, response.headers, bytes(received), streams)

@@ -213,6 +213,11 @@ def test_without_a_memory_there_is_no_embedding_model(tiny_gateway: Served) -> N
         client(tiny_gateway).embeddings.create(model="agentfw", input="x")
 
 
+def test_an_endpoint_that_is_not_there_is_named(tiny_gateway: Served) -> None:
+    with pytest.raises(openai.NotFoundError, match="the gateway has no POST /s/tea/v1/images/generations"):
+        client(tiny_gateway).images.generate(model="agentfw", prompt="x")
+
+
 # -- counts ------------------------------------------------------------------------------------------------------------
 
 TOOL: Any = {"name": "weather", "description": "The weather", "input_schema": {"type": "object", "properties": {}}}

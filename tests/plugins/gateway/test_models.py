@@ -64,7 +64,8 @@ def test_the_request_names_the_model(two: Start) -> None:
     assert said == ["from big", "from small", "from the policy"]
     assert big.bodies[-1]["model"] == "big", "where no other name is set, its server gets the one that was asked for"
     assert small.bodies[-1]["model"] == "s-1"
-    assert [turn.model for turn in gateway.live.sessions["tea"].episode.turns] == ["big", "small", ""]
+    told = httpx.get(f"{gateway.url}/s/tea").json()["turns"]
+    assert [turn["model"] for turn in told] == ["big", "small", ""]
     assert [model.id for model in client.models.list()] == ["agentfw", "scripted", "big", "small"]
     assert client.models.retrieve("big").id == "big"
 
