@@ -46,7 +46,8 @@ _NEWS = _any("news")
 _FOR_GOOD = _any("for_good")
 _TASK = _any("task")
 _OPENING = re.compile(
-    r"^(?:\W|\b(?:oh|and|but|so|well|btw|by the way|also|hey|hi|hello|ok|okay|yes|yeah|nah|nope|no,|actually|fyi|thanks|thank you|"
+    r"^(?:\W|\b(?:oh|and|but|so|well|btw|by the way|also|hey|hi|hello|ok|okay|yes|yeah|nah|nope|"
+    r"no,|actually|fyi|thanks|thank you|"
     r"thx|cheers|good (?:morning|evening)|haha|lol|hm+|ah|right|anyway|sorry|ojo|übrigens|"
     r"ach|nee|und|au fait|"
     r"por cierto|comunque|aliás|кстати)\b)+",
