@@ -86,6 +86,24 @@ def test_what_one_process_adds_another_recalls_at_once(postgres_database: Databa
         assert new.id not in {hit.skill.id for hit in theirs.recall("honey in the cellar", user="user2", k=50)}
 
 
+def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: Database) -> None:
+    with open_graph(postgres_database()) as graph:
+        graph.add_skill(owner="ana", text="My phone number is 5550100", visibility="shared", valid_from=1e9)
+        changed = graph.add_skill(owner="ben", text="the marmalade is in the cellar", visibility="shared")
+        graph.prepare()
+        graph.update_skill(changed.id, text="the honey is in the cellar")
+        graph.add_skill(owner="ana", text="My phone number is 5550199", visibility="shared", valid_from=1e9 + 1)
+        server = graph._recaller.server
+        assert server is not None
+        found = server._search.shared_with(["marmalad", "5550100", "honey", "5550199"], 10)
+        assert {word: len(numbers) for word, numbers in found.items()} == {
+            "marmalad": 0,
+            "5550100": 0,
+            "honey": 1,
+            "5550199": 1,
+        }
+
+
 def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
     postgres_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -64,7 +64,7 @@ class GraphSettings:
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
     candidates: int = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
-    at_least: float = 0.005
+    at_least: float = 0.002
     """Minimum relevance of a skill to be recalled, from 0 to 1. 0 leaves nothing out."""
     second_hop: Literal["connected", "owner"] = "connected"
     """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement
