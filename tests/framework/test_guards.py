@@ -398,5 +398,5 @@ def test_an_error_of_the_frameworks_that_a_plugin_raises_names_the_plugin() -> N
         exec("def fail():\n    raise AgentfwError('spilt')\n", namespace)
         await memory(namespace["fail"]).recall(QUERY)
 
-    with pytest.raises(SettingsError, match=rf"{NAMED} failed in recall\(\), episode 00003-0: spilt"):
+    with pytest.raises(SettingsError, match=rf"{NAMED} failed in recall\(\): spilt"):
         asyncio.run(recalled())

@@ -133,7 +133,7 @@ class Calling(PluginCall):
             return
         where = self.where
         if isinstance(error, AgentfwError) and not isinstance(error, TimelineError):
-            self._name_in(error, where)
+            self._name_in(error)
             return
         if isinstance(error, TimelineError):
             raise self.guard.error(f"failed in {where}: {error.message}", error.fix) from error
@@ -143,14 +143,17 @@ class Calling(PluginCall):
         elif is_failure(error):
             raise self.guard.error(f"failed in {where}: {in_words(error)}") from error
 
-    def _name_in(self, error: AgentfwError, where: str) -> None:
-        """Say whose it is, where the component itself raises an error of the framework's. Ours do so in words."""
+    def _name_in(self, error: AgentfwError) -> None:
+        """Say whose it is, where the component itself raises an error of the framework's. Ours do so in words.
+
+        It doesn't say in which episode, because a run counts its failures by their message.
+        """
         if not (error.has_culprit or self.guard.is_ours) and self.guard.title not in error.message:
             trace = error.__traceback__
             while trace is not None and trace.tb_next is not None:
                 trace = trace.tb_next
             module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
             if module.partition(".")[0] not in ("", *_OUR_PACKAGES):
-                error.message = f"{self.guard.title} failed in {where}: {error.message}"
+                error.message = f"{self.guard.title} failed in {self.call}: {error.message}"
                 error.args = (error.message,)
         error.has_culprit = True
