@@ -45,7 +45,7 @@ def use(graph: SkillGraph, trip: str, user: str, skills: list[str]) -> None:
 
 def circle_of(graph: SkillGraph, user: str) -> set[str]:
     """Whose skills are with a user on the widest level."""
-    hits = graph.recall("way", user=user, k=200)
+    hits = graph.recall("way", user=user, k=200, at_least=0)
     return {hit.skill.owner.split()[0] for hit in hits if hit.why.community > 0.0}
 
 
@@ -76,7 +76,9 @@ def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
         grow(graph, 30)
         graph.prepare()
         before = communities(graph)
-        reds = [hit.skill.id for hit in graph.recall("red way", user="red 0", k=200) if hit.why.community == 1.0]
+        reds = [
+            hit.skill.id for hit in graph.recall("red way", user="red 0", k=200, at_least=0) if hit.why.community == 1.0
+        ]
         use(graph, "the first of a newcomer", "a newcomer", reds[:3])
         new = graph.add_skill(owner="a newcomer", text="way in")
         assert circle_of(graph, "a newcomer") == {"red", "a"}
@@ -123,7 +125,11 @@ def test_a_newcomer_who_uses_what_others_have_stays_with_similar_people(path: Pa
         similar_people(graph)
         graph.prepare()
         graph.set_profile("new", "likes chess and gardening novels")
-        reds = [hit.skill.id for hit in graph.recall("red way", user="red 0", k=9) if hit.skill.owner.startswith("red")]
+        reds = [
+            hit.skill.id
+            for hit in graph.recall("red way", user="red 0", k=9, at_least=0)
+            if hit.skill.owner.startswith("red")
+        ]
 
         use(graph, "a first trip", "new", reds[:1])
 
@@ -142,7 +148,7 @@ def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
         graph.prepare()
         graph.set_profile("new", "likes chess and gardening novels")
 
-        hits = graph.recall("dining tables", user="new", k=50)
+        hits = graph.recall("dining tables", user="new", k=50, at_least=0)
 
         together = {hit.skill.text.split()[-2]: hit.why.community for hit in hits if hit.skill.owner.startswith("*")}
         assert together["vivid"] > together["fresh"] > together["calm"]
