@@ -34,7 +34,7 @@ class _StruckStream:
             self.write(line)
 
     def close(self) -> None:
-        """Nothing: it isn't theirs who print to it."""
+        """Does nothing, because whoever prints to a stream doesn't own it."""
 
     def end(self) -> None:
         with suppress(OSError):  # where the stream is full or closed, nobody can be told
