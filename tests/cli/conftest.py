@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,9 +56,10 @@ def quick() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Put a distribution of one module on the path."""
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Put a distribution of one module on the path, until the test ends."""
     folder = tmp_path / "site"
+    packages: set[str] = set()
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
 
@@ -70,5 +71,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         (dist_info / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.0.0\n", encoding="utf-8")
         (dist_info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
         sys.modules.pop(package, None)
+        packages.add(package)
 
-    return put
+    yield put
+    for package in packages:
+        sys.modules.pop(package, None)
