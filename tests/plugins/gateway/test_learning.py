@@ -182,8 +182,13 @@ class Circle:
 
     def until_answered_by(self, *versions: str) -> None:
         """Talk until each of these has answered."""
-        awaited = set(versions)
-        self.until(lambda: not awaited.difference_update(self.talk(1)) and not awaited)
+        heard = list[str]()
+
+        def heard_all() -> bool:
+            heard.extend(self.talk(1))
+            return set(versions) <= set(heard)
+
+        self.until(heard_all)
 
     def trainer(self) -> int | None:
         """The process id of the trainer, if there is one."""
