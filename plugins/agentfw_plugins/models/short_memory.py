@@ -4,6 +4,9 @@ Prompts for such a model, for inference and for training, must be made from thes
 with `"agentfw_reads"` in its tokenizer_config.json: `last_message` for the last message that it received, `last_answer`
 for the end of its own last answer as well. That is its last call and what it wrote before it, back to the call before.
 
+In a session, what memories recall stands in the system message. It is moved to the last message, where such models have
+learned to find it.
+
     >>> from agentfw.episode import Message
     >>> answer = "Noted.<tool_call>{}</tool_call>So B.<tool_call>{}</tool_call>"
     >>> said = [Message("user", "1"), Message("assistant", answer), Message("tool", "done"), Message("user", "2")]
@@ -27,6 +30,8 @@ __all__ = ["ShortMemory", "remembered", "short_memory_of"]
 
 ShortMemory = Literal["last_message", "last_answer"]
 _CALL_ENDS = "</tool_call>"
+_RECALLED = "You remember:\n"
+"""How what was recalled begins, in all turns."""
 
 
 def short_memory_of(folder: Path) -> ShortMemory | None:
@@ -42,8 +47,16 @@ def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message
     if asked is None:
         return []
     answers = [each for each in messages[:asked] if each.role == "assistant"] if memory == "last_answer" else []
+    last = replace(messages[asked], content=f"{_recalled(messages[:asked])}{messages[asked].content}")
     # Its calls are in its text.
-    return [*(replace(each, content=_end(each.content), calls=()) for each in answers[-1:]), messages[asked]]
+    return [*(replace(each, content=_end(each.content), calls=()) for each in answers[-1:]), last]
+
+
+def _recalled(messages: Sequence[Message]) -> str:
+    """What memories recalled, as the system message ends with it."""
+    system = next((each.content for each in messages if each.role == "system"), "")
+    _, begins, items = system.rpartition(_RECALLED)
+    return f"{begins}{items}\n" if begins else ""
 
 
 def _end(answer: str) -> str:

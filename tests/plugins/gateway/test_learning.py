@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ import pytest
 
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
-from agentfw_plugins.gateway.learning.comparison import compare
+from agentfw_plugins.gateway.learning.comparison import LEVEL, compare
 from agentfw_plugins.gateway.learning.ratings import read_ratings
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
-from agentfw_plugins.models.locate import locate
+from agentfw_plugins.rewards.feedback import feedback_of
 
 from . import killing
 
+PATIENCE = 600.0
+LIKED = 'done="true"'
+"""What users like. About half of the answers of tiny-assistant to something that it doesn't understand have it."""
 SPEC = """
 environment = "from_feedback"
 policy = "tiny"
@@ -34,11 +37,6 @@ rewards = ["utility"]
 updates = 10
 tasks = 16
 samples = 1
-
-[evaluation]
-every = 10
-tasks = 8
-sampling = { temperature = 0.0 }
 """
 
 
@@ -139,65 +137,127 @@ class Circle:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.number, self.draw = folder, 0, random.Random(7)
+        self.answered: dict[str, str] = {}
+        """Which version answered, by session."""
         (folder / "spec.toml").write_text(SPEC)
-        self.options = ["--learn", "--learn-every", "60", "--learn-spec", str(folder / "spec.toml")]
-        model = ["--policy", "tiny", "--set", "policy.model=tiny-assistant"]
-        self.process, self.url, self.run = killing.start(folder / "runs", *model, *self.options)
+        self.learning = ["--learn", "--learn-every", "45", "--canary", "0.5", "--learn-spec", str(folder / "spec.toml")]
+        self.start("--policy", "tiny", "--set", "policy.model=tiny-assistant", *self.learning)
 
-    def talk(self, count: int, liked: str = "<calendar", user: str = "ada") -> list[dict[str, str]]:
-        """Conversations with a thumb each. Returns the headers of the answers."""
-        headers = []
-        with httpx.Client(timeout=60) as client:
+    def start(self, *words: str) -> None:
+        self.process, self.url, self.run = killing.start(self.folder / "runs", *words)
+        self.file = VersionFile(self.run)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def talk(self, count: int, user: str = "ada") -> list[str]:
+        """Conversations with a thumb each. Returns the versions that answered."""
+        versions = []
+        with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
             for _ in range(count):
-                session, self.number = f"{self.url}/s/c{self.number}", self.number + 1
+                name, self.number = f"c{self.number}", self.number + 1
                 question = f"{self.draw.choice(['tea', 'bread', 'rice'])} {self.draw.randint(1, 99)}"
                 message = {"role": "user", "content": question}
                 body = {"model": "agentfw", "temperature": 1, "max_tokens": 60, "user": user, "messages": [message]}
-                answer = client.post(f"{session}/v1/chat/completions", json=body).raise_for_status()
+                answer = client.post(f"/s/{name}/v1/chat/completions", json=body).raise_for_status()
                 text = answer.json()["choices"][0]["message"]["content"]
-                rating = {"value": "up" if text.startswith(liked) else "down", "user": user}
-                client.post(f"{session}/feedback", json=rating).raise_for_status()
-                headers.append(dict(answer.headers))
-        return headers
+                rating = {"value": "up" if LIKED in text else "down", "user": user}
+                client.post(f"/s/{name}/feedback", json=rating).raise_for_status()
+                self.answered[name] = answer.headers["x-agentfw-version"]
+                versions.append(self.answered[name])
+        return versions
 
     def command(self, *words: str) -> Any:
         command = [sys.executable, "-m", "agentfw", "serve", *words, "--runs", str(self.folder / "runs"), "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
-    def until_served(self, version: str) -> None:
-        end = time.monotonic() + 300
-        while self.talk(1)[0]["x-agentfw-version"] != version:
-            assert time.monotonic() < end
+    def until(self, holds: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.file.read().said
+            assert self.process.poll() is None
+            time.sleep(0.1)
+
+    def until_answered_by(self, *versions: str) -> None:
+        """Talk until each of these has answered."""
+        heard = list[str]()
+
+        def heard_all() -> bool:
+            heard.extend(self.talk(1))
+            return set(versions) <= set(heard)
+
+        self.until(heard_all)
+
+    def trainer(self) -> int | None:
+        """The process id of the trainer, if there is one."""
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if f"learning.trainer\0{self.run}".encode() in path.read_bytes():
+                    return int(path.parent.name)
+        return None
 
 
 @pytest.fixture
 def circle(tmp_path: Path) -> Iterator[Circle]:
     found = Circle(tmp_path)
     yield found
-    found.process.kill()
-    found.process.communicate()
+    found.kill()
 
 
-@pytest.mark.slow
-def test_a_version_that_is_served_survives_a_kill_and_is_taken_back_by_command(circle: Circle) -> None:
-    assert circle.talk(3)[0]["x-agentfw-version"] == "v0"
-    file = VersionFile(circle.run)
-    version = Version(1, 1.0, "served", 0, "00001/weights", ["c0"])
-    shutil.copytree(locate("tiny-assistant"), file.adapter(version))
-    with file.change() as changed:
-        changed.versions.append(version)
-        changed.served = 1
-    circle.until_served("v1")
+def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_makes_it_again_without_poison(
+    circle: Circle,
+) -> None:
+    assert {*circle.talk(4, user="mallory"), *circle.talk(44)} == {"v0"}
 
-    circle.process.kill()
-    circle.process.communicate()
-    circle.process, circle.url, _ = killing.start(circle.folder / "runs", "--resume", str(circle.run))
-    assert circle.talk(1, user="mallory")[0]["x-agentfw-version"] == "v1", "also without --learn"
-    assert read_sessions(circle.run)[-1].turns[0].version == "v1"
+    # What is better on held-out ratings is served to a share of the sessions, and each answer names its version.
+    circle.until(lambda: circle.file.read().versions)
+    (first,) = circle.file.read().versions
+    assert (first.outcome, first.before) == ("canary", 0), first.why
+    assert first.test["p"] < LEVEL
+    circle.until_answered_by("v0", "v1")
+    assert {one.task.query: one.turns[0].version for one in read_sessions(circle.run)} == circle.answered
 
-    assert circle.command("rollback") == {"rolled_back": "v1", "served": "v0"}
-    circle.until_served("v0")
+    # Thumbs end the trial, and all sessions get it.
+    circle.until(lambda: circle.talk(1) and not circle.file.read().canary)
+    assert circle.file.read().served == 1, circle.file.read().said
+    circle.until_answered_by("v1")
+
+    # The gateway is killed during the next training. Its trainer ends as well, and nothing is lost.
+    circle.until(lambda: circle.trainer() or not circle.talk(1))
+    circle.kill()
+    end = time.monotonic() + PATIENCE
+    while circle.trainer():
+        assert time.monotonic() < end, "the trainer outlives its gateway"
+        time.sleep(0.1)
+    circle.start("--resume", str(circle.run))
+    assert circle.talk(1) == ["v1"], "also without --learn"
+    rated = {one.task.query for one in read_sessions(circle.run) if any(feedback_of(one))}
+    assert rated == circle.answered.keys()
+
+    # Feedback is taken out: what learned from it isn't served any more, and another version is made without it.
     told = circle.command("forget-feedback", "--user", "mallory")
-    assert (told["withdrawn"], told["served"]) == ([], "v0")
-    assert {one.user for one in read_ratings(circle.run, file.read().removals)} == {"ada"}
+    assert (told["withdrawn"], told["served"]) == (["v1"], "v0")
+    circle.until_answered_by("v0")
+    circle.kill()
+    circle.start("--resume", str(circle.run), *circle.learning)
+    circle.until(lambda: len(circle.file.read().versions) == 2)
+    second = circle.file.read().version(2)
+    assert (second.outcome, second.before) == ("canary", 0), second.why
+    assert not {"c0", "c1", "c2", "c3"} & set(second.sessions)
+
+    assert circle.command("rollback") == {"rolled_back": "v2", "served": "v0"}
+    circle.until_answered_by("v0")
+
+
+def test_a_version_that_is_not_better_is_not_served(circle: Circle) -> None:
+    (circle.folder / "spec.toml").write_text(SPEC.replace("learning_rate = 2e-4", "learning_rate = 3e-2"))
+    circle.talk(48)
+
+    circle.until(lambda: circle.file.read().said)
+    state = circle.file.read()
+    assert state.versions, state.said
+    (version,) = state.versions
+    assert (version.outcome, version.adapter) == ("rejected", ""), version.why
+    assert circle.talk(1) == ["v0"]

@@ -1,4 +1,4 @@
-"""Whether a version is better than another, by answers that were rated and that neither was trained on.
+"""Compares two versions on rated answers that neither was trained on.
 
 What is compared is how much likelier an answer is in the new version than in the other, by its mean log probability per
 token. The margin is the mean of this over liked answers minus that over disliked ones. It is tested by a permutation

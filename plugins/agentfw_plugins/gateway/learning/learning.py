@@ -71,14 +71,14 @@ class Learning:
         self.waiting += 1
 
     async def run(self) -> None:
-        """Follow the versions and train, until cancelled. What goes wrong is told, and what was served still is."""
+        """Follow the versions and train, until cancelled. What goes wrong is told, and the served version stays."""
         try:
             while True:
                 try:
                     if await self.served.refresh():
                         self.tell(self._words())
-                except Exception as error:  # of a plugin, too: what was served still is
-                    self.tell(f"can't follow the versions, so what was served still is: {error}")
+                except Exception as error:  # of a plugin, too
+                    self.tell(f"can't read the versions, so v{self.served.state.served} is still served: {error}")
                 if self.trains and self._is_due():
                     await self._train()
                 await asyncio.sleep(_LOOK)
@@ -97,14 +97,16 @@ class Learning:
         if self.trainer is None:
             words = [str(self.file.run), *([str(self.spec)] if self.spec else [])]
             module = f"{__package__}.trainer"
-            none = asyncio.subprocess.DEVNULL
+            none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+            # Nothing is written to its stdin, which closes when this process ends, however that ends.
             self.trainer = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, *words, stdin=none, stdout=none, stderr=asyncio.subprocess.PIPE
+                sys.executable, "-m", module, *words, stdin=pipe, stdout=none, stderr=pipe
             )
-            self._reading = asyncio.create_task(self.trainer.communicate())
+            assert self.trainer.stderr is not None
+            self._reading = asyncio.create_task(self.trainer.stderr.read())
             return
         code = self.trainer.returncode
-        _, error = await self._reading
+        error = await self._reading
         self.trainer = None
         if code == BUSY:
             return

@@ -5,7 +5,8 @@
 It is the training of `agentfw train --from RUN`, from the policy as it came, on the newest ratings that weren't taken
 out. What is held out, it never sees. If a version is on trial as a canary, that is judged instead.
 
-The copies of conversations that a training needs are deleted with it. One trainer works on a run at a time.
+The copies of conversations that a training needs are deleted with it. One trainer works on a run at a time. It ends
+when its stdin closes, so it never outlives its gateway.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -52,11 +54,18 @@ BUSY = 75
 def main() -> None:
     run, spec = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
     os.nice(19)
+    threading.Thread(target=_end_with_the_gateway, daemon=True).start()
     file = VersionFile(run)
     with _alone(file.folder) as is_alone:
         if not is_alone:
             sys.exit(BUSY)
         attempt(file, spec)
+
+
+def _end_with_the_gateway() -> None:
+    """End as a kill would, also while a model computes. Nothing is lost: what is complete is in the file."""
+    sys.stdin.buffer.read()
+    os._exit(1)
 
 
 def attempt(file: VersionFile, spec: Path | None = None) -> None:
@@ -134,13 +143,22 @@ async def _trained(
     """`agentfw train --from`, for at least one look at each rating. Returns the adapter."""
     values = start_from_runs([str(recorded)], room)(host, None, spec)
     # A tenth of the liked answers each is for validation and test; what is left must be enough for one update.
-    tasks = max(1, min(int(values.get("tasks", 8)), sum(one.liked for one in taught) * 6 // 10))
+    likes = sum(one.liked for one in taught)
+    usable = likes * 6 // 10 + (len(taught) - likes if _learns_from_bad(values) else 0)
+    tasks = max(1, min(int(values.get("tasks", 8)), usable))
     updates = max(int(values.get("updates", 1)), math.ceil(len(taught) / tasks))
-    evaluation = {**values.get("evaluation", {}), "every": updates}
+    # Versions are compared afterwards, so the training's own evaluation is kept as small as it can be.
+    evaluation = {"every": updates, "tasks": 1, "sampling": {"temperature": 0.0, "max_tokens": 1}}
     values |= {"policy": policy, "tasks": tasks, "updates": updates, "evaluation": evaluation}
     run = Run.create(parse_spec(values), host, room / "runs")
     await run.execute()
     return newest_version(run.folder)
+
+
+def _learns_from_bad(values: dict[str, Any]) -> bool:
+    """Whether a training takes answers that were disliked."""
+    environment = values["environment"]
+    return bool(environment.get("settings", {}).get("answers") == "rated")
 
 
 async def _compared(
