@@ -18,7 +18,6 @@ import pytest
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, compare
-from agentfw_plugins.gateway.learning.ratings import read_ratings
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.rewards.feedback import feedback_of
 
