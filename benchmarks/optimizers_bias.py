@@ -1,6 +1,6 @@
 """Users whose personal rewards have different centres and scales: how far off are advantages, and what is learned?
 
-    python benchmarks/optimizers_bias.py                   # docs/reference/optimizers.md, some minutes
+    python benchmarks/optimizers_bias.py                   # docs/results/optimizers.md, some minutes
     python benchmarks/optimizers_bias.py --seeds 4 --updates 40 --regimes "groups of 4"
     python benchmarks/optimizers_bias.py --json
 
