@@ -290,8 +290,14 @@ class Episode:
 def _own(value: Any) -> Any:
     """A copy of a JSON value. `copy.deepcopy` would take ten times as long."""
     if isinstance(value, dict):
-        return {key: _own(inner) for key, inner in value.items()}
-    return [_own(inner) for inner in value] if isinstance(value, list) else value
+        return {key: _own(inner) if isinstance(inner, _SHARED) else inner for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_own(inner) if isinstance(inner, _SHARED) else inner for inner in value]
+    return value
+
+
+_SHARED = (dict, list)
+"""What two copies of a JSON value would share."""
 
 
 def _own_calls(calls: tuple[Call, ...]) -> tuple[Call, ...]:

@@ -230,7 +230,9 @@ def known_names(what: str, name: str, choices: Iterable[str]) -> str:
 def one_line(text: str, limit: int = 300) -> str:
     """Foreign text on one line, at most `limit` long, without secrets and control characters."""
     # Before it is cut: of half a secret nobody could tell what it is.
-    flat = "".join(letter for letter in " ".join(strike(text).split()) if letter.isprintable())
+    flat = " ".join(strike(text).split())
+    if not flat.isprintable():
+        flat = "".join(filter(str.isprintable, flat))
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 

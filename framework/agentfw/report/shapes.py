@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -114,12 +115,7 @@ class Scene:
 
 def printable(text: str) -> str:
     """Replace what XML doesn't allow (control characters and lone surrogates) with U+FFFD."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character in "\t\n\r" or not _forbidden(ord(character)) else "\ufffd" for character in text
-    )
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
-def _forbidden(code: int) -> bool:
-    return code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

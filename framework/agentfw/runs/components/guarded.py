@@ -358,7 +358,7 @@ def _without_secrets(request: Request) -> Request:
     brief = request.brief
     if (goal := strike(brief.goal)) != brief.goal:
         brief = replace(brief, goal=goal)
-    messages = [struck(message) for message in request.messages]
+    messages = struck(list(request.messages))
     return replace(request, messages=messages, brief=brief, schema=struck(request.schema), stop=struck(request.stop))
 
 
