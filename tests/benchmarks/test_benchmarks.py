@@ -13,6 +13,8 @@ import pytest
 
 from agentfw_benchmarks import make_model
 
+pytestmark = pytest.mark.nightly
+
 load = importlib.import_module
 
 

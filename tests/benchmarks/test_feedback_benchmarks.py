@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.slow
 def test_thumbs_through_the_gateway_teach_memory_and_weights(

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 

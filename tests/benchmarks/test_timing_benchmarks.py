@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 load = importlib.import_module
 
 

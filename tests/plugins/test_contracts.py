@@ -21,6 +21,8 @@ from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 
+pytestmark = pytest.mark.nightly
+
 HOST = fresh_host(builtins=True, strict=False)
 
 # What a component can't be checked without; its own tests have a server, or a model, of their own.

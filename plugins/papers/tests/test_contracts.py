@@ -13,6 +13,8 @@ from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 
+pytestmark = pytest.mark.nightly
+
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True)
 
 # What a component can't be checked without; its own tests run the same checks.

@@ -10,6 +10,8 @@ import pytest
 
 import agentfw
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from agentfw import Host
 from agentfw.runs import parse_spec
 from agentfw.runs.run import Run
 
+pytestmark = pytest.mark.nightly
+
 load = importlib.import_module
 
 

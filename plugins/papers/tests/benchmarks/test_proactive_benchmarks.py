@@ -10,6 +10,8 @@ import pytest
 from agentfw import Host
 from agentfw.runs import parse_spec, resolve
 
+pytestmark = pytest.mark.nightly
+
 load = importlib.import_module
 
 

@@ -24,6 +24,8 @@ from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, Kitchen
 from agentfw_plugins.learners.table_training import play
 from agentfw_plugins.policies.qtable import QTablePolicy, QTableSettings
 
+pytestmark = pytest.mark.nightly
+
 SMALL = ("--training", "300", "--episodes", "40", "--jobs", "1")
 
 
