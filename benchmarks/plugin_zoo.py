@@ -89,6 +89,7 @@ def _in_the_child(case: Case, home: Path) -> None:
     os.chdir(home)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored
     os.environ["ZOO_BUSY"] = str(home / "busy")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who reads from a terminal waits for a person
     for number, name in ((1, "table"), (2, "told")):
         os.dup2(os.open(home / name, os.O_WRONLY | os.O_CREAT), number)
     sys.stdout, sys.stderr = (

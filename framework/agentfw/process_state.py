@@ -65,7 +65,7 @@ class ProcessState:
             if not _is_open(file):
                 os.dup2(copy, file)
                 changed.append("stdout" if file == 1 else "stderr")
-        if self._policy is not None and _event_loop_policy() is not self._policy:
+        if (policy := _event_loop_policy()) is not self._policy and not _is_default(policy, self._policy):
             asyncio.set_event_loop_policy(self._policy)
             changed.append("the policy of event loops")
         if sys.path != self._path and (gone := [place for place in self._path if place not in sys.path]):
@@ -96,6 +96,11 @@ def _working_folder() -> str:
 def _event_loop_policy() -> Any:
     """The public function would make one where there is none."""
     return getattr(asyncio.events, "_event_loop_policy", None)
+
+
+def _is_default(policy: Any, before: Any) -> bool:
+    """Whether it is the one that asyncio itself makes where there is none."""
+    return before is None and type(policy) is asyncio.DefaultEventLoopPolicy
 
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name)]

@@ -9,25 +9,38 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, repeat
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from agentfw import Component, hookimpl
-from agentfw.episode import Episode, Task
+from agentfw import Component, Environment, hookimpl
+from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.plugin_calls import hanging, notes, process_kept
 from agentfw.policy import Generation, Policy, Request
+from agentfw.process_state import unchanged_process
+from agentfw.request import Moment
 from agentfw.runs.components.creation import Guard
-from agentfw.runs.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox, listed
+from agentfw.runs.components.guarded import (
+    GuardedMemory,
+    GuardedPolicy,
+    GuardedReward,
+    GuardedTool,
+    GuardedToolbox,
+    listed,
+)
+from agentfw.runs.components.guarded_environment import GuardedEnvironment
+from agentfw.runs.records.long_texts import LongTexts
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
-from agentfw.tool import Tool, Toolbox, tool
+from agentfw.timeline import Time
+from agentfw.tool import FunctionTool, Tool, Toolbox, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
 
@@ -400,3 +413,74 @@ def test_an_error_of_the_frameworks_that_a_plugin_raises_names_the_plugin() -> N
 
     with pytest.raises(SettingsError, match=rf"{NAMED} failed in recall\(\): spilt"):
         asyncio.run(recalled())
+
+
+class Tireless(Environment):
+    """Pour."""
+
+    def demonstrate(self, moment: Moment) -> Iterable[Intervention]:
+        return repeat(Intervention("pour"))
+
+
+def test_a_demonstration_without_an_end_fills_no_memory() -> None:
+    brief = GuardedEnvironment(Tireless(), guard(), "00003-0").brief()
+    assert brief.demonstration is not None
+
+    with pytest.raises(PluginError, match=r"demonstrated more than 10,000 things at one moment") as caught:
+        brief.demonstration(Moment(0))
+
+    assert caught.value.message.startswith(NAMED)
+
+
+@pytest.mark.parametrize("takes", [float("nan"), float("inf"), -1.0])
+def test_how_long_a_token_takes_is_a_time(takes: float) -> None:
+    class Slow(Environment):
+        """Wait."""
+
+        def time_per_token(self) -> float:
+            return takes
+
+    with pytest.raises(PluginError, match=f"{NAMED} says that a token takes"):
+        GuardedEnvironment(Slow(), guard(), "00003-0").brief()
+
+
+@pytest.mark.parametrize("takes", [10**400, mock.MagicMock(), float("nan")])
+def test_how_long_an_answer_takes_is_a_time_of_the_policy(takes: Any) -> None:
+    class Slow(Policy):
+        def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
+            return takes  # type: ignore[no-any-return]
+
+    with pytest.raises(PluginError) as caught:
+        GuardedPolicy(Slow(), guard()).generation_time(Generation(""), 0.0)
+
+    assert caught.value.message.startswith(NAMED)
+
+
+def test_a_text_with_methods_of_its_own_is_a_text() -> None:
+    class Lying(str):
+        def __len__(self) -> int:
+            raise RuntimeError("no length")
+
+    async def look_up() -> str:
+        """Look it up."""
+        return Lying("found")
+
+    guarded = GuardedTool(FunctionTool(look_up), guard(), LongTexts())
+
+    assert asyncio.run(guarded.answer({})) == (True, "found")
+
+
+def test_a_policy_of_event_loops_is_put_back_where_there_was_none() -> None:
+    asyncio.set_event_loop_policy(None)
+    try:
+        with unchanged_process() as changed:
+            asyncio.set_event_loop_policy(Odd())
+
+        assert changed == ["the policy of event loops"]
+        assert not isinstance(asyncio.get_event_loop_policy(), Odd)
+    finally:
+        asyncio.set_event_loop_policy(None)
+
+
+class Odd(asyncio.DefaultEventLoopPolicy):
+    pass

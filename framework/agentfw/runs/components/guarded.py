@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from ...episode import Episode, Intervention, Task, Usage
 from ...errors import EndpointError, one_line
 from ...forwarding import Forwarded, Passed
 from ...memory import Embedded, Memory, Query, Recollection, Remembered, Saying
-from ...plain_calls import misplaced_coroutine, plain
+from ...plain_calls import exact, misplaced_coroutine, plain
 from ...policy import Policy
 from ...request import Generation, Request
 from ...scores import RewardModel, Score, wrong_scores
@@ -186,7 +187,7 @@ class GuardedPolicy(Policy):
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         with self.guard.calling("generation_time()"):
             takes = plain(self.policy.generation_time(generation, time_per_token))
-            self.guard.require(takes >= 0, f"says that an answer takes {takes}")
+            self.guard.require(isinstance(takes, Real) and float(takes) >= 0, f"says that an answer takes {takes!r}")
         return takes
 
     async def close(self) -> None:
@@ -342,7 +343,7 @@ class GuardedTool(Tool):
             self.guard.require(isinstance(text, str), f"answered {call} with a {type(text).__name__}, not text")
         finally:
             self.row.count(time.monotonic() - began, failed=not well)
-        return bool(well), self.texts.shortened(strike(text), f"{self.guard.title}, {call},")
+        return bool(well), self.texts.shortened(strike(exact(text)), f"{self.guard.title}, {call},")
 
 
 def _guarded_tools(found: Iterable[Tool], guard: Guard, texts: LongTexts) -> list[Tool]:

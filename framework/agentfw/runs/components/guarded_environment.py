@@ -5,13 +5,14 @@ engagement = Engagement(GuardedEnvironment(environment, guard, task.id), agent)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from numbers import Real
 
 from ...environment import Brief, Environment, World
 from ...episode import Intervention, Observation, Task, Turn
-from ...errors import InterventionRefused
+from ...errors import InterventionRefused, one_line
 from ...plain_calls import plain
 from ...request import Moment
 from .creation import Calling, Guard
@@ -20,6 +21,9 @@ from .guarded import listed
 __all__ = ["GuardedEnvironment"]
 
 Demonstration = Callable[[Moment], Iterable[Intervention | str]]
+
+_MOST = 10_000
+"""Things that a demonstration may do at one moment."""
 
 
 class GuardedEnvironment(Environment):
@@ -42,6 +46,7 @@ class GuardedEnvironment(Environment):
             goal, takes = plain(brief.goal), plain(brief.time_per_token)
             self.guard.require(isinstance(goal, str), f"has a goal of type {type(goal).__name__}, not text")
             self.guard.require(isinstance(takes, Real), f"has a time per token of type {type(takes).__name__}")
+            self.guard.require(0 <= float(takes) < math.inf, f"says that a token takes {takes}")
         # A policy follows it, and isn't to blame for it.
         return replace(brief, demonstration=brief.demonstration and self._demonstrated(brief.demonstration))
 
@@ -74,9 +79,14 @@ class GuardedEnvironment(Environment):
     def _demonstrated(self, demonstration: Demonstration) -> Demonstration:
         def demonstrated(moment: Moment) -> Iterable[Intervention | str]:
             with self._calling("demonstrate()"):
-                answers = list(plain(demonstration(moment)))
-                wrong = [each for each in answers if not isinstance(each, (Intervention, str))]
-                self.guard.require(not wrong, f"demonstrated {wrong[:1]!r}, neither an Intervention nor text")
+                answers: list[Intervention | str] = []
+                for each in plain(demonstration(moment)):  # which may have no end
+                    is_answer = isinstance(each, (Intervention, str))
+                    self.guard.require(
+                        is_answer, f"demonstrated {one_line(repr(each))}, neither an Intervention nor text"
+                    )
+                    answers.append(each)
+                    self.guard.require(len(answers) <= _MOST, f"demonstrated more than {_MOST:,} things at one moment")
             return answers
 
         return demonstrated

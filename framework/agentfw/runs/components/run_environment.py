@@ -9,7 +9,7 @@ from ...environment import Environment
 from ...episode import Episode, Task
 from ...errors import UsageError
 from ...host import Host
-from ...plain_calls import plain
+from ...plain_calls import exact, plain
 from ...scores import LARGEST
 from ..records.call_record import CallRecord
 from ..spec.run_spec import RunSpec
@@ -43,7 +43,7 @@ class RunEnvironment:
                 found = listed(plain(self.environment.tasks(count, self._seed, split)), Task, self.guard)
             if not found:
                 raise UsageError(
-                    f'environment "{self.name}" has no task in the split "{split}"',
+                    f'{self.guard.title} has no task in the split "{split}"',
                     fix="choose another split, or add tasks to it",
                 )
             indexes = {task.index for task in found}
@@ -56,7 +56,7 @@ class RunEnvironment:
         with self.guard.calling("describe()"):
             words = plain(self.environment.describe(list(tasks)))
             self.guard.require(isinstance(words, str), f"returned {type(words).__name__} from describe()")
-        return words
+        return exact(words).encode("utf-8", "replace").decode("utf-8")
 
     def references(self, tasks: list[Task]) -> dict[str, list[dict[str, float]]]:
         """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
