@@ -52,10 +52,11 @@ _last: PluginCall | None = None
 class PluginCall:
     """A call of a component, in progress within its `with` block."""
 
-    __slots__ = ("call", "cancelling", "episode", "task", "thread", "title")
+    __slots__ = ("call", "cancelling", "episode", "puts_back", "task", "thread", "title")
 
-    def __init__(self, title: str, call: str, episode: str = "") -> None:
-        self.title, self.call, self.episode = title, call, episode
+    def __init__(self, title: str, call: str, episode: str = "", *, puts_back: bool = True) -> None:
+        """With `puts_back`, what it changes of the process is put back as soon as it has ended."""
+        self.title, self.call, self.episode, self.puts_back = title, call, episode, puts_back
 
     def __enter__(self) -> None:
         global _last
@@ -73,7 +74,7 @@ class PluginCall:
         _in_progress.pop(self, None)
         if error is None and self.task is not None and self.task.cancelling() > self.cancelling:
             _last = self  # whoever cancels the task that it runs in isn't cancelled before its next `await`
-        if _kept and (changed := _kept[-1].put_back()):
+        if self.puts_back and _kept and (changed := _kept[-1].put_back()):
             self.note(f"changed {' and '.join(changed)} in {self.call}; this was put back")
 
     def leave(self, coroutine: object) -> None:

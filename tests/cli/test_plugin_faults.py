@@ -283,7 +283,7 @@ def agentfw_memories(): return offered(Memory)
     ("chosen", "words"),
     [
         (("wrong_demonstrate",), 'environment "wrong_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
-        (("odd_demonstrate",), 'environment "odd_demonstrate" of agentfw-culprits 1.0.0 demonstrated [3]'),
+        (("odd_demonstrate",), 'environment "odd_demonstrate" of agentfw-culprits 1.0.0 demonstrated 3, neither'),
         (("lazy_demonstrate",), 'environment "lazy_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
         (("panicking_begin",), 'environment "panicking_begin" of agentfw-culprits 1.0.0 failed in begin(), episode'),
         (("panicking_turned",), 'environment "panicking_turned" of agentfw-culprits 1.0.0 failed in turned(), episode'),

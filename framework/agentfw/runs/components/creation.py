@@ -109,13 +109,18 @@ class Guard:
             ) from error
 
 
+_EPISODE = ("", "play()")
+"""Calls that last as long as an episode."""
+
+
 class Calling(PluginCall):
     """A class and no generator: a run enters it several times for each turn of an agent."""
 
     __slots__ = ("_began", "_counted", "_number", "guard")
 
     def __init__(self, guard: Guard, call: str, episode: str, counted: bool) -> None:
-        super().__init__(guard.title, call, episode)
+        # Whatever a component of ours is given to run may change the process, too: that is put back after the episode.
+        super().__init__(guard.title, call, episode, puts_back=not guard.is_ours or call in _EPISODE)
         self.guard, self._counted = guard, counted
 
     def __enter__(self) -> None:
