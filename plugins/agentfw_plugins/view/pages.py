@@ -111,13 +111,15 @@ class Pages:
         return other
 
     def rule(self, about: Mapping[str, Any], component: str) -> str:
-        """The reward model of the run that a component of a score came from, and what that rewards."""
+        """The reward model of the run that a component of a score came from, and what that rewards.
+
+        All that it may have come from if its name doesn't tell.
+        """
         given = about.get("spec", {}).get("rewards", ())
         names = {str(choice.get("alias") or choice["name"]): str(choice["name"]) for choice in given}
-        found = [label for label in names if component == label or component.startswith(f"{label}_")] or list(names)
-        if len(found) != 1:
-            return ""
-        return ": ".join(filter(None, (found[0], self.rules.get(names[found[0]], ""))))
+        found = [label for label in names if component == label or component.startswith(f"{label}_")]
+        found = found or [label for label in names if label.endswith(f"_{component}")] or list(names)
+        return ", or ".join(": ".join(filter(None, (one, self.rules.get(names[one], "")))) for one in found)
 
     def episodes(self, wanted: Filter, found: Found, runs: list[dict[str, Any]], choices: Any, **more: Any) -> str:
         return self._filled("episodes.html", wanted=wanted, found=found, runs=runs, choices=choices, **more)
