@@ -111,7 +111,8 @@ def compare(
         folders = [found[name] for name in which]
     if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
         raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
-    table = compare_runs(folders, figures)
+    with out.progress("comparing"):
+        table = compare_runs(folders, figures)
     if as_json:
         records = [row.to_record() for row in table]
         for one in (one for record in records for one in record["runs"] if labels):

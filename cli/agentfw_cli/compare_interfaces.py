@@ -8,8 +8,6 @@ Everything but the interface is the same, down to the tasks, so each difference 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -91,14 +89,15 @@ def compare_interfaces(
     values = with_choices(start_of_run(host, environment, spec), {"policy": policy, "episodes": episodes})
     values = apply_assignments(values, parse_assignments(assignments))
     parsed = parse_spec(values, "spec")
-    comparison = interface_comparison.compare_interfaces(
-        parsed,
-        host,
-        interfaces=interfaces,
-        seeds=_numbers(seeds) if seeds else (),
-        processes=jobs,
-        done=_progress(out),
-    )
+    with out.progress("playing") as tell:
+        comparison = interface_comparison.compare_interfaces(
+            parsed,
+            host,
+            interfaces=interfaces,
+            seeds=_numbers(seeds) if seeds else (),
+            processes=jobs,
+            done=lambda count, of: tell(f"{count} of {of}"),
+        )
     note_problems(host, out)
     rows = comparison.rows(figures or comparison.main_figures())
     files = comparison.write(folder or _folder(runs_folder(runs), environment))
@@ -140,14 +139,6 @@ def _numbers(text: str) -> list[int]:
     if not found:
         raise UsageError(f'"{text}" names no seeds', fix="use numbers and ranges, such as --seeds 7 or --seeds 1-20")
     return found
-
-
-def _progress(out: Out) -> Callable[[int, int], None]:
-    def done(count: int, of: int) -> None:
-        if sys.stderr.isatty() and not (out.quiet or out.json):
-            print(f"\r{count} of {of}", end="\n" if count == of else "", file=sys.stderr, flush=True)
-
-    return done
 
 
 def _folder(runs: Path, environment: str) -> Path:

@@ -77,7 +77,8 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
         note_problems(host, out, selected=True)
     files, failed = list[Path](), None
     try:
-        files = write_report(run.folder)
+        with out.progress("writing the report"):
+            files = write_report(run.folder)
     except StorageError as error:  # the run itself is done: its result is printed first
         failed = error
         failed.fix += f"; then: agentfw report {name_of(run.folder)}"

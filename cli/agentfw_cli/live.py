@@ -1,4 +1,4 @@
-"""Shows a run while it goes on: a live picture on a terminal, a few lines in a pipe, nothing with --quiet or --json.
+"""Shows a run while it goes on: a live picture on a terminal, lines in a pipe, few with --json, none with --quiet.
 
 The picture slows nothing down: a thread of its own draws it a few times a second, from what the run has told so far.
 
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agentfw.out import Out, width_of
+from agentfw.progress import Progress as SignOfLife
 from agentfw.runs.observers.observer import Observer, RunInfo
 from agentfw_cli.progress import Progress, progress_of
 
@@ -32,13 +33,30 @@ _LABELS = 24
 @contextmanager
 def watch(run: RunInfo, out: Out, *, samples: bool = False) -> Iterator[Observer]:
     """The observer that shows this run, of a training with three `samples` of each update."""
-    if out.quiet or out.json:
+    if out.quiet:
         yield Observer()
+    elif out.json:
+        with SignOfLife((progress := progress_of(run)).line):
+            yield progress
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _drawn(run, samples) as progress:
             yield progress
     else:
-        yield progress_of(run, lambda line, style: print(line, file=sys.stderr, flush=True), samples=samples)
+        with _listed(run, samples) as progress:
+            yield progress
+
+
+@contextmanager
+def _listed(run: RunInfo, samples: bool) -> Iterator[Progress]:
+    """Lines: what is worth one, and how far it is where there was none for long."""
+
+    def tell(line: str, style: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+        life.told()
+
+    progress = progress_of(run, tell, samples=samples)
+    with SignOfLife(progress.line) as life:
+        yield progress
 
 
 @contextmanager

@@ -88,8 +88,8 @@ def loop(
     spec = spec.chosen((*spec.quick, *variants) if quick else variants)
     spec.check(host)
     found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds, first_seed)
-    result = found.do(host, lambda text, done, of: out.progress(f"{done}/{of}  {text}"), jobs=jobs)
-    out.progress("")
+    with out.progress("reading what is done") as tell:
+        result = found.do(host, lambda text, done, of: tell(f"{done}/{of}  {text}"), jobs=jobs)
     note_problems(host, out)
     if out.json:
         out.data({"folder": str(found.path), **result.to_record()})

@@ -93,6 +93,11 @@ class Progress(Observer):
         """What happens now, in lines."""
         return []
 
+    def line(self) -> str:
+        """How far it is and what happens now, in one line."""
+        how_far = f"{self.completed()}/{self.total()}" if self.total() else "beginning"
+        return "   ".join([how_far, *self.status()])
+
 
 def progress_of(run: RunInfo, tell: Tell = lambda line, style: None, *, samples: bool = False) -> Progress:
     """The progress of a training is counted in updates, that of any other run in episodes and rounds.

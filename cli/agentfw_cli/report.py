@@ -44,7 +44,8 @@ def report(run: str, picture: Path | None, episode: str | None, runs: Path | Non
     folder = find_run(runs_folder(runs), run)
     if episode is not None and picture is None:
         raise UsageError("--episode needs a file to draw the episode into", fix="add --picture FILE")
-    written = [write_episode_picture(folder, picture, episode)] if picture is not None else write_report(folder)
+    with out.progress("writing the report"):
+        written = [write_episode_picture(folder, picture, episode)] if picture is not None else write_report(folder)
     files = [str(file) for file in written]
     if as_json:
         out.data({"run": folder.id, "state": folder.state, "files": files})

@@ -16,9 +16,12 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .errors import StorageError
+
+if TYPE_CHECKING:
+    from .progress import Progress
 
 __all__ = ["Out", "counted", "width_of"]
 
@@ -80,10 +83,11 @@ class Out:
         """Print what a user must know to stderr, even with --quiet."""
         _tell(self.style(_harmless(text), "yellow", stream=sys.stderr))
 
-    def progress(self, text: str) -> None:
-        """Show the progress, replacing the previous progress line. Only on a terminal. An empty text ends the line."""
-        if sys.stderr.isatty() and not self.quiet:
-            print(f"\r\x1b[K{text}" if text else "", end="" if text else "\n", file=sys.stderr, flush=True)
+    def progress(self, doing: str) -> Progress:
+        """A block in which something takes long. What it is called with replaces what is said."""
+        from .progress import Progress  # it needs threads, and most commands are quick
+
+        return Progress(doing, quiet=self.quiet)
 
     def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
         """Print an error and its fix, even with --quiet."""

@@ -286,20 +286,6 @@ def test_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "   mean\na   1.0\nb  10.0\n"
 
 
-def test_progress_replaces_its_line_and_only_on_a_terminal(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Out().progress("1 of 2")
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys, "stderr", terminal)
-
-    Out(quiet=True).progress("0 of 2")
-    for text in ("1 of 2", "2 of 2", ""):
-        Out().progress(text)
-
-    assert terminal.text == "\r\x1b[K1 of 2\r\x1b[K2 of 2\n"
-
-
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     Out(json=True).data({"a": float("nan"), "b": [float("inf"), 1.5], "c": (Path("x"),)})
 

@@ -13,6 +13,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,7 +202,10 @@ def serve(
         shared=shared,
     )
 
+    starting = ExitStack()
+
     def ready(url: str) -> None:
+        starting.close()
         if out.json:
             out.data({"url": url, "folder": str(live.folder.path), "models": [*names, *others]})
         else:
@@ -226,7 +230,9 @@ def serve(
         await serve_until(stop, live, host, port, limits, ready, learning)
 
     try:
-        asyncio.run(main())
+        with starting:
+            starting.enter_context(out.progress("starting"))
+            asyncio.run(main())
     except RunInUseError as error:
         raise RunInUseError(
             f"{error.message}, and one process at a time serves a run",

@@ -20,7 +20,6 @@ from agentfw.report import web_page
 
 from ..view.app import Viewer
 from ..view.index import Index
-from ..view.pages import Links
 from .answers import body_of, caller_of, json_answer
 from .bodies import BadRequest, Body
 from .memory import MemoryRequests
@@ -42,7 +41,7 @@ class Page:
     def __init__(self, finder: LiveSessionFinder, *, max_body: int = 8_000_000) -> None:
         self.finder, self.max_body = finder, max_body
         folder, host = finder.live.folder, finder.live.assembly.host
-        viewer = Viewer(Index(folder.path), host, Links(_VIEW, talk="/"))
+        viewer = Viewer(Index(folder.path), host, of_gateway=True)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
         self._html = html.encode()
         self._headers = {

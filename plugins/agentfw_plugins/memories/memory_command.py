@@ -197,10 +197,11 @@ def learn(trajectories: Any, embedder: str, store: str, tenant: str, out: Out) -
     "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers the earliest slot.", "reward": 0.9}
     """
     answers = []
-    with _opened(store, tenant, make=True, embedder=embedder) as graph:
+    with out.progress("learning") as tell, _opened(store, tenant, make=True, embedder=embedder) as graph:
         for place, (trajectory, reward) in enumerate(_trajectories(trajectories), start=1):
             try:
                 answers.append(graph.learn(trajectory, reward))
+                tell(f"learning: {place:,} trajectories")
             except ValueError as error:
                 fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
                 raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
@@ -359,7 +360,7 @@ def prepare(store: str, tenant: str, out: Out) -> None:
     For a tenant on PostgreSQL with more than 200,000 skills, this creates the search indexes, finds the communities
     and counts common words. Run it after large imports, and every night where much is added.
     """
-    with _opened(store, tenant) as graph:
+    with out.progress("preparing"), _opened(store, tenant) as graph:
         graph.prepare()
         found = graph.stats()
     skills, communities = found.nodes.get("skill", 0), found.communities
@@ -374,7 +375,7 @@ def prepare(store: str, tenant: str, out: Out) -> None:
 @_on_a_store
 def export_(path: Path, store: str, tenant: str, out: Out) -> None:
     """Export all rows, history and vectors included, as JSON lines."""
-    with _opened(store, tenant) as graph, _writing(path):
+    with out.progress("exporting"), _opened(store, tenant) as graph, _writing(path):
         rows = graph.export_jsonl(path)
     _wrote(path, rows, "rows", out)
 
@@ -397,7 +398,7 @@ def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out:
 
         with translated_errors():
             memories = read_memories(path, owner=owner)
-        with _opened(store, tenant, make=True, embedder=embedder) as graph:
+        with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
             added = len(graph.add_skills(memories))
         if out.json:
             out.data({"path": str(path), "memories": added})
@@ -405,7 +406,7 @@ def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out:
             out.line(f"{added:,} memories imported into {store}, tenant {tenant}")
         return
     # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
-    with _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
+    with out.progress("importing"), _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
         rows = graph.import_jsonl(path)
     if out.json:
         out.data({"path": str(path), "rows": rows})
@@ -426,11 +427,10 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
     from .graph_errors import translated_errors
 
     _must_exist(store, tenant)
-    with translated_errors():
+    with translated_errors(), out.progress("reading the graph") as tell:
         made = SkillGraph.reembed(
-            store, tenant=tenant, embedder=embedder, progress=lambda done: out.progress(f"{done:,} vectors")
+            store, tenant=tenant, embedder=embedder, progress=lambda done: tell(f"{done:,} vectors")
         )
-    out.progress("")
     if out.json:
         out.data({"embedder": embedder, "vectors": made})
     else:
@@ -457,7 +457,7 @@ def view(page: Path, query: str | None, user: str | None, count: int, store: str
 
     if (query is None) != (user is None):
         raise UsageError("--query and --user belong together", fix="pass both or neither")
-    with _opened(store, tenant) as graph, _writing(page):
+    with out.progress("drawing"), _opened(store, tenant) as graph, _writing(page):
         graph.prepare()  # finds the communities, which the page colours
         recalled = None
         if query is not None and user is not None:

@@ -146,7 +146,8 @@ def understood(text: str, question: Question) -> Answer:
         if letter in letters:
             spoken = " ".join(why.split())
             return Answer(letter, spoken) if mark in (".", ":", ")") else _with_scope(Answer(letter), spoken, question)
-    raise NotUnderstood(f'"{words[:40]}" is no answer: answer one of {", ".join(letters)}, s or q')
+    reason = f'; a reason goes behind the letter: "A: {words[:40]}"' if " " in words else ""
+    raise NotUnderstood(f'"{words[:40]}" is no answer: answer one of {", ".join(letters)}, s or q{reason}')
 
 
 def _with_scope(answer: Answer, words: str, question: Question) -> Answer:

@@ -139,7 +139,7 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     with PersonFile(asked.hub or data_file(), opened(asked).person) as known:
         planner = Planner(lambda: opened(asked), known, lambda: assembled(asked.policy, asked.assignments).policy)
         try:
-            asyncio.run(serve_page(planner, port, lambda address: asked.out.line(f"{address}   Ctrl-C stops it")))
+            asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   Ctrl-C stops it\n")))
         except KeyboardInterrupt:
             asked.out.note("stopped; what you decided is kept")
 

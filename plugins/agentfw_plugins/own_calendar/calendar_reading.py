@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from agentfw.errors import UsageError
+from agentfw.out import Out
 
 from .free_times import Span
 from .ics_events import Entry, Reader
 from .ics_lines import Block, Problem
 from .occurrences import Occurrence, occurrences
-from .progress import Progress
 from .sources import Part
 from .zones import Zones
 
@@ -55,19 +55,20 @@ class Dates:
                 fix="pass fewer --days, or a smaller calendar",
             )
         problems: list[Problem] = []
-        progress = Progress("reading events", count)
         dated: list[tuple[Part, list[Occurrence]]] = []
-        for part, some in zip(parts, read, strict=True):
-            own = list(part.lines.problems)
-            reader = Reader(part.lines, Zones(part.lines, own), home, own)
-            entries = []
-            for block in some:
-                entries += [] if (entry := reader.entry(block)) is None else [entry]
-                progress.step()
-            latest = {(entry.uid, entry.instead_of): entry for entry in sorted(entries, key=_revision)}
-            dated.append((part, occurrences(list(latest.values()), since, until, home, own)))
-            problems += own if len(parts) == 1 else [replace(problem, file=part.name) for problem in own]
-        progress.end()
+        done = 0
+        with Out().progress("reading events") as tell:
+            for part, some in zip(parts, read, strict=True):
+                own = list(part.lines.problems)
+                reader = Reader(part.lines, Zones(part.lines, own), home, own)
+                entries = []
+                for block in some:
+                    entries += [] if (entry := reader.entry(block)) is None else [entry]
+                    done += 1
+                    tell(f"reading events: {done:,} of {count:,}")
+                latest = {(entry.uid, entry.instead_of): entry for entry in sorted(entries, key=_revision)}
+                dated.append((part, occurrences(list(latest.values()), since, until, home, own)))
+                problems += own if len(parts) == 1 else [replace(problem, file=part.name) for problem in own]
         return cls(dated, sum(map(len, blocks)), problems)
 
 

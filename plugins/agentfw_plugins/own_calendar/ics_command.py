@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -171,7 +172,8 @@ def ask(asked: Asked) -> None:
         sampling, window = assembly.spec.sampling.sampling(assembly.spec.seed), assembly.spec.window
         policy = ShownPolicy(assembly.policy) if asked.show_what_is_sent else assembly.policy
         try:
-            asyncio.run(session.play(policy, person, known, sampling=sampling, window=window, anew=asked.anew))
+            with nullcontext() if _at_terminal() else out.progress("deciding"):
+                asyncio.run(session.play(policy, person, known, sampling=sampling, window=window, anew=asked.anew))
         except KeyboardInterrupt:
             answered = sum(not outcome.known and outcome.kept is not None for outcome in session.outcomes)
             Out().note(f"\ninterrupted; {answered} answers are kept: run the same command again to go on")

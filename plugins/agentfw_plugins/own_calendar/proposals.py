@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
+from agentfw.out import Out
+
 from .drafts import Language, draft
 from .free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from .occurrences import Occurrence
 from .people import TRAVEL, People
-from .progress import Progress
 from .tagging import party_addresses, whereabouts
 
 __all__ = ["Declined", "Limits", "other_times"]
@@ -59,43 +60,42 @@ def other_times(
             by_series.setdefault(each.one.entry.uid, []).append(each)
     language = Language(one.entry.title for one in kept)
     diary = _Diary([_stay(one) for one in kept], limits)
-    found = []
-    progress = Progress("looking for other times", len(by_series))
-    for some in by_series.values():
-        progress.step()
-        ones, move = [each.one for each in some], any(each.move for each in some)
-        first, organizer, own_dates = ones[0], ones[0].entry.organizer, set[datetime]()
-        asked = sorted(limits.others.keys() & party_addresses(first.entry))
-        dates = [first.start]
-        if move:
-            # A series that is moved isn't in its own way.
-            own_dates = {one.start for one in kept if one.entry.uid == first.entry.uid and one.start >= first.start}
-            dates = sorted({*own_dates, *(one.start for one in ones)})
-        stay = _stay(first)
-        to = nearest_free(
-            first.start,
-            first.end - first.start,
-            diary.free_for(stay, [date - first.start for date in dates], own_dates, asked),
-            limits.hours,
-            home,
-            within,
-        )
-        own = organizer is None or people.is_owner(organizer)
-        if to is not None:
-            diary.add([stay.at(to + (date - first.start)) for date in dates])
-        found.append(
-            {
-                "title": first.entry.title,
-                "start": first.start.astimezone(home).isoformat(),
-                "dates": [one.start.astimezone(home).isoformat() for one in ones],
-                "move": move,
-                "to": None if to is None else to.astimezone(home).isoformat(),
-                "organizer": "" if own or organizer is None else organizer.address,
-                "also_free": asked,
-                "message": "" if own or to is None else draft(ones, to, home, language.of(first), move=move),
-            }
-        )
-    progress.end()
+    found: list[dict[str, Any]] = []
+    with Out().progress("looking for other times") as tell:
+        for some in by_series.values():
+            tell(f"looking for other times: {len(found):,} of {len(by_series):,}")
+            ones, move = [each.one for each in some], any(each.move for each in some)
+            first, organizer, own_dates = ones[0], ones[0].entry.organizer, set[datetime]()
+            asked = sorted(limits.others.keys() & party_addresses(first.entry))
+            dates = [first.start]
+            if move:
+                # A series that is moved isn't in its own way.
+                own_dates = {one.start for one in kept if one.entry.uid == first.entry.uid and one.start >= first.start}
+                dates = sorted({*own_dates, *(one.start for one in ones)})
+            stay = _stay(first)
+            to = nearest_free(
+                first.start,
+                first.end - first.start,
+                diary.free_for(stay, [date - first.start for date in dates], own_dates, asked),
+                limits.hours,
+                home,
+                within,
+            )
+            own = organizer is None or people.is_owner(organizer)
+            if to is not None:
+                diary.add([stay.at(to + (date - first.start)) for date in dates])
+            found.append(
+                {
+                    "title": first.entry.title,
+                    "start": first.start.astimezone(home).isoformat(),
+                    "dates": [one.start.astimezone(home).isoformat() for one in ones],
+                    "move": move,
+                    "to": None if to is None else to.astimezone(home).isoformat(),
+                    "organizer": "" if own or organizer is None else organizer.address,
+                    "also_free": asked,
+                    "message": "" if own or to is None else draft(ones, to, home, language.of(first), move=move),
+                }
+            )
     return found
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.errors import MissingExtraError, UsageError
+from agentfw.out import Out
 from agentfw.request import Sampling
 
 from .answers import Person
@@ -89,7 +90,9 @@ class Session:
         """Read the calendars. One that can't be read is an error; an event that can't be read is a problem."""
         if find_spec("icalendar") is None:
             raise MissingExtraError("reading calendars", "calendar", module="icalendar")
-        return cls._of(_read(sources, wishes), sources, wishes)
+        with Out().progress("reading the calendars"):
+            parts = _read(sources, wishes)
+        return cls._of(parts, sources, wishes)
 
     @classmethod
     def _of(cls, parts: Sequence[Part], sources: Sequence[Source], wishes: Wishes) -> Session:

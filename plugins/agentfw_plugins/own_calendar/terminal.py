@@ -32,7 +32,7 @@ _HELP = """  Enter    take the proposal
   u        undo your previous answer
   q        stop here; what you answered is written"""
 _ALSO = 4
-_FAR = {SERIES: ", and on every date like this", ALWAYS: ", and so for every event like this"}
+_FAR = {SERIES: ", and on every date like this", ALWAYS: ", and so whenever events with these titles clash"}
 
 
 class Terminal:
@@ -62,9 +62,13 @@ class Terminal:
                 self.console.print(_HELP, style="dim")
                 continue
             try:
-                return understood(text, question)
+                answer = understood(text, question)
             except NotUnderstood as error:
                 self.console.print(Text(f"  {error}", style="yellow"))
+                continue
+            if answer.undo:
+                self.console.print("  your previous answer is taken back\n", style="dim")
+            return answer
 
     def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
         if not answer.keep:
@@ -81,8 +85,11 @@ class Terminal:
 
     def show(self, question: Question) -> None:
         """Print a conflict and its proposal."""
-        first = min(each.one.start for each in question.candidates).astimezone(self.home)
-        self.console.print(Text(f"{question.number} of {question.of}   {_day(first)}", style="bold"))
+        # The day on which they clash: a leave may have begun long before.
+        day = sorted(each.one.start for each in question.candidates)[1].astimezone(self.home)
+        self.console.print(
+            Text(f"{question.number} of {question.of}   {_day(day)} {day.year}", style="bold"),
+        )
         table = Table.grid(padding=(0, 2))
         for column in range(4):
             table.add_column(no_wrap=column < 2)  # a letter and a time stay whole; other lines break between words
@@ -91,7 +98,7 @@ class Terminal:
             style = "bold green" if is_proposed else ""
             table.add_row(
                 Text(f"  {'>' if is_proposed else ' '} {each.letter}", style=style),
-                Text(span(each.one, self.home), style="" if is_proposed else "dim"),
+                Text(span(each.one, self.home, day), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
                 Text(described(each.tags), style="dim"),
             )
@@ -153,14 +160,15 @@ def choose(names: Sequence[str]) -> list[int]:
         console.print(f"  pass numbers from 1 to {len(names)}", style="yellow")
 
 
-def span(one: Occurrence, home: tzinfo) -> str:
-    """Start and end in the person's zone."""
+def span(one: Occurrence, home: tzinfo, day: datetime) -> str:
+    """Start and end in the person's zone, with the date where it isn't this day."""
     start, end = one.start.astimezone(home), one.end.astimezone(home)
     if one.entry.all_day:
         last = end - timedelta(days=1)
-        return "all day" if last <= start else f"to {last:%a} {last.day} {last:%B}"
+        return "all day" if last <= start else f"{_day(start)} to {_day(last)}"
     days = f" +{(end.date() - start.date()).days}" if end.date() != start.date() else ""
-    return f"{start:%H:%M} - {end:%H:%M}{days}"
+    date = f"{_day(start)}, " if start.date() != day.date() else ""
+    return f"{date}{start:%H:%M} - {end:%H:%M}{days}"
 
 
 def _beside(one: Occurrence, home: tzinfo) -> str:
@@ -170,7 +178,7 @@ def _beside(one: Occurrence, home: tzinfo) -> str:
 
 
 def _day(moment: datetime) -> str:
-    return f"{moment:%a} {moment.day} {moment:%B %Y}"
+    return f"{moment:%a} {moment.day} {moment:%B}"
 
 
 def described(tags: dict[str, str]) -> str:

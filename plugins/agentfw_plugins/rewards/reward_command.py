@@ -98,7 +98,7 @@ def fit(
 
     from .library_errors import translated_errors
 
-    with translated_errors():
+    with translated_errors(), out.progress("reading the interactions") as tell:
         model = PreferenceModel.fit(
             interactions,
             items=items,
@@ -108,9 +108,8 @@ def fit(
             encoder=encoder,
             start=PreferenceModel.load(start) if start else None,
             checkpoints=checkpoints,
-            progress=lambda progress: out.progress(_how_far(progress)),
+            progress=lambda progress: tell(_how_far(progress)),
         )
-        out.progress("")
         model.save(folder)
     report = model.report()
     if out.json:
@@ -132,7 +131,7 @@ def score(user: str | None, text: str | None, file: Any, profile: str | None, mo
         raise UsageError("pass a user and a text, or a --file", fix='agentfw reward score ana "book the museum"')
     from .library_errors import translated_errors
 
-    with translated_errors():
+    with translated_errors(), out.progress("scoring"):
         known = _load(model)
         found = known.score_many(_pairs(file)) if file else [known.score(str(user), str(text), profile=profile)]
     if out.json:
@@ -190,7 +189,7 @@ def evaluate(interactions: Path, count: int, by: Any, model: Path, out: Out) -> 
     """Measure recall and NDCG on held-out interactions."""
     from .library_errors import translated_errors
 
-    with translated_errors():
+    with translated_errors(), out.progress("measuring"):
         found = _load(model).evaluate(interactions, count=count, by=by)
     if out.json:
         out.data(found.as_dict())
@@ -217,7 +216,7 @@ def update(
     from .library_errors import translated_errors
 
     folder = folder or model
-    with translated_errors():
+    with translated_errors(), out.progress("updating the model"):
         before = _load(model)
         after = before.update(interactions or (), items=items, profiles=profiles)
         after.save(folder)

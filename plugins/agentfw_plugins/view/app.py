@@ -53,9 +53,9 @@ _PRIVATE = {
 class Viewer:
     """The application."""
 
-    def __init__(self, index: Index, host: Host, links: Links | None = None) -> None:
-        """`links` has the addresses if a gateway serves these pages beside its own."""
-        self.index, self.pages, self.host = index, Pages(links or Links(), host), host
+    def __init__(self, index: Index, host: Host, *, of_gateway: bool = False) -> None:
+        """A gateway has these pages one level below its own."""
+        self.index, self.pages, self.host, self.of_gateway = index, Pages(Links(), host), host, of_gateway
         paths = {
             "/": self._episodes,
             "/episode/{name:path}": self._episode,
@@ -68,18 +68,22 @@ class Viewer:
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
         self.app: ASGIApp = Starlette(routes=[Route(path, answer) for path, answer in self.handlers.items()])
 
-    def _guarded(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def _guarded(self, answer: Callable[[Request, Pages], Response]) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
             # A page elsewhere whose name was made to lead here must not read what is private.
             if request.url.hostname not in _HOSTS:
                 return PlainTextResponse("this page is for this machine only", 403)
+            folders = str(request.path_params.get("name", "")).split("/") if "name" in request.path_params else []
+            base = "/".join([".."] * len(folders)) or "."
+            pages = self.pages.seen_from(Links(base, of_gateway=self.of_gateway))
             try:
-                found = await asyncio.to_thread(answer, request)
+                found = await asyncio.to_thread(answer, request, pages)
             except UnknownNameError as error:
-                found = self._html(self.pages.problem(error.message, error.fix), 404)
+                found = self._html(pages.problem(error.message, error.fix, self.index.look(0)), 404)
             except (AgentfwError, sqlite3.OperationalError) as error:
                 fix = getattr(error, "fix", "change the filter")
-                found = self._html(self.pages.problem(getattr(error, "message", str(error)), fix), 400)
+                message = getattr(error, "message", str(error))
+                found = self._html(pages.problem(message, fix, self.index.look(0)), 400)
             found.headers.update(_PRIVATE)
             return found
 
@@ -92,49 +96,43 @@ class Viewer:
 
     # -- pages ---------------------------------------------------------------------------------------------------------
 
-    def _episodes(self, request: Request) -> Response:
+    def _episodes(self, request: Request, pages: Pages) -> Response:
         wanted = Filter.of(request.query_params)
         if "" in request.query_params.values():
-            return RedirectResponse(
-                f"{self.pages.links.home}{wanted.address()}".removesuffix("?")
-            )  # a form sends its empty fields
-        is_whole = self.index.look()
+            # a form sends its empty fields
+            return RedirectResponse(f"{pages.links.home}{wanted.address()}".removesuffix("?"))
+        seen = self.index.look()
         with self.index.reading() as rows:
             found, runs = find(rows, wanted), run_rows(rows, _RUNS)
-            page = self.pages.episodes(
-                wanted, found, runs, choices(rows), is_whole=is_whole, generation=self.index.generation
-            )
+            page = pages.episodes(wanted, found, runs, choices(rows), seen=seen)
         return self._html(page)
 
-    def _episode(self, request: Request) -> Response:
-        self.index.look()
+    def _episode(self, request: Request, pages: Pages) -> Response:
+        seen = self.index.look()
         with self.index.reading() as rows:
             row = episode_at(rows, request.path_params["name"])
             view = EpisodeView.read(self.index, row, rows)
-            page = self.pages.episode(
-                view,
-                _about(rows, row),
-                [dict(one) for one in of_task(rows, row)],
-                whole="whole" in request.query_params,
-            )
+            others = [dict(one) for one in of_task(rows, row)]
+            whole = "whole" in request.query_params
+            page = pages.episode(view, _about(rows, row), others, whole=whole, seen=seen)
         return self._html(page)
 
-    def _record(self, request: Request) -> Response:
+    def _record(self, request: Request, pages: Pages) -> Response:
         """The lines of an episode as they are on disk."""
         with self.index.reading() as rows:
             view = EpisodeView.read(self.index, episode_at(rows, request.path_params["name"]), rows)
         return PlainTextResponse(view.raw.encode("utf-8", "replace"))
 
-    def _pair(self, request: Request) -> Response:
+    def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
             left, right = (
                 EpisodeView.read(self.index, episode_at(rows, request.query_params.get(name, "")), rows)
                 for name in ("left", "right")
             )
-        return self._html(self.pages.pair(left, right))
+        return self._html(pages.pair(left, right))
 
-    def _runs(self, request: Request) -> Response:
-        is_whole = self.index.look()
+    def _runs(self, request: Request, pages: Pages) -> Response:
+        seen = self.index.look()
         with self.index.reading() as rows:
             names = _sides(rows)
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
@@ -143,21 +141,21 @@ class Viewer:
             sides = [_side(rows, name, names) for name in chosen]
         pairs = pairs_of(*sides) if len(sides) == 2 else []
         left, right = sides if len(sides) == 2 else (Side("", []), Side("", []))
-        return self._html(self.pages.runs(left, right, pairs, names, is_whole=is_whole))
+        return self._html(pages.runs(left, right, pairs, names, seen))
 
-    def _inspect(self, request: Request) -> Response:
+    def _inspect(self, request: Request, pages: Pages) -> Response:
         """The page that the environment of a run has for it. It can run scripts of its own, and reach nothing."""
         self.index.look()
         asked = request.query_params.get
         with self.index.reading() as rows:
             run = run_at(rows, asked("run", ""))
-        back = (self.pages.links.list(run=run["name"]), run["name"])
+        back = (pages.links.list(run=run["name"]), run["name"])
         page = inspection(self.index.root / run["folder"], self.host, asked("episode", ""), back)
         return Response(page.encode("utf-8", "replace"), 200, {"content-security-policy": _ALONE}, "text/html")
 
-    def _news(self, request: Request) -> Response:
-        """A number that grows when there is something new."""
-        return JSONResponse({"generation": self.index.generation, "is_whole": self.index.look()})
+    def _news(self, request: Request, pages: Pages) -> Response:
+        """Changes when there is something new."""
+        return JSONResponse(self.index.look())
 
 
 def _about(rows: sqlite3.Connection, row: Row) -> dict[str, Any]:

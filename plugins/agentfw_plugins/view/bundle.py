@@ -8,7 +8,7 @@ Each file is whole in itself and opens from disk. What is on no page of the fold
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -55,8 +55,14 @@ class _FileLinks(Links):
         return quote(_inspection_name(row["run_folder"]))
 
 
-def write_bundle(index: Index, names: Sequence[str], folder: Path, host: Host) -> int:
-    """Write the pages of these runs. Returns the number of episodes."""
+def write_bundle(
+    index: Index,
+    names: Sequence[str],
+    folder: Path,
+    host: Host,
+    tell: Callable[[int, int], object] = lambda done, of: None,
+) -> int:
+    """Write the pages of these runs. `tell` is given how many episodes of how many are done. Returns their number."""
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} isn't empty", fix="choose another directory, or remove it")
     links = _FileLinks()
@@ -68,7 +74,8 @@ def write_bundle(index: Index, names: Sequence[str], folder: Path, host: Host) -
         make_folder(folder)
         about = {run: json.loads(text) for run, text in rows.execute("SELECT id, about FROM runs")}
         tasks = {row["id"]: [one for one in of_task(rows, row) if one["id"] in there] for row in found}
-        for row in found:
+        for done, row in enumerate(found):
+            tell(done, len(found))
             view = EpisodeView.read(index, row, rows)
             if (earlier := before(row, tasks[row["id"]])) is not None:
                 links.pairs.add(_pair_name(earlier, row))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["view"]
 
 _PORT = 8766
+_PAUSE = 0.5
+"""Seconds between two looks at how far the reading is."""
 
 
 @click.command()
@@ -59,8 +61,9 @@ def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | N
 
         if not names:
             raise UsageError("--bundle needs the runs that it is made of", fix="agentfw view last --bundle site")
-        index.refresh()
-        count = write_bundle(index, names, bundle, host)
+        with out.progress("reading the runs") as tell:
+            index.refresh()
+            count = write_bundle(index, names, bundle, host, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
         if out.json:
             out.data({"folder": str(bundle), "episodes": count})
         else:
@@ -86,7 +89,17 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out
             out.line(page)
             out.note("everybody who can log in on this machine can read it; stop with Ctrl-C")
         sys.stdout.flush()
+        reading = asyncio.create_task(_read(index, out))
         await stop.wait()
+        reading.cancel()
+
+
+async def _read(index: Index, out: Out) -> None:
+    """Begin to read before the first page is asked for."""
+    with out.progress("reading the runs") as tell:
+        while not index.look(0).is_whole:
+            tell(f"reading the runs: {index.count():,} episodes")
+            await asyncio.sleep(_PAUSE)
 
 
 def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]]:

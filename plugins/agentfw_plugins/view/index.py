@@ -19,14 +19,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentfw.runs import make_private
 
 from .index_rows import COLUMNS, Rows, words_of
 from .journals import Line, Place, new_lines, places_of, read_line, run_folders
 
-__all__ = ["NAME", "Index"]
+__all__ = ["NAME", "Index", "Seen"]
 
 NAME = ".view.sqlite"
 _VERSION = 1
@@ -59,6 +59,14 @@ PRAGMA user_version = {_VERSION};
 _JOURNALS = ("turns", "episodes", "metrics", "failed")
 
 
+class Seen(NamedTuple):
+    """What a page was made of: when this changes, there is something new to show."""
+
+    generation: int
+    is_whole: bool
+    """Whether the runs were read to their end. If not, the page has what was read so far."""
+
+
 class Index:
     """The index of one folder of runs."""
 
@@ -72,8 +80,12 @@ class Index:
         self._thread: threading.Thread | None = None
         self._last = -_RECENT
 
-    def look(self, patience: float = 0.3) -> bool:
-        """Look for news in a thread of its own, and wait so long for it. Returns whether it is done."""
+    def look(self, patience: float = 0.3) -> Seen:
+        """Look for news in a thread of its own, and wait so long for it."""
+        is_whole = self._looks(patience)
+        return Seen(self.generation, is_whole)
+
+    def _looks(self, patience: float) -> bool:
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_looking, name="agentfw-view-index", daemon=True)
             self._thread.start()
@@ -90,7 +102,7 @@ class Index:
             with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
                 self.refresh()
                 self._last = time.monotonic()
-            self._looked.set()
+                self._looked.set()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -98,6 +110,11 @@ class Index:
         with closing(self._connect()) as rows:
             rows.create_function("says", 2, lambda episode, phrase: self._says(rows, episode, phrase))
             yield rows
+
+    def count(self) -> int:
+        """Number of episodes so far."""
+        with closing(self._connect()) as rows:
+            return int(rows.execute("SELECT count(*) FROM episodes").fetchone()[0])
 
     def lines(self, rows: sqlite3.Connection, episode: int) -> bytes:
         """An episode as it is on disk: its line, or those of its turns if it is a session in progress."""

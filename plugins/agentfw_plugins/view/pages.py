@@ -7,6 +7,7 @@ their hashes. So the same pages are served and written into a folder.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,6 +19,7 @@ from agentfw.runs import timeline_picture
 
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
+from .index import Seen
 from .recall_reasons import because
 from .search import FAILURES, Filter, Found, Row
 from .tokens import shown_tokens
@@ -38,18 +40,24 @@ _PICTURED = 3000
 
 
 class Links:
-    """Where a page is. A folder of pages has other addresses, and not all of the pages."""
+    """Where a page is, as seen from another. A folder of pages has other addresses, and not all of the pages.
+
+    Addresses are relative, so that they also hold below the prefix of a proxy.
+    """
 
     is_live = True
 
-    def __init__(self, base: str = "", talk: str = "") -> None:
-        self.base = base
-        self.talk = talk
-        """Where somebody can lead the sessions that are shown, if these are of a gateway."""
+    def __init__(self, base: str = ".", *, of_gateway: bool = False) -> None:
+        self.base, self.of_gateway = base, of_gateway
 
     @property
     def home(self) -> str:
         return self.at("/")
+
+    @property
+    def talk(self) -> str:
+        """Where somebody can lead the sessions that are shown, if these are of a gateway."""
+        return self.at("/../") if self.of_gateway else ""
 
     def at(self, path: str) -> str:
         return f"{self.base}{path}"
@@ -59,7 +67,7 @@ class Links:
         return self.at(f"/episode/{quote(where)}") + ("" if turn is None else f"#turn-{turn}")
 
     def record(self, row: Row) -> str:
-        return self.episode(row).replace("/episode/", "/record/", 1)
+        return self.episode(row).replace(self.at("/episode/"), self.at("/record/"), 1)
 
     def pair(self, left: Row, right: Row) -> str:
         names = (self.episode(row).removeprefix(self.at("/episode/")) for row in (left, right))
@@ -94,21 +102,37 @@ class Pages:
             finalize=_shown,
         )
         self._environment.filters |= {"number": _number, "event": _event_words, "because": because}
-        self._environment.globals |= {"links": links, "page": self, "longest": _LONGEST, "failures": FAILURES}
+        self._environment.globals |= {"page": self, "longest": _LONGEST, "failures": FAILURES}
+
+    def seen_from(self, links: Links) -> Pages:
+        """The same pages with the addresses that one of them needs."""
+        other = copy(self)
+        other.links = links
+        return other
 
     def rule(self, about: Mapping[str, Any], component: str) -> str:
-        """The reward model of the run that a component of a score came from, and what that rewards."""
+        """The reward model of the run that a component of a score came from, and what that rewards.
+
+        All that it may have come from if its name doesn't tell.
+        """
         given = about.get("spec", {}).get("rewards", ())
         names = {str(choice.get("alias") or choice["name"]): str(choice["name"]) for choice in given}
-        found = [label for label in names if component == label or component.startswith(f"{label}_")] or list(names)
-        if len(found) != 1:
-            return ""
-        return ": ".join(filter(None, (found[0], self.rules.get(names[found[0]], ""))))
+        found = [label for label in names if component == label or component.startswith(f"{label}_")]
+        found = found or [label for label in names if label.endswith(f"_{component}")] or list(names)
+        return ", or ".join(": ".join(filter(None, (one, self.rules.get(names[one], "")))) for one in found)
 
     def episodes(self, wanted: Filter, found: Found, runs: list[dict[str, Any]], choices: Any, **more: Any) -> str:
         return self._filled("episodes.html", wanted=wanted, found=found, runs=runs, choices=choices, **more)
 
-    def episode(self, view: EpisodeView, about: Mapping[str, Any], others: list[Row], *, whole: bool = False) -> str:
+    def episode(
+        self,
+        view: EpisodeView,
+        about: Mapping[str, Any],
+        others: list[Row],
+        *,
+        whole: bool = False,
+        seen: Seen | None = None,
+    ) -> str:
         episode = view.episode
         drawn = ""
         if episode is not None and episode.ended > episode.started and len(episode.events) <= _PICTURED:
@@ -116,6 +140,7 @@ class Pages:
         group = [one for one in others if one["place"] == view.row["place"]]
         return self._filled(
             "episode.html",
+            seen=seen,
             view=view,
             row=view.row,
             about=about,
@@ -131,19 +156,19 @@ class Pages:
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
         return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
 
-    def runs(self, left: Side, right: Side, pairs: list[Pair], choices: list[str], *, is_whole: bool) -> str:
-        values = {"left": left, "right": right, "pairs": pairs, "choices": choices, "is_whole": is_whole}
+    def runs(self, left: Side, right: Side, pairs: list[Pair], choices: list[str], seen: Seen) -> str:
+        values = {"left": left, "right": right, "pairs": pairs, "choices": choices, "seen": seen}
         return self._filled("runs.html", first=remarkable(pairs), **values)
 
     def contents(self, rows: list[Row]) -> str:
         """The first page of a folder of pages."""
         return self._filled("contents.html", rows=rows)
 
-    def problem(self, message: str, fix: str) -> str:
-        return self._filled("problem.html", message=message, fix=fix)
+    def problem(self, message: str, fix: str, seen: Seen) -> str:
+        return self._filled("problem.html", message=message, fix=fix, seen=seen)
 
     def _filled(self, template: str, **values: Any) -> str:
-        filled: str = self._environment.get_template(template).render(**values)
+        filled: str = self._environment.get_template(template).render(links=self.links, **values)
         return filled
 
 

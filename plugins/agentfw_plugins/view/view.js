@@ -1,23 +1,25 @@
 "use strict";
-// Shows what is new while a run goes on, unless somebody is reading: then the page stays as it is.
-const news = document.querySelector("#news[data-news]");
+// Shows what is new while a run goes on, unless somebody is reading or typing: then the page stays as it is.
+const main = document.getElementById("main");
 async function renewed() {
-  const answer = await fetch(location.href);
-  if (!answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("news");
-  const open = new Map([...news.querySelectorAll("details[id]")].map((one) => [one.id, one.open]));
-  for (const one of fresh.querySelectorAll("details[id]")) if (open.has(one.id)) one.open = open.get(one.id);
-  news.replaceChildren(...fresh.childNodes);
-  news.dataset.news = fresh.dataset.news;
+  const fresh = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const other = fresh.getElementById(part.id);
+    if (!other || part.matches(":focus-within") || "typed" in part.dataset) continue;
+    const open = new Map([...part.querySelectorAll("details[id]")].map((one) => [one.id, one.open]));
+    for (const one of other.querySelectorAll("details[id]")) if (open.has(one.id)) one.open = open.get(one.id);
+    part.replaceChildren(...other.childNodes);
+  }
+  main.dataset.watch = fresh.getElementById("main").dataset.watch || "";
 }
-if (news && news.dataset.news && location.protocol.startsWith("http")) {
-  let known = null;
+if (main.dataset.watch) {
+  document.getElementById("filter")?.addEventListener("input", (event) => { event.currentTarget.dataset.typed = ""; });
+  let seen = JSON.stringify(JSON.parse(main.dataset.seen));
   setInterval(async () => {
-    if (document.hidden || !news.dataset.news || !getSelection().isCollapsed) return;
+    if (document.hidden || !main.dataset.watch || !getSelection().isCollapsed) return;
     try {
-      const { generation } = await (await fetch(news.dataset.from)).json();
-      if (known === null) known = Number(news.dataset.news) || generation;
-      if (generation !== known) { known = generation; await renewed(); }
+      const now = JSON.stringify(await (await fetch(main.dataset.watch)).json());
+      if (now !== seen) { await renewed(); seen = now; }
     } catch { /* the server has ended: what is shown stays */ }
   }, 1500);
 }

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from agentfw import Component, Intervention, Memory, Moment, Run, hookimpl
 from agentfw.memory import Query, Recollection
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -71,8 +75,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def viewed(runs: Path) -> Iterator[str]:
-    """Serve the page in a thread. Gives its address."""
+def viewed(runs: Path, prefix: str = "", *, is_read: bool = True) -> Iterator[str]:
+    """Serve the page in a thread, as a proxy does below a prefix. Gives its address."""
+    from starlette.responses import PlainTextResponse
+
     from agentfw_plugins.gateway.server import serving
     from agentfw_plugins.view.app import Viewer
     from agentfw_plugins.view.index import Index
@@ -84,9 +90,19 @@ def viewed(runs: Path) -> Iterator[str]:
             ended, loop = asyncio.Event(), asyncio.get_running_loop()
             stop.append(lambda: loop.call_soon_threadsafe(ended.set))
             index = Index(runs)
-            index.refresh()
-            async with serving(Viewer(index, HOST).app, "127.0.0.1", 0) as url:
-                address.append(url)
+            if is_read:
+                index.refresh()
+            viewer = Viewer(index, HOST).app
+
+            async def below(scope: Scope, receive: Receive, send: Send) -> None:
+                if scope["type"] == "http" and not scope["path"].startswith(f"{prefix}/"):
+                    await PlainTextResponse("outside of the prefix", 404)(scope, receive, send)
+                    return
+                inner = scope | {"path": scope["path"].removeprefix(prefix)} if scope["type"] == "http" else scope
+                await viewer(inner, receive, send)
+
+            async with serving(below, "127.0.0.1", 0) as url:
+                address.append(f"{url}{prefix}")
                 ready.set()
                 await ended.wait()
 
@@ -103,7 +119,7 @@ def viewed(runs: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def view() -> Iterator[Callable[[Path], str]]:
+def view() -> Iterator[Callable[..., str]]:
     """Serves the page of a folder of runs, until the test ends."""
     with ExitStack() as stack:
-        yield lambda runs: stack.enter_context(viewed(runs))
+        yield lambda *of, **options: stack.enter_context(viewed(*of, **options))

@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,12 @@ from agentfw import Component, Environment, Host, Run, Task, hookimpl
 from agentfw.environment import World
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
+from agentfw_plugins.view.index import NAME, Index
 from agentfw_plugins.view.recall_reasons import because
 
 from .conftest import HOST, NOTE, careful, careless, play
 
-View = Callable[[Path], str]
+View = Callable[..., str]
 
 
 def read(url: str) -> str:
@@ -205,6 +208,60 @@ def test_what_comes_while_the_page_is_open_is_shown(tmp_path: Path, view: View, 
     play(tmp_path / "runs", careless, episodes=1)
 
     browser.wait("document.querySelectorAll('.episodes tbody tr').length === 3")
+
+
+@pytest.mark.slow
+def test_all_pages_work_below_the_prefix_of_a_proxy(recorded: Path, view: View, chromium: Callable[..., Any]) -> None:
+    _, failed = runs_of(recorded)
+    browser = chromium()
+    url = view(recorded, "/agents/view")
+
+    browser.open(f"{url}/")
+    browser.follow("#overview a.bad")
+    browser.follow(".episodes td a")
+    browser.follow(".button")
+    browser.follow(".heads > div:last-child a")
+    browser.follow(".trail a")
+    browser.follow("header nav a:last-child")
+    browser.follow(".pairs a")
+    browser.follow("header .name")
+    answer = httpx.get(f"{url}/?text=mail&run=", follow_redirects=True)
+    missing = httpx.get(f"{url}/episode/{failed.id}/nothing")
+
+    assert browser.evaluate("location.href") == f"{url}/"
+    assert str(answer.url) == f"{url}/?text=mail"
+    assert missing.status_code == 404
+    assert 'href="../../"' in missing.text
+    assert [one for one in browser.problems if not one.startswith(url)] == []
+
+
+@pytest.mark.slow
+def test_a_page_that_is_opened_while_the_runs_are_read_says_so_and_loads_itself(
+    recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any]
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs, ignore=shutil.ignore_patterns(f"{NAME}*"))
+    names = [folder.id for folder in runs_of(runs)]
+    browsers = [chromium() for _ in range(3)]
+    episode = next(RunFolder.open(runs / names[0]).episodes()).id
+
+    with closing(sqlite3.connect(Index(runs).path)) as rows:
+        rows.execute("BEGIN IMMEDIATE")  # another process writes for so long that nothing can be read
+        url = view(runs, is_read=False)
+        for browser, page in zip(browsers, ("/", "/runs", f"/episode/{names[0]}/{episode}"), strict=True):
+            browser.open(f"{url}{page}")
+            assert "still being read" in browser.evaluate("document.body.innerText")
+            assert "no episode yet" not in browser.evaluate("document.body.innerText")
+        rows.execute("ROLLBACK")
+
+    start, compared, one = browsers
+    start.wait("document.querySelectorAll('.episodes tbody tr').length === 4")
+    assert start.evaluate("document.querySelectorAll('#runs tbody tr').length") == 2
+    assert start.evaluate("document.querySelectorAll('#filter [name=run] option').length") == 3
+    compared.wait("document.querySelectorAll('.pairs tbody tr').length === 2")
+    one.wait("document.querySelector('#turn-0')")
+    for browser in browsers:
+        assert "still being read" not in browser.evaluate("document.body.innerText")
 
 
 def test_other_hosts_are_refused(recorded: Path, view: View) -> None:

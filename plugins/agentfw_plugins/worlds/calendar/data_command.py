@@ -51,23 +51,23 @@ def make_calendar(
         if not parquet:
             out.note(f"JSONL only; for Parquet: {MissingExtraError('Parquet', 'calendar').fix}")
     done = 0
+    with out.progress(f"0 of {users} users") as tell:
 
-    def progress(name: str) -> None:
-        nonlocal done
-        done += 1
-        out.progress(f"{done} of {users} users")
+        def progress(name: str) -> None:
+            nonlocal done
+            done += 1
+            tell(f"{done} of {users} users")
 
-    manifest = make_data(
-        folder,
-        users=users,
-        seed=seed,
-        organisations=organisations,
-        ics=ics,
-        parquet=parquet,
-        jobs=min(os.cpu_count() or 1, max(1, users // 8)),
-        progress=progress,
-    )
-    out.progress("")
+        manifest = make_data(
+            folder,
+            users=users,
+            seed=seed,
+            organisations=organisations,
+            ics=ics,
+            parquet=parquet,
+            jobs=min(os.cpu_count() or 1, max(1, users // 8)),
+            progress=progress,
+        )
     if out.json:
         out.data(manifest)
         return

@@ -104,11 +104,12 @@ def make_etapp_hard(
         finally:
             await made.close()
 
-    def progress(done: int) -> None:
-        out.progress(f"{done} of {count} instructions")
+    with out.progress("writing instructions") as tell:
 
-    counts = asyncio.run(work())
-    out.progress("")
+        def progress(done: int) -> None:
+            tell(f"{done} of {count} instructions")
+
+        counts = asyncio.run(work())
     written = write_rows(copy, to, tasks_of(copy, to, part), rows)
     if out.json:
         out.data({**counts, "rows": written})

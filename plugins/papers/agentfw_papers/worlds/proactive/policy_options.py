@@ -92,12 +92,12 @@ def asking(chosen: Chosen, work: Callable[[Progress], Coroutine[Any, Any, Result
 
     async def whole() -> Result:
         try:
-            return await work(lambda done, all: out.progress(f"{done} of {all} answers"))
+            with out.progress("asking") as tell:
+                return await work(lambda done, all: tell(f"{done} of {all} answers"))
         finally:
             await chosen.policy.close()
 
     found = asyncio.run(whole())
-    out.progress("")
     if found.unused:
         out.note(f"{found.unused} answers in {journal} are to other questions, for example of another policy: not used")
     return found
