@@ -3,9 +3,10 @@
     python benchmarks/skill_graph_recall.py --mem0 /tmp/mem0/bin/python
     python benchmarks/skill_graph_recall.py --sizes 10000 --queries 100 --json
 
-For each query all sides take turns in a random order, and a ratio is that of the medians over the same queries. FAISS
-uses one thread on both sides. Ratios are of CPU time, because on a shared machine wall-clock time mostly measures
-interruptions. Wall-clock times are printed too.
+All sides take turns in a random order, each with another query, because the second search for a query would find its
+lists in the processor's cache. A ratio is that of the medians over the same queries. FAISS uses one thread on both
+sides. Ratios are of CPU time, because on a shared machine wall-clock time mostly measures interruptions. Wall-clock
+times are printed too.
 
 The bare search uses the same kind of index (flat, or IVF with the same lists and the same share of them probed) and
 starts from a vector. A recall also embeds the query, decides what the user may see, adds the two hops, computes the
@@ -88,11 +89,12 @@ def measure(size: int, queries: int, rounds: int, mem0: str, seed: int, folder: 
         for turn in range(rounds):
             for side in seconds:
                 seconds[side].append([])
-            for query, user in asked:
-                vector = embedder.embed([query])
+            for place in range(queries):
                 sides = ["bare", "bare, embedding", "ours"]
                 generator.shuffle(sides)
-                for side in sides:
+                for step, side in enumerate(sides):
+                    query, user = asked[(place + step * queries // 3) % queries]
+                    vector = embedder.embed([query])
                     began, worked = time.perf_counter(), time.thread_time()
                     if side == "ours":
                         graph.recall(query, user=user, k=K)
@@ -100,6 +102,7 @@ def measure(size: int, queries: int, rounds: int, mem0: str, seed: int, folder: 
                         index.search(embedder.embed([query]) if "embedding" in side else vector, K)
                     seconds[side][turn].append((time.perf_counter() - began, time.thread_time() - worked))
                 if other and turn == 0:
+                    query, user = asked[place]
                     seconds["mem0"][turn].append(other.search(query, user, K)[0])
         if other:
             other.close()

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.index.counted_texts import CountedTexts
 from agentfw_memory.graph.text.words import terms
 
 __all__ = ["LENGTH", "SATURATION", "SHARED", "Block", "Question", "Weights", "WordIndex"]
@@ -40,8 +41,6 @@ __all__ = ["LENGTH", "SATURATION", "SHARED", "Block", "Question", "Weights", "Wo
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 
-PAIR = 8
-"""Bytes of a term and its count."""
 SATURATION, LENGTH = 1.2, 0.75
 """The usual values of BM25's k1 and b."""
 MATCHES_READ = 10_000
@@ -120,23 +119,23 @@ class WordIndex:
         self._uses: list[int] = []
         self._parts: dict[int, _Part] = {}
         self._part_of: dict[int, int] = {}
-        self._texts: dict[int, bytes] = {}
-        """By skill: pairs of a term and its count, as 32-bit integers. Dictionaries would take ten times as much."""
+        self._texts = CountedTexts()
         self.touched: dict[int, int] = {}
         """How many texts were added and removed, by block, since the index was saved."""
 
         self.lengths = np.zeros(16)
         """By skill: the number of its terms."""
-        self._weights, self._places = np.zeros(16, np.float32), np.zeros(16, np.int64)
+        self._weights = np.zeros(16, np.float32)
+        self._rarities = np.zeros(16)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._part_of)
 
     def put(self, number: int, text: str, part: int = SHARED) -> None:
         """Add a skill, or replace its text and part."""
         counted = Counter(terms(text))
-        if number in self._texts:
-            if self._part_of[number] == part and self._texts[number] == self._as_known(counted):
+        if number in self._part_of:
+            if self._part_of[number] == part and np.array_equal(self._texts.of(number), self._as_known(counted)):
                 return  # a skill also counts as changed when somebody used it
             self.remove(number)
         counts = {self._number_of(term): count for term, count in counted.items()}
@@ -149,18 +148,17 @@ class WordIndex:
         self.lengths = grown(self.lengths, number + 1)
         self.lengths[number] = sum(counts.values())
         self._part_of[number] = part
-        self._texts[number] = _packed(counts.items())
+        self._texts.put(number, _packed(counts.items()))
         self._touch(number)
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
-        text = self._texts.pop(number, None)
-        if text is None:
+        if number not in self._part_of:
             return
         self._touch(number)
         part = self._part_of.pop(number)
         here = self._parts[part]
-        for term, count in np.frombuffer(text, np.int32).reshape(-1, 2).tolist():
+        for term, count in self._texts.remove(number).tolist():
             holders = here.to_change(term)
             last = holders.pop()
             if last != number:
@@ -187,14 +185,24 @@ class WordIndex:
             return np.full(len(numbers), next(iter(means.values())))
         return np.array([means.get(self._part_of.get(number, SHARED), 1.0) for number in numbers.tolist()])
 
-    def scratch(self, size: int) -> tuple[Float32Array, Integers]:
-        """Return two arrays by skill to work with. The first one holds zeros, and must do so afterwards."""
-        self._weights, self._places = grown(self._weights, size), grown(self._places, size)
-        return self._weights, self._places
+    def scratch(self, size: int) -> Float32Array:
+        """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
+        self._weights = grown(self._weights, size)
+        return self._weights
+
+    def rarities(self, of: Iterable[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
+        """Return for each of these terms what it is worth, by the pairs of a term and its worth that are given."""
+        self._rarities = grown(self._rarities, len(self._names))
+        for term, rarity in of:
+            self._rarities[term] = rarity
+        found: Floats = self._rarities[terms]
+        for term, _ in of:
+            self._rarities[term] = 0.0
+        return found
 
     def numbers(self) -> Integers:
         """Return all skills, in ascending order."""
-        return np.sort(np.fromiter(self._texts, np.int64, len(self._texts)))
+        return np.sort(np.fromiter(self._part_of, np.int64, len(self._part_of)))
 
     def blocks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Block]]:
         """Take these blocks apart. A block may be empty."""
@@ -202,15 +210,14 @@ class WordIndex:
         for block in wanted:
             first, last = np.searchsorted(everything, (block * BLOCK, (block + 1) * BLOCK))
             numbers = everything[first:last]
-            texts = [self._texts[number] for number in numbers.tolist()]
-            pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
+            pairs, sizes = self._texts.gather(numbers)
             terms, places = np.unique(pairs[:, 0], return_inverse=True)
             yield (
                 block,
                 Block(
                     numbers,
                     np.array([self._part_of[number] for number in numbers.tolist()], np.int64),
-                    np.array([len(text) // PAIR for text in texts], np.int64),
+                    sizes,
                     np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
                     [self._names[term] for term in terms.tolist()],
                 ),
@@ -233,12 +240,7 @@ class WordIndex:
         terms, counts = pairs.T
         self._uses = np.bincount(terms, minlength=len(self._names)).tolist()
         self._part_of = dict(zip(numbers.tolist(), parts.tolist(), strict=True))
-        stored, ends = pairs.tobytes(), PAIR * np.cumsum(sizes)
-        starts = ends - PAIR * sizes
-        self._texts = {
-            number: stored[start:end]
-            for number, start, end in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        }
+        self._texts = CountedTexts.of_arrays(numbers, sizes, pairs)
         self.lengths = np.zeros(int(numbers.max(initial=0)) + 1)
         self.lengths[numbers] = np.bincount(np.repeat(np.arange(len(numbers)), sizes), counts, len(numbers))
         # Sort all pairs by part and term, and give each part its share.
@@ -255,7 +257,7 @@ class WordIndex:
             own = _Sorted(keys[first:last] - row * len(self._names), ends[first : last + 1], holders)
             self._parts[part] = _Part(count, int(lengths[row]), own)
 
-    def _as_known(self, counted: Counter[str]) -> bytes:
+    def _as_known(self, counted: Counter[str]) -> NDArray[np.int32]:
         """Return what is kept of a text, if all its terms are known."""
         return _packed((self._terms.get(term, -1), count) for term, count in counted.items())
 
@@ -272,8 +274,8 @@ class WordIndex:
         return number
 
 
-def _packed(pairs: Iterable[tuple[int, int]]) -> bytes:
-    return array("i", chain.from_iterable(pairs)).tobytes()
+def _packed(pairs: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
+    return np.frombuffer(array("i", chain.from_iterable(pairs)), np.int32).reshape(-1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,10 +317,12 @@ class Question:
         self._index, self._parts = index, parts
         numbers = {term: index._terms[term] for term in asked if term in index._terms}
         seen = parts.values()
-        holders = {term: sum(len(part.holders(number)) for part in seen) for term, number in numbers.items()}
+        having = {term: [part.holders(number) for part in seen] for term, number in numbers.items()}
+        holders = {term: sum(map(len, some)) for term, some in having.items()}
         count, length = sum(part.count for part in seen), sum(part.length for part in seen)
         self._weights = Weights.of(asked, count, length, holders)
         self._found = [(numbers[term], rarity) for term, rarity in self._weights.rarities.items()]
+        self._holders = [(one, self._weights.rarities[term]) for term in self._weights.rarities for one in having[term]]
         self.count, self.known = count, bool(self._found)
         self.mean, self.deviation = self._weights.mean, self._weights.deviation
 
@@ -334,38 +338,34 @@ class Question:
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        texts = [self._index._texts.get(number, b"") for number in numbers.tolist()]
-        pairs = np.frombuffer(b"".join(texts), np.int32).reshape(-1, 2)
-        owner = np.repeat(np.arange(len(texts)), [len(text) // PAIR for text in texts])
+        pairs, sizes = self._index._texts.gather(numbers)
+        owner = np.repeat(np.arange(len(numbers)), sizes)
         typical = self._index.typical_lengths(numbers, self._parts)
         relative = self._index.lengths[numbers] / np.maximum(typical, 1.0)
-        rarities = np.zeros(len(self._index._names) + 1)
-        for term, rarity in self._found:
-            rarities[term] = rarity
-        weights = rarities[pairs[:, 0]]
+        weights = self._index.rarities(self._found, pairs[:, 0])
         here = np.flatnonzero(weights)
         owner, counts = owner[here], pairs[here, 1]
         saturation = SATURATION * (1.0 - LENGTH + LENGTH * relative[owner])
-        scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(texts))
+        scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(numbers))
         return np.minimum(scores / self._weights.highest, 1.0)
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
-        read = [(part.holders(term), rarity) for part in self._parts.values() for term, rarity in self._found]
-        read = sorted((one for one in read if len(one[0])), key=lambda one: len(one[0]))
+        read = sorted((one for one in self._holders if len(one[0])), key=lambda one: len(one[0]))
         ends = np.cumsum([len(numbers) for numbers, _ in read])
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:
             return np.zeros(0, np.int64)
-        matches = np.concatenate([numbers for numbers, _ in read])
-        weights, places = self._index.scratch(int(matches.max()) + 1)
+        weights = self._index.scratch(max(int(numbers.max()) for numbers, _ in read) + 1)
         for numbers, rarity in read:
             weights[numbers] += rarity
-        # Keep one match of each skill: the last one that wrote its place.
-        places[matches] = np.arange(len(matches))
-        found: Integers = matches[places[matches] == np.arange(len(matches))]
-        rarities = weights[found]
-        weights[matches] = 0.0
+        sums = []
+        for numbers, _ in read:
+            sums.append(weights[numbers])
+            weights[numbers] = 0.0  # so that the next list takes a skill only if no earlier one had it
+        rarities, found = np.concatenate(sums), np.concatenate([numbers for numbers, _ in read])
+        once = np.flatnonzero(rarities)
+        rarities, found = rarities[once], found[once]
         if len(found) <= count:
             return found
         lowest = np.partition(rarities, len(found) - count)[len(found) - count]

@@ -33,6 +33,8 @@ class Connections:
         self.scenarios: dict[int, set[int]] = {}
         """The scenarios of each skill."""
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
+        self.rated: set[int] = set()
+        """The skills that were shown for an answer which somebody rated."""
         self._used: dict[int, list[int]] = {}
         self._trajectories: dict[int, deque[int]] = {}
 
@@ -46,8 +48,11 @@ class Connections:
         self.know(self._store.scenarios(touched), (), ())
         # Most edges aren't uses, and those before this one needn't be looked at again.
         latest = self._store.latest_edge()
-        for row, trajectory, user, skill, reward in self._store.uses(self._row):
+        for row, kind, trajectory, user, skill, reward in self._store.uses(self._row):
             latest = max(latest, row)
+            if kind == "SHOWN":
+                self.rated.add(skill)
+                continue
             self.know((), [(trajectory, skill)], [(user, skill, reward)])
         self._row = latest
 

@@ -60,7 +60,8 @@ class GraphCache:
         self._sums: dict[int, Floats] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
         self._mates: dict[int, Integers] = {}
-        self._background: Float32Array | None = None
+        self._background: tuple[Integers, Float32Array] | None = None
+        """The shared skills that stand for all of them, and their vectors."""
 
     def __len__(self) -> int:
         """The number of valid skills."""
@@ -77,9 +78,9 @@ class GraphCache:
         Rows that are newer still may be taken over too, and will be again the next time.
         """
         touched: list[int] = []
-        self._background = None
         gone = self._store.ended(self.counter) if self.counter else []
         self._drop(gone)
+        self._forget_mates(gone)
         if gone:
             self._users.clear()  # a forgotten user's profile is gone too
             self.connections.drop(gone)
@@ -89,8 +90,9 @@ class GraphCache:
         if self._saved_at and not self.counter:
             self._update_saved_index()
         self._load_relations(touched if self.counter else None)
-        self._mates.clear()
+        self._forget_mates(touched)
         self.connections.catch_up(touched if self.counter else None)
+        self._forget_mates(touched)  # they may be in other scenarios now
         for user in self._store.profiles_changed(self.counter):
             self._users.pop(user, None)
         self.counter = counter
@@ -173,15 +175,16 @@ class GraphCache:
         """Return up to `count` of all skills. The same graph always gives the same ones."""
         return drawn(np.flatnonzero(self.live), count)
 
-    def background(self, user: int | None) -> Float32Array:
+    def background(self, user: int | None) -> list[Float32Array]:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
         if self._background is None:
-            self._background = self.vectors(drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
+            numbers = drawn(np.flatnonzero(self.live & self.shared), BACKGROUND)
+            self._background = numbers, self.vectors(numbers)
         private = self.private_skills(user)
         if not private:
-            return self._background
+            return [self._background[1]]
         own = drawn(np.fromiter(private, np.int64, len(private)), BACKGROUND)
-        return np.concatenate([self._background, self.vectors(own)])
+        return [self._background[1], self.vectors(own)]
 
     # Helpers
 
@@ -217,6 +220,7 @@ class GraphCache:
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
         self._list_private(numbers)
+        self._draw_again(numbers)
         self._add_to_sums(numbers, rows.vectors)
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
             if owner not in self.owned:
@@ -232,6 +236,8 @@ class GraphCache:
         if not len(numbers):
             return
         self._unlist_private(numbers)
+        if self._background is not None and np.isin(numbers, self._background[0]).any():
+            self._background = None
         self._add_to_sums(numbers, -self.vectors(numbers))
         self.index.remove(numbers.tolist())
         self.live[numbers] = False
@@ -252,6 +258,18 @@ class GraphCache:
         hidden = numbers[~self.shared[numbers]]
         for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
             self._private.setdefault(owner, set()).add(number)
+
+    def _draw_again(self, changed: Integers) -> None:
+        """Bring the drawn skills up to date with some that are new or changed, without looking at all others."""
+        if self._background is None:
+            return
+        before = self._background[0]
+        if np.isin(changed, before).any():
+            self._background = None  # one of them may be private now
+            return
+        numbers = drawn(np.concatenate([before, changed[self.shared[changed]]]), BACKGROUND)
+        if not np.array_equal(numbers, before):
+            self._background = numbers, self.vectors(numbers)
 
     def _unlist_private(self, numbers: Integers) -> None:
         hidden = numbers[~self.shared[numbers]]
@@ -276,6 +294,11 @@ class GraphCache:
                 del self._siblings[owner, own]
             elif own or self.shared[number]:
                 self._siblings[owner, own] = self._best_siblings(np.append(first, number))
+
+    def _forget_mates(self, numbers: Iterable[int]) -> None:
+        for number in numbers if self._mates else ():
+            for scenario in self.connections.scenarios.get(number, ()):
+                self._mates.pop(scenario, None)
 
     def _best_siblings(self, numbers: Integers) -> Integers:
         utility = self.rewards[numbers] / np.maximum(self.uses[numbers], 1)

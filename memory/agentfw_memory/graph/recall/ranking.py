@@ -20,7 +20,7 @@ where the paper's also hold tools, scenarios and trajectories (membership.py say
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -31,10 +31,11 @@ from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.recall.pool import Found, Neighbours, connected
 from agentfw_memory.graph.recall.similarity import Scores, Similarity
 from agentfw_memory.graph.text.words import words
 
-__all__ = ["Found", "Ranked", "chosen", "rank"]
+__all__ = ["Ranked", "chosen", "rank"]
 
 LOWEST, BY_EVIDENCE, BY_GAP = -8.14, 1.82, -2.02
 """How likely a skill is right, in log odds: at the lowest evidence, for its root, and for the logarithm of how far its
@@ -49,14 +50,6 @@ MEANT = 0.01
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
-
-    candidate: int
-    connection: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +95,12 @@ def rank(
     """
     if not len(candidates):
         return []
-    around: dict[int, list[int]] = {}
-    if settings.neighbour_weight:
-        around = {number: cache.around(number, user) for number in candidates.tolist()}
-    found = _connected(cache, candidates, around, user, settings)
-    pool = np.fromiter(found, np.int64, len(found))
-    extra = [other for others in around.values() for other in others if other not in found]
-    everything = np.concatenate([pool, np.array(list(dict.fromkeys(extra)), np.int64)])
+    around = [cache.around(number, user) for number in candidates.tolist()] if settings.neighbour_weight else []
+    found = connected(cache, candidates, around, user, settings)
+    pool, known = found.numbers, set(found.numbers.tolist())
+    extra = dict.fromkeys(other for others in around for other in others if other not in known)
+    everything = np.concatenate([pool, np.array(list(extra), np.int64)]) if extra else pool
+    pairs = Neighbours.of(everything, candidates, around)
     vectors = cache.vectors(everything)
     similar = similarity.of(everything, vectors)
     by_query = np.sum(list(similar.values()), axis=0)
@@ -119,10 +111,10 @@ def rank(
         "query": by_query[: len(pool)],
         "user": np.zeros(len(pool)) if person is None else products(vectors[: len(pool)], person),
         "community": np.zeros(len(pool)) if membership is None or user is None else membership.together(user, pool),
-        "neighbours": _sums(pool, everything, by_query, around) * _brevity(similarity.lengths(pool)),
+        "neighbours": _sums(by_query, pairs, len(pool)) * _brevity(similarity.lengths(pool)),
         "owner": _owned_by(cache, pool, cache.named(words(query)) if settings.owner_weight else ()),
         "time": _within(cache, pool, times),
-        "fact": np.array([asked.get(number, 0.0) for number in pool.tolist()]),
+        "fact": np.array([asked.get(number, 0.0) for number in pool.tolist()]) if asked else np.zeros(len(pool)),
         "complement": _related(cache.complements, candidates, pool),
     }
     points = {
@@ -139,9 +131,10 @@ def rank(
     meant = (terms["owner"] > 0.0) | (terms["time"] > 0.0) | (terms["fact"] > 0.0) | similarity.few
     # A skill isn't less relevant because another one states a fact that was asked for.
     relevance = _relevance(similarity.evidence(terms["query"]), score - points["fact"], meant)
+    places = np.arange(len(pool))
     if (relevance < at_least).any():
         kept = relevance >= at_least
-        pool, score, relevance = pool[kept], score[kept], relevance[kept]
+        pool, score, relevance, places = pool[kept], score[kept], relevance[kept], np.flatnonzero(kept)
         terms, points = ({name: values[kept] for name, values in some.items()} for some in (terms, points))
     if settings.conflicts_with == "candidates":
         conflicts = _related(cache.conflicts, candidates, pool)
@@ -152,73 +145,27 @@ def rank(
     score = score + points["conflict"]
     return [
         Ranked(
-            number := int(pool[place]),
+            int(pool[place]),
             float(score[place]),
             float(relevance[place]),
             {name: float(values[place]) for name, values in terms.items()},
             {name: float(values[place]) for name, values in points.items()},
-            found[number],
+            found.found(int(places[place])),
         )
         for place in best.tolist()
     ]
 
 
-def _connected(
-    cache: GraphCache,
-    candidates: Integers,
-    around: Mapping[int, Sequence[int]],
-    user: int | None,
-    settings: GraphSettings,
-) -> dict[int, Found | None]:
-    """Return the candidates, followed by the skills that are connected to them."""
-    found: dict[int, Found | None] = dict.fromkeys(candidates.tolist())
-    if not settings.siblings:
-        return found
-
-    def add(candidate: int, connection: str, others: Iterable[int]) -> None:
-        for other in others:
-            if other not in found:
-                found[other] = Found(candidate, connection)
-
-    first = candidates.tolist()
-    if settings.second_hop == "owner":
-        for number in first:
-            add(number, "owner", cache.siblings(int(cache.owner[number]), user).tolist())
-        return found
-    for number in first:
-        add(number, "complement", _visible(cache, cache.complements.get(number, ()), user))
-        add(number, "trajectory", _visible(cache, cache.connections.used_with(number), user))
-        add(number, "time", around.get(number, ()))
-    seen: set[int] = set()
-    for number in first:
-        for scenario in sorted(cache.connections.scenarios.get(number, set()) - seen):
-            add(number, "scenario", cache.mates(scenario, user).tolist())
-            seen.add(scenario)
-    return found
-
-
-def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
-    if not skills:
-        return []
-    numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
-    found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
-    return found
-
-
-def _sums(pool: Integers, everything: Integers, by_query: Scores, around: Mapping[int, Sequence[int]]) -> Scores:
-    """Return for each skill of the pool the sum of its neighbours' similarities to the query, where above average.
+def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
+    """Return for each of the first skills the sum of its neighbours' similarities to the query, where above average.
 
     Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
     """
-    places = {number: place for place, number in enumerate(everything.tolist())}
-    sums, similarity = np.zeros(len(everything)), np.maximum(by_query, 0.0)
-    for number, others in around.items():
-        place = places[number]
-        for other in others:
-            sums[place] += similarity[places[other]]
-            if other not in around:
-                sums[places[other]] += similarity[place]
-    return sums[: len(pool)]
+    similarity, outside = np.maximum(by_query, 0.0), pairs.outside
+    sums = np.zeros(len(by_query))
+    np.add.at(sums, pairs.candidates, similarity[pairs.others])
+    np.add.at(sums, pairs.others[outside], similarity[pairs.candidates[outside]])
+    return sums[:count]
 
 
 def _relevance(evidence: Scores, score: Scores, meant: Bools) -> Scores:
@@ -264,7 +211,7 @@ def _selected(
 ) -> tuple[Integers, Scores]:
     """Select greedily: the best remaining skill each time, less the penalty if it contradicts a selected one."""
     conflicts, numbers = np.zeros(len(pool)), pool.tolist()
-    if not any(number in cache.conflicts for number in numbers):
+    if cache.conflicts.keys().isdisjoint(numbers):
         return np.lexsort((-pool, -by_query, -score))[:k], conflicts
     places = {number: place for place, number in enumerate(numbers)}
     queue = [(-worth, -alike, -number, 0.0) for worth, alike, number in zip(score, by_query, numbers, strict=True)]

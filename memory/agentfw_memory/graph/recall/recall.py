@@ -114,8 +114,9 @@ class Recaller:
         for _ in range(ATTEMPTS):
             asked = self.asked(query, user, reader)
             ranked = self._ranked(query, vector, reader, max(k, ORDERED), times, asked, at_least)
-            if reader is not None and self._settings.rating_weight:
-                ratings = self._store.ratings(reader, [one.number for one in ranked])
+            rated = self._rated(ranked) if reader is not None and self._settings.rating_weight else []
+            if reader is not None and rated:
+                ratings = self._store.ratings(reader, rated)
                 ranked = by_ratings(query, ranked, ratings, self._settings.rating_weight) if ratings else ranked
             skills = self._skills([one.number for one in ranked], user, reader)
             if len(skills) == len(ranked):
@@ -310,8 +311,13 @@ class Recaller:
             assert self._words is not None
             return WordSimilarity(self._words.question(query, reader))
         by_vectors = VectorSimilarity(self.cache, vector, reader)
-        cosines = products(self.cache.background(reader), vector)
+        cosines = np.concatenate([products(some, vector) for some in self.cache.background(reader)])
         return HybridSimilarity(by_vectors, self._words.question(query, reader), cosines)
+
+    def _rated(self, ranked: Sequence[Ranked]) -> list[int]:
+        """Return those of these skills that somebody may have rated an answer with."""
+        rated = None if self.server is not None else self.cache.connections.rated
+        return [one.number for one in ranked if rated is None or one.number in rated]
 
     def _calibrated(self) -> Trust:
         if not self._settings.calibrate:

@@ -12,62 +12,76 @@ between them. So neighbours are at most an hour apart.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 __all__ = ["GAP", "Timeline"]
 
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""
-NOBODY = 2**63
-"""A number above that of any skill."""
 
-Moment = tuple[float, int]
+
+class _Order:
+    """Skills in the order of their times, and of their numbers where these are equal."""
+
+    def __init__(self) -> None:
+        self.times, self.numbers = array("d"), array("q")
+
+    def place(self, when: float, number: int) -> int:
+        """Return the place where a skill is, or would have to be."""
+        first = bisect_left(self.times, when)
+        if first == len(self.times) or self.times[first] != when:
+            return first
+        return bisect_left(self.numbers, number, first, bisect_right(self.times, when, first))
+
+    def has(self, place: int, number: int) -> bool:
+        return place < len(self.numbers) and self.numbers[place] == number
 
 
 class Timeline:
     """Skills by the time from which they hold. Each part has an order of its own, as in `WordIndex`."""
 
     def __init__(self) -> None:
-        self._orders: dict[int, list[Moment]] = {}
-        self._places: dict[int, tuple[int, Moment]] = {}
+        self._orders: dict[int, _Order] = {}
+        self._moments: dict[int, tuple[int, float]] = {}
+        """By skill: its part and time."""
 
     def put(self, number: int, when: float, part: int) -> None:
         """Add a skill, or move it."""
-        moment = (when, number)
-        if self._places.get(number) == (part, moment):
+        if self._moments.get(number) == (part, when):
             return
-        if number in self._places:
+        if number in self._moments:
             self.remove(number)
-        order = self._orders.setdefault(part, [])
-        if order and moment < order[-1]:
-            insort(order, moment)
-        else:
-            order.append(moment)
-        self._places[number] = part, moment
+        order = self._orders.setdefault(part, _Order())
+        place = order.place(when, number)
+        order.times.insert(place, when)
+        order.numbers.insert(place, number)
+        self._moments[number] = part, when
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
-        part, moment = self._places.pop(number, (0, (0.0, number)))
-        order = self._orders.get(part, [])
-        place = bisect_left(order, moment)
-        if order[place : place + 1] == [moment]:
-            del order[place]
+        if number in self._moments:
+            part, when = self._moments.pop(number)
+            order = self._orders[part]
+            place = order.place(when, number)
+            del order.times[place], order.numbers[place]
 
     def around(self, number: int, parts: Iterable[int]) -> list[int]:
         """Return the skills just before and just after this one, in these parts."""
-        if number not in self._places:
+        if number not in self._moments:
             return []
-        moment = self._places[number][1]
-        before, after = (moment[0] - GAP, -1), (moment[0] + GAP, NOBODY)
+        when = self._moments[number][1]
+        before: list[tuple[float, int]] = []
+        after: list[tuple[float, int]] = []
         for part in parts:
             order = self._orders.get(part)
-            if not order:
+            if order is None:
                 continue
-            place = bisect_left(order, moment)
-            if place and order[place - 1] > before:
-                before = order[place - 1]
-            place += place < len(order) and order[place] == moment
-            if place < len(order) and order[place] < after:
-                after = order[place]
-        return [other for _, other in (before, after) if 0 <= other < NOBODY]
+            place = order.place(when, number)
+            if place and order.times[place - 1] >= when - GAP:
+                before.append((order.times[place - 1], order.numbers[place - 1]))
+            place += order.has(place, number)
+            if place < len(order.times) and order.times[place] <= when + GAP:
+                after.append((order.times[place], order.numbers[place]))
+        return [other for _, other in (*sorted(before)[-1:], *sorted(after)[:1])]

@@ -325,8 +325,11 @@ class Store(Protocol):
     def latest_edge(self) -> int:
         """Return the row of the latest edge, or 0."""
 
-    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
-        """Yield the valid EXECUTED edges after a row: (row, trajectory, its user, skill, reward), oldest first."""
+    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
+        """Yield the valid EXECUTED and SHOWN edges after a row, oldest first.
+
+        Each is (row, kind, trajectory, its user, skill, reward).
+        """
 
     def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
         """Return (skill, query, reward) of the trajectories of a user that showed one of these skills, oldest first."""

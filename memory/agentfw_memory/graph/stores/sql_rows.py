@@ -266,11 +266,11 @@ class SqlRows(ABC):
             self._column(f"SELECT coalesce(max(e.row), 0) FROM {self.edges_by_row} WHERE e.tenant = ?", self._tenant)[0]
         )
 
-    def uses(self, after: int = 0) -> Iterator[tuple[int, int, int, int, float]]:
+    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
         sql = (
-            f'SELECT e.row, e.source, t."user", e.target, e.weight FROM {self.edges_by_row} '
+            f'SELECT e.row, e.kind, e.source, t."user", e.target, e.weight FROM {self.edges_by_row} '
             "CROSS JOIN trajectory t WHERE t.tenant = e.tenant AND t.number = e.source AND e.row > ? AND e.tenant = ? "
-            "AND e.valid_to IS NULL AND e.kind = 'EXECUTED' ORDER BY e.row LIMIT 50000"
+            "AND e.valid_to IS NULL AND e.kind IN ('EXECUTED', 'SHOWN') ORDER BY e.row LIMIT 50000"
         )
         while batch := self._rows(sql, after, self._tenant):
             after = batch[-1][0]
