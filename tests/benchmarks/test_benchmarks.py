@@ -389,6 +389,28 @@ def test_reasons_and_titles_are_understood_in_four_languages(capsys: pytest.Capt
         assert parts["paraphrases"]["mistaken"] <= 0.2, language
 
 
+def test_the_dates_of_calendars_are_compared_with_a_second_reader(tmp_path: Path) -> None:
+    for module in ("icalendar", "recurring_ical_events"):
+        pytest.importorskip(module)
+    start, end = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\n", "END:VEVENT\r\nEND:VCALENDAR\r\n"
+    series = "DTSTART:20990105T100000Z\r\nRRULE:FREQ=WEEKLY;COUNT=4\r\nEXDATE:20990112T100000Z\r\n"
+    files = {
+        "one.ics": f"{start}UID:a\r\n{series}{end}",
+        "nameless.ics": f"{start}{series}{end}",
+        "twice.ics": f"{start}UID:a\r\n{series}END:VEVENT\r\nBEGIN:VEVENT\r\nUID:a\r\nDTSTART:20990301T100000Z\r\n{end}",
+        "broken.ics": "BEGIN:VCALENDAR",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text.encode())
+
+    found = load("calendar_dates").main([str(tmp_path), "--json"])["files"]
+
+    assert found.pop("same") == ["one.ics"]
+    assert sorted(name for names in found.values() for name in names) == ["broken.ics", "nameless.ics", "twice.ics"]
+    assert found["a series without a UID, which can't be marked and is left out"] == ["nameless.ics"]
+    assert found["events that share a UID"] == ["twice.ics"]
+
+
 @pytest.mark.slow
 def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("icalendar", "caldav", "radicale"):
