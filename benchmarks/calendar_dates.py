@@ -55,9 +55,8 @@ def compared(path: Path) -> tuple[str, int]:
         calendars = calendars_of(path)
     except Exception:  # whatever its parser raises
         calendars = []
-    days = sorted({day for calendar in calendars for event in calendar.walk("VEVENT") if (day := day_of(event))}) or [
-        date(2026, 1, 1)
-    ]
+    events = [event for calendar in calendars for event in calendar.walk("VEVENT")]
+    days = sorted({day for event in events if (day := day_of(event))}) or [date(2026, 1, 1)]
     since, count, outcome = date.min, 0, SAME
     for day in days:
         if day < since + YEAR:

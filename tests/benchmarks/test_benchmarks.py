@@ -394,10 +394,11 @@ def test_the_dates_of_calendars_are_compared_with_a_second_reader(tmp_path: Path
         pytest.importorskip(module)
     start, end = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\n", "END:VEVENT\r\nEND:VCALENDAR\r\n"
     series = "DTSTART:20990105T100000Z\r\nRRULE:FREQ=WEEKLY;COUNT=4\r\nEXDATE:20990112T100000Z\r\n"
+    again = "BEGIN:VEVENT\r\nUID:a\r\nDTSTART:20990301T100000Z\r\n"
     files = {
         "one.ics": f"{start}UID:a\r\n{series}{end}",
         "nameless.ics": f"{start}{series}{end}",
-        "twice.ics": f"{start}UID:a\r\n{series}END:VEVENT\r\nBEGIN:VEVENT\r\nUID:a\r\nDTSTART:20990301T100000Z\r\n{end}",
+        "twice.ics": f"{start}UID:a\r\n{series}END:VEVENT\r\n{again}{end}",
         "broken.ics": "BEGIN:VCALENDAR",
     }
     for name, text in files.items():
