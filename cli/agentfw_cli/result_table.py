@@ -37,6 +37,8 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     else:
         _quarters(run.folder.headline, episodes, out)
         _figures(run, summary, out)
+    for word, meaning in run.folder.meanings.items():
+        out.note(f"{word}: {meaning}")
     out.line()
     out.line(f"{run.folder.path}/   {'   '.join(file.name for file in files)}".rstrip())
     if summary.adapter:

@@ -209,3 +209,10 @@ def test_any_episode_of_a_run_can_be_read(agentfw: Agentfw) -> None:
     assert wrong.code == 2
     assert 'no finished episode "7"' in wrong.err
     assert "00000-0 to 00001-0" in wrong.err
+
+
+def test_words_of_a_table_that_do_not_say_it_themselves_are_explained_below(agentfw: Agentfw) -> None:
+    answer = agentfw("run", "inbox", "--episodes", "1", "--policy", "scripted")
+
+    assert "balanced: 0.6 of document and 0.4 of mails, less half of their difference" in answer.err.splitlines()
+    assert "balanced:" not in agentfw("run", "inbox", "--episodes", "1", "--policy", "scripted", "--quiet").err

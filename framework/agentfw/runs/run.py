@@ -172,6 +172,7 @@ def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) 
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": assembly.environment.columns,
+        "meanings": assembly.environment.meanings,
         "inspector": assembly.environment.inspector,
         "spec": as_given(spec),
         "settings": in_force(spec),

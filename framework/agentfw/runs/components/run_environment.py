@@ -32,6 +32,7 @@ class RunEnvironment:
         with guard.calling("its attributes"):
             self.headline, self.lower_is_better = environment.headline, bool(environment.lower_is_better)
             self.columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
+            self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
             self.inspector = str(environment.inspector)
             guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
         self.has_reflex = type(environment).reflex is not Environment.reflex

@@ -100,6 +100,11 @@ class RunFolder:
         return dict(self.about.get("columns", {}))
 
     @property
+    def meanings(self) -> dict[str, str]:
+        """What words of the table mean."""
+        return dict(self.about.get("meanings", {}))
+
+    @property
     def inspector(self) -> str:
         """What makes the page that the environment has for a run, or an empty text."""
         return str(self.about.get("inspector", ""))

@@ -236,7 +236,9 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
         return
     headline = folder.headline
     others = {name: title for name, title in folder.columns.items() if name != headline}
-    page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
+    meanings = " ".join(f"{word}: {meaning}." for word, meaning in folder.meanings.items())
+    about = "Means over the same episodes. Intervals belong to the first column."
+    page.section("Compared with simple players", f"{about} {meanings}".rstrip())
     page.table(
         ["", headline, "from", "to", *others.values()],
         [

@@ -98,6 +98,11 @@ class CalendarConflicts(Environment):
         "ord": "ORD",
         "error_reduction": "reduction",
     }
+    meanings = {  # noqa: RUF012 - as the base class has it
+        "AER@N": "share of wrong decisions in the first N rounds",
+        "ORD": "how well all events are put in order, from 0.5 by chance to 1",
+        "reduction": "how much of the error is gone in the last quarter, against the first",
+    }
 
     def __init__(self, settings: CalendarSettings | None = None) -> None:
         self.settings = settings or CalendarSettings()
