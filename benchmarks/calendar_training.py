@@ -1,4 +1,4 @@
-"""`agentfw train calendar` as the README has it: an early checkpoint of `tiny`, and what its own episodes make of it.
+"""`agentfw train calendar-thought`: an early checkpoint of `tiny`, and what its own episodes make of it.
 
     python benchmarks/calendar_training.py                                  # three seeds, one after the other
     python benchmarks/calendar_training.py --seeds 1 2 3 4 5 --processes 2
@@ -47,7 +47,7 @@ class Trained:
 def train(optimizer: str, seed: int, more: Sequence[str], runs: Path, threads: int) -> Trained:
     """The command, and what it left in its folder."""
     home = runs / f"{optimizer}-{seed}"
-    command = [*AGENTFW, "train", "calendar", "--optimizer", optimizer, "--seed", str(seed)]
+    command = [*AGENTFW, "train", "calendar-thought", "--optimizer", optimizer, "--seed", str(seed)]
     began = time.monotonic()
     done = subprocess.run(
         [*command, "--runs", str(home), "--json", *more],

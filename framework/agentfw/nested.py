@@ -34,10 +34,21 @@ class Nested(Environment):
     """An inner agent in its inner world. Commands to it arrive as `command`; its `report` goes to the outer agent."""
 
     def __init__(
-        self, environment: Environment, agent: Agent, interface: Interface | None = None, *, seat: str = ""
+        self,
+        environment: Environment,
+        agent: Agent,
+        interface: Interface | None = None,
+        *,
+        seat: str = "",
+        heard: Callable[[Mapping[str, Any]], object] | None = None,
     ) -> None:
-        """`seat` is its name in the record. Default: its name in `Composed`."""
+        """`seat` is its name in the record. Default: its name in `Composed`.
+
+        `heard` is called with each report, for a world that has the module to itself. Default: the outer agent
+        observes it.
+        """
         self.environment, self.agent, self.interface, self.seat = environment, agent, interface, seat
+        self.heard = heard
 
     def brief(self) -> Brief:
         return Brief("A module that takes commands.", (Action("command", "Tell the module what to do", _ANYTHING),))
@@ -63,7 +74,10 @@ class Nested(Environment):
         self._inner.deliver(Observation(self.world.now, "command", dict(intervention.arguments)))
 
     def _report(self, arguments: Mapping[str, Any]) -> None:
-        self.world.observe("report", dict(arguments))
+        if self.heard is None:
+            self.world.observe("report", dict(arguments))
+        else:
+            self.heard(arguments)
 
 
 class _Reporting(Environment):

@@ -4,9 +4,12 @@ The tables of docs/results/patrol.md:
 
     python plugins/papers/benchmarks/patrol_table.py
     python plugins/papers/benchmarks/patrol_table.py --depth 2 --tables tables --pictures FOLDER --json
+    python plugins/papers/benchmarks/patrol_table.py --modules
 
 All controllers patrol the same tasks with the same primitives. They differ in when they hear of an alarm and in how
 they decide. The paper's figures stand beside ours where its text still has them.
+
+With `--modules`, walking and handling are a module with an engagement of its own; no figure may change.
 
 `--tables` saves the learned tables. A run follows one with:
 
@@ -82,11 +85,18 @@ class PatrolTable:
 
 
 def measure_patrol(
-    depth: int = 1, *, training: int = 4000, episodes: int = 1000, seed: int = 42, processes: int | None = None
+    depth: int = 1,
+    *,
+    training: int = 4000,
+    episodes: int = 1000,
+    seed: int = 42,
+    modules: bool = False,
+    processes: int | None = None,
 ) -> PatrolTable:
     """Train the learned controller, and play all of them."""
     names = [name for name in CONTROLLERS if depth > 1 or name not in _PATCHES]
-    jobs = [(depth, name, training, episodes, seed) for name in names]
+    settings = PatrolSettings.model_validate({"depth": depth, "modules": modules})
+    jobs = [(settings, name, training, episodes, seed) for name in names]
     found = in_processes(_play, jobs, processes or usual_processes(len(jobs)))
     first = found[0].returns
     rows = [
@@ -120,9 +130,8 @@ def _figures(one: _Played) -> dict[str, Interval]:
     }
 
 
-def _play(job: tuple[int, str, int, int, int]) -> _Played:
-    depth, name, training, count, seed = job
-    settings = PatrolSettings.model_validate({"depth": depth})
+def _play(job: tuple[PatrolSettings, str, int, int, int]) -> _Played:
+    settings, name, training, count, seed = job
     table = train(lambda: Patrol(settings), _CHOICES, episodes=training, seed=seed) if name == "learned" else None
     interface: Interface = StepLoop() if name.endswith("loop") else EventDriven()
     policy: Policy
@@ -141,7 +150,7 @@ def _play(job: tuple[int, str, int, int, int]) -> _Played:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows, watch = [], Stopwatch()
-    size = {name: getattr(options, name) for name in ("training", "episodes", "seed")}
+    size = {name: getattr(options, name) for name in ("training", "episodes", "seed", "modules")}
     for depth in options.depth or [1, 2, 3]:
         table = measure_patrol(depth, **size, processes=options.jobs)
         for row in table.rows:
@@ -173,7 +182,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, training=4000, episodes=1000, seed=42)
+    parser = Options(__doc__, training=4000, episodes=1000, seed=42, modules=False)
     parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--tables", type=Path, help="a folder for the learned tables")

@@ -100,7 +100,12 @@ REGISTRATION = Registration(
         NamedSpec(
             "train-calendar",
             str(_SPECS / "train-calendar.toml"),
-            "agentfw train calendar: a model that learns from every second feedback learns better",
+            "agentfw train calendar: the training of the PEARL paper, with its four rewards and round-wise advantages",
+        ),
+        NamedSpec(
+            "train-calendar-thought",
+            str(_SPECS / "train-calendar-thought.toml"),
+            "agentfw train calendar-thought: a model that learns from every second feedback learns better",
         ),
     ],
 )

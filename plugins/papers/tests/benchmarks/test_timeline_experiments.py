@@ -82,6 +82,16 @@ def test_a_patrol_in_one_piece_has_no_patches(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.slow
+def test_a_patrol_of_modules_has_the_same_table() -> None:
+    plain, composed = (
+        measure_patrol(2, training=30, episodes=10, modules=modules, processes=1) for modules in (False, True)
+    )
+
+    assert composed.rows == plain.rows
+    assert composed.table.to_record() == plain.table.to_record()
+
+
+@pytest.mark.slow
 def test_a_clock_teaches_when_to_think_less() -> None:
     found = measure_deliberation("single", training=3000, episodes=600, processes=1)
     rows = {(row.trained, row.played): row.figures for row in found.rows}

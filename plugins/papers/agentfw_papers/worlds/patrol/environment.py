@@ -6,6 +6,10 @@ interface costs is how late an alarm is heard of: at any tick, or only between t
     agentfw run patrol
     agentfw run patrol --set environment.depth=2 --policy patrol --set policy.controller=patchpro
 
+Two levels make a patrol. The upper one, here, has the alarms, and commands the lower one (rounds.py), which walks and
+handles checkpoints and reports what is done. With `modules`, the lower level has an engagement of its own, as in
+section 4 of the engagement-process paper; the agent hears and does the same.
+
 Nothing happens tick by tick: walking and handling are works that can be left in the middle, and the next alarm is drawn
 as a moment. An episode costs what happens in it, however many ticks it has.
 """
@@ -13,10 +17,10 @@ as a moment. An episode costs what happens in it, however many ticks it has.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import log
-from typing import Annotated
+from math import inf, log
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -24,7 +28,8 @@ from agentfw import Environment, Intervention, Moment, Observation, Task, Turn, 
 from agentfw.errors import InterventionRefused
 from agentfw.timeline import Time, Work
 
-from .patrol_settings import PatrolSettings, Place, distance, walked
+from .patrol_settings import PatrolSettings, Place, distance
+from .rounds import Rounds, Standing, module_of
 
 __all__ = ["Patrol", "PatrolSettings", "Situation", "situation"]
 
@@ -101,59 +106,62 @@ class Patrol(Environment):
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
-        self._place = self.settings.checkpoints[0]
-        self._target = self._phase = 0
-        self._work: Work | None = None
-        self._heading: Place | None = None
-        """Where it is walking to; None if it isn't walking."""
-        self._aside: Work | None = None
         self._alarm: _Alarm | None = None
         self._alarms = self._resolved = self._expired = self._handled = 0
         self._costs = self._active = 0.0
+        self._held: Work | None = None
+        if self.settings.modules:
+            self._rounds = Rounds(self.settings)
+            self._module = module_of(self._rounds, self._heard)
+            self._module.begin(world, task)
+        else:
+            self._rounds = Rounds(self.settings, self._heard)
+            self._rounds.begin(world, task)
         world.at(self.settings.horizon, self._close)
         self._expect_alarm()
-        self._go_on()
+        self._command("go_on")
 
-    # -- the round -----------------------------------------------------------------------------------------------------
+    # -- the lower level -----------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        if self._place != self._goal:
-            self._walk("walk", self._goal, self._between)
-        elif self._aside is not None:
-            self._work, self._aside = self._aside, None
-            self._work.resume()
+    def _command(self, do: str, **arguments: int) -> None:
+        """Tell the lower level what to do."""
+        if self.settings.modules:
+            self._module.intervene(Intervention("command", {"do": do, **arguments}))
+            self._hold()
         else:
-            phase = self.settings.phases[self._phase]
-            self._work = self.world.work(phase.name, phase.takes, self._phase_done)
+            self._rounds.intervene(Intervention(do, arguments))
 
-    def _walk(self, name: str, to: Place, arrived: Callable[[], object]) -> None:
-        def there(work: Work) -> None:
-            self._place, self._heading = to, None
-            arrived()
+    def _hold(self) -> None:
+        """While the module works, whoever commands it is as busy as if the work were its own."""
+        if self._held is not None and (self._rounds.idle or not self._held.running):
+            held, self._held = self._held, None
+            held.complete()
+        if self._held is None and not self._rounds.idle:
+            self._held = self.world.work("round", inf)
 
-        self._heading = to
-        self._work = self.world.work(name, distance(self._place, to), there)
-
-    def _phase_done(self, work: Work) -> None:
-        self._phase += 1
-        if self._phase == len(self.settings.phases):
-            self._phase = 0
-            self._handled += 1
-            self._target = (self._target + 1) % len(self.settings.checkpoints)
-            self.world.utility(self.settings.checkpoint, "checkpoint handled")
-        self._between()
-
-    def _between(self) -> None:
-        """A piece of work is done. If there is an alarm, the agent decides before the next one."""
-        self._work = None
-        if self._alarm is None:
-            self._go_on()
+    def _heard(self, report: Mapping[str, Any]) -> None:
+        """The lower level has something to report."""
+        if self.settings.modules:
+            self._hold()
+        done = report["done"]
+        if done == "left":
+            self._costs += report["cost"]
+            self.world.utility(-report["cost"], "left in the middle")
+        elif done == "resolved":
+            assert self._alarm is not None
+            self._resolve(self._alarm)
         else:
-            self._tell("between")
+            if done == "checkpoint":
+                self._handled += 1
+                self.world.utility(self.settings.checkpoint, "checkpoint handled")
+            if self._alarm is None:
+                self._command("go_on")
+            else:  # the agent decides before the next piece of work
+                self._tell("between")
 
     def turned(self, turn: Turn) -> None:
-        if self._work is None:
-            self._go_on()
+        if self._rounds.idle:
+            self._command("go_on")
 
     # -- alarms --------------------------------------------------------------------------------------------------------
 
@@ -164,7 +172,7 @@ class Patrol(Environment):
         self.world.after(gap, lambda: self._raise_alarm(draw.random(), draw.randint(*self.settings.deadline)))
 
     def _raise_alarm(self, which: float, lasts: int) -> None:
-        here = self._where()
+        here = self._rounds.standing().place
         far = [
             (name, place)
             for name, place in zip(_NAMES, self.settings.checkpoints, strict=False)
@@ -188,15 +196,15 @@ class Patrol(Environment):
         self.world.observe("expired", {"at": alarm.name})
         self._over(alarm)
         if alarm.answered:
-            self._leave()
-            self._go_on()
+            self._command("leave")
+            self._command("go_on")
 
     def _resolve(self, alarm: _Alarm) -> None:
         self._resolved += 1
         self.world.utility(self.settings.resolved, "alarm resolved")
         self.world.observe("resolved", {"at": alarm.name})
         self._over(alarm)
-        self._go_on()
+        self._command("go_on")
 
     def _over(self, alarm: _Alarm) -> None:
         lasted = self.world.now - alarm.since
@@ -212,12 +220,7 @@ class Patrol(Environment):
         """Leave what you are doing, walk to the alarm, and resolve it."""
         alarm = self._open_alarm()
         alarm.answered = True
-        self._leave()
-
-        def arrived() -> None:
-            self._work = self.world.work("resolve", self.settings.resolving, lambda work: self._resolve(alarm))
-
-        self._walk("to the alarm", alarm.place, arrived)
+        self._command("attend", x=alarm.place[0], y=alarm.place[1])
 
     @action
     def look_again(self, after: Annotated[int, Field(ge=1)]) -> None:
@@ -230,7 +233,7 @@ class Patrol(Environment):
             raise InterventionRefused(f"the patrol lasts {self.settings.horizon} ticks")
 
         def look() -> None:
-            if self._alarm is alarm and not alarm.answered and self._work is not None:
+            if self._alarm is alarm and not alarm.answered and not self._rounds.idle:
                 self._tell("look")
 
         self.world.after(after, look)
@@ -242,62 +245,15 @@ class Patrol(Environment):
             raise InterventionRefused("you are on your way already")
         return self._alarm
 
-    def _leave(self) -> None:
-        """Leave the current work; leaving a phase that has begun has a cost."""
-        work, self._work = self._work, None
-        if work is None:
-            return
-        if self._heading is not None:
-            self._place, self._heading = self._where(work), None
-            work.cancel()
-        elif self._alarm is None:  # it was resolving one that has expired
-            work.cancel()
-        else:
-            self._leave_phase(work)
-
-    def _leave_phase(self, work: Work) -> None:
-        cost = self.settings.phases[self._phase].cost if work.spent > 0 else 0.0
-        if self.settings.keeps:
-            work.interrupt()
-            self._aside = work
-        else:
-            work.cancel()
-        if cost:
-            self._costs += cost
-            self.world.utility(-cost, "left in the middle")
-
     # -- how things stand ----------------------------------------------------------------------------------------------
-
-    @property
-    def _goal(self) -> Place:
-        """Position of the next or current checkpoint."""
-        return self.settings.checkpoints[self._target]
-
-    def _where(self, work: Work | None = None) -> Place:
-        work = work or self._work
-        if self._heading is None or work is None:
-            return self._place
-        return walked(self._place, self._heading, int(work.spent))
 
     def _tell(self, name: str) -> None:
         """Report the situation with the alarm, as text, as values and as a table's state."""
         alarm = self._alarm
         assert alarm is not None
-        phases, place = self.settings.phases, self._where()
-        work = self._work
-        cost = 0.0
-        if self._heading is not None or (work is None and place != self._goal):
-            doing, later = "walk", 0
-            takes = work.duration if work is not None else distance(place, self._goal)
-        else:
-            work = work or self._aside
-            phase = phases[self._phase]
-            doing, takes, cost = phase.name, phase.takes, phase.cost
-            later = sum(phase.takes for phase in phases[self._phase + 1 :])
-        spent = work.spent if work is not None else 0
-        begun = spent > 0 and self._work is not None
-        away = distance(place, alarm.place)
-        left, remaining, needed = takes - spent, alarm.due - self.world.now, away + self.settings.resolving
+        stands = self._rounds.standing()
+        away = distance(stands.place, alarm.place)
+        remaining, needed = alarm.due - self.world.now, away + self.settings.resolving
         self.world.observe(
             name,
             {
@@ -305,16 +261,16 @@ class Patrol(Environment):
                 "remaining": remaining,
                 "needed": needed,
                 "worth": self.settings.resolved + self.settings.expired,
-                "doing": doing,
-                "left": left,
-                "takes": takes,
-                "later": later,
-                "of": len(phases),
-                "cost": cost,
-                "state": _state(doing if begun else f"{doing} next", left, remaining - needed, away),
+                "doing": stands.doing,
+                "left": stands.left,
+                "takes": stands.takes,
+                "later": stands.later,
+                "of": len(self.settings.phases),
+                "cost": stands.cost,
+                "state": _state(stands, remaining - needed, away),
             },
             text=f"alarm at {alarm.name}: {needed} ticks to get there and resolve it, {remaining:g} until it expires; "
-            f"{doing}: {left:g} of {takes:g} ticks to go",
+            f"{stands.doing}: {stands.left:g} of {stands.takes:g} ticks to go",
         )
 
     def _close(self) -> None:
@@ -343,9 +299,10 @@ class Patrol(Environment):
         return [Intervention("respond")] if observation.name == "alarm" else []
 
 
-def _state(doing: str, left: Time, margin: Time, away: int) -> str:
+def _state(stands: Standing, margin: Time, away: int) -> str:
     """The state that a table uses."""
+    doing = stands.doing if stands.begun else f"{stands.doing} next"
     if margin < 0:
         return f"{doing}, too late"
-    bins = bisect_right(_LEFT, left), bisect_right(_MARGINS, margin), bisect_right(_AWAY, away)
+    bins = bisect_right(_LEFT, stands.left), bisect_right(_MARGINS, margin), bisect_right(_AWAY, away)
     return f"{doing}, left {bins[0]}, margin {bins[1]}, away {bins[2]}"

@@ -57,6 +57,9 @@ class PatrolSettings(Settings):
         description="Number of phases of handling a checkpoint; 2 and 3 change the defaults of `phases`, `keeps`, "
         "`horizon`, `deadline`, `resolved` and `expired`.",
     )
+    modules: bool = Field(
+        False, description="Walk and handle in a module that has an engagement of its own; outcomes are the same."
+    )
     horizon: int = Field(1000, gt=0, description="Length of an episode in ticks.")
     checkpoints: tuple[Place, ...] = Field(
         ((1, 1), (8, 1), (8, 8), (1, 8)),

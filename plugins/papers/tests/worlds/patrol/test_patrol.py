@@ -213,3 +213,20 @@ def test_settings_survive_being_written_down() -> None:
 def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="environment"):
         validate(PatrolSettings, wrong, "environment")
+
+
+@pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(7)], ids=str)
+@pytest.mark.parametrize(("depth", "controller"), [(1, "greedy"), (2, "patchpro"), (3, "loop")])
+def test_two_levels_as_modules_come_to_the_same(depth: int, controller: str, interface: Interface) -> None:
+    for seed in range(5):
+        plain = controlled(controller, interface, seed, depth=depth)
+        composed = controlled(controller, interface, seed, depth=depth, modules=True)
+        assert composed.outcome == plain.outcome
+        assert composed.utility == plain.utility
+        told = [
+            [(turn.started, turn.calls) for turn in episode.turns if not turn.seat] for episode in (plain, composed)
+        ]
+        assert told[0] == told[1]
+        assert {event.seat for event in composed.events} == {"", "rounds"}
+        assert not any(turn.calls for turn in composed.turns if turn.seat)
+        assert {event.seat for event in composed.events if event.kind == "work" and event.name != "round"} == {"rounds"}
