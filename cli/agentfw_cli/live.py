@@ -48,7 +48,7 @@ def watch(run: RunInfo, out: Out, *, samples: bool = False) -> Iterator[Observer
 
 @contextmanager
 def _listed(run: RunInfo, samples: bool) -> Iterator[Progress]:
-    """Lines: what is worth one, and how far it is where there was none for long."""
+    """Print a line for each event, and the progress after ten seconds without one."""
 
     def tell(line: str, style: str) -> None:
         print(line, file=sys.stderr, flush=True)

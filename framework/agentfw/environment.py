@@ -100,7 +100,7 @@ class Environment:
     columns: Mapping[str, str] = {}
     """The figures that a run's table is made of, in order, with the heading of each. Without any, it lists them all."""
     meanings: Mapping[str, str] = {}
-    """What words of this table mean that don't say it themselves, in a few words each. The table has them below."""
+    """Short explanations of figures whose names don't explain themselves. They are printed below the table."""
     inspector: str = ""
     """A page of its own for a run of this world, as `module:function`. `agentfw view` shows it. The function takes the
     run's folder, the host and the id of an episode to begin with, which may be empty, and returns the page: HTML with

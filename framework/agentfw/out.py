@@ -84,7 +84,7 @@ class Out:
         _tell(self.style(_harmless(text), "yellow", stream=sys.stderr))
 
     def progress(self, doing: str) -> Progress:
-        """A block in which something takes long. What it is called with replaces what is said."""
+        """Show on stderr that a long block is still running. Call the result with another text to replace this one."""
         from .progress import Progress  # it needs threads, and most commands are quick
 
         return Progress(doing, quiet=self.quiet)

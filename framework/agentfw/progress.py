@@ -25,7 +25,7 @@ _EVERY_ELSEWHERE = 10.0
 
 
 class Progress:
-    """Tells on stderr what is done, and for how long, until its block ends."""
+    """Prints what its block is doing, and for how long, to stderr."""
 
     def __init__(self, doing: str | Callable[[], str], *, quiet: bool = False) -> None:
         self.doing, self.quiet = doing, quiet
@@ -36,11 +36,11 @@ class Progress:
         self._shown = False
 
     def __call__(self, doing: str) -> None:
-        """Say this from now on."""
+        """Replace the text."""
         self.doing = doing
 
     def told(self) -> None:
-        """Something else was printed just now, so the next line can wait."""
+        """Postpone the next line, because something else was just printed."""
         self._due = time.monotonic() + self._every
 
     def __enter__(self) -> Progress:

@@ -462,3 +462,14 @@ def test_an_interrupted_run_asks_for_no_answer_again(capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == result
     assert result["turns"] <= result["asked"] <= result["turns"] + result["at_work_when_interrupted"]
     assert result["kept"] == sorted(result["kept"])
+
+
+def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_everything_right() -> None:
+    rows = {
+        (row["errs"], row["share"], row["demonstrations"]): row["difference"]
+        for row in load("imitation_or_reward").main(["--seeds", "1", "--json"])["rows"]
+    }
+
+    assert rows["by a rule", 0.25, 208]["high"] < 0
+    assert rows["never", 0.0, 50]["high"] < 0
+    assert rows["never", 0.0, 208]["low"] > -0.02

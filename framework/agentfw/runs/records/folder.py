@@ -101,7 +101,7 @@ class RunFolder:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """What words of the table mean."""
+        """Explanations of figures in the run's table."""
         return dict(self.about.get("meanings", {}))
 
     @property

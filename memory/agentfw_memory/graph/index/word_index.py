@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -190,8 +190,8 @@ class WordIndex:
         self._weights = grown(self._weights, size)
         return self._weights
 
-    def rarities(self, of: Iterable[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
-        """Return for each of these terms what it is worth, by the pairs of a term and its worth that are given."""
+    def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
+        """Return the rarity of each of these terms. `of` has the terms that have one; the others have 0."""
         self._rarities = grown(self._rarities, len(self._names))
         for term, rarity in of:
             self._rarities[term] = rarity
