@@ -216,3 +216,9 @@ def test_words_of_a_table_that_do_not_say_it_themselves_are_explained_below(agen
 
     assert "balanced: 0.6 of document and 0.4 of mails, less half of their difference" in answer.err.splitlines()
     assert "balanced:" not in agentfw("run", "inbox", "--episodes", "1", "--policy", "scripted", "--quiet").err
+
+
+def test_a_report_explains_its_figures(agentfw: Agentfw) -> None:
+    folder = Path(agentfw("run", "inbox", "--episodes", "2", "--policy", "scripted", "--json").json["folder"])
+
+    assert "balanced: 0.6 of document and 0.4 of mails" in (folder / "report.html").read_text("utf-8")

@@ -202,10 +202,10 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     figures = {name: bootstrap(some) for name, some in values.items()}
     names = in_order(figures, folder.headline)
     if len(records) == 1:
-        page.section("Figures", f"Of one episode, so without an interval.{_lower(folder)}")
+        page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder)}")
         page.table(["figure", "value"], [[name, short(figures[name].estimate)] for name in names])
         return
-    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_lower(folder)}")
+    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder)}")
     page.table(
         ["figure", "mean", "from", "to", "least", "most"],
         [[name, *_bounds(figures[name]), *(short(least) for least in _extremes(values[name]))] for name in names],
@@ -216,7 +216,7 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
     """The last evaluation next to the first."""
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
-    page.section("Figures", f"The mean over held-out episodes with its bootstrapped 95% interval.{_lower(folder)}")
+    page.section("Figures", f"The mean over held-out episodes with its bootstrapped 95% interval.{_meanings(folder)}")
     heads = ["figure"]
     for number in figures:
         heads += [f"after {number}", "from", "to"]
@@ -236,9 +236,7 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
         return
     headline = folder.headline
     others = {name: title for name, title in folder.columns.items() if name != headline}
-    meanings = " ".join(f"{word}: {meaning}." for word, meaning in folder.meanings.items())
-    about = "Means over the same episodes. Intervals belong to the first column."
-    page.section("Compared with simple players", f"{about} {meanings}".rstrip())
+    page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
     page.table(
         ["", headline, "from", "to", *others.values()],
         [
@@ -358,8 +356,10 @@ def _episodes(page: Page, records: _Records, headline: str) -> None:
 # -- formatting --------------------------------------------------------------------------------------------------------
 
 
-def _lower(folder: RunFolder) -> str:
-    return f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
+def _meanings(folder: RunFolder) -> str:
+    """What the figures mean, as sentences after another one."""
+    better = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
+    return better + "".join(f" {word}: {meaning}." for word, meaning in folder.meanings.items())
 
 
 def _noted(*notes: str) -> str:
