@@ -92,3 +92,11 @@ def test_no_quoted_call_is_made_and_no_call_is_lost(capsys: pytest.CaptureFixtur
     for row in result["rows"]:
         assert row["calls made"] > 50
         assert (row["not made"], row["lost"], row["told of a call"]) == (0, 0, 0)
+
+
+def test_no_fault_of_a_server_reaches_another_request() -> None:
+    found = load("gateway_chaos").main(["--clients", "10", "--seconds", "3", "--deadline", "3", "--json"])
+    assert found["right answers mixed up"] == 0
+    assert found["exit code"] == 0
+    assert found["errors on stderr"] == 0
+    assert all(part["answers in progress"] == part["waiting"] == 0 for part in found["held after each third"])
