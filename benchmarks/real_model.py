@@ -152,12 +152,13 @@ def _generate(model: Path, prompts: Sequence[Sequence[int]], tokens: int) -> Any
     """A function that samples with transformers alone, and returns the tokens a second."""
     import torch
 
-    from agentfw_plugins.models import load_base
+    from agentfw_plugins.models import choose_device, load_base
 
-    base = load_base(model, "fp32", "cpu")
+    device = choose_device("auto")
+    base = load_base(model, "fp32", device)
     longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
     ends = base.generation_config.eos_token_id
     ends = set(ends if isinstance(ends, list) else [ends])
 
