@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -62,12 +63,14 @@ def _die_with_a_torn_end(handle: int) -> None:
     """
     dying = os.getpid()
     if os.fork() == 0:
-        os.kill(dying, signal.SIGKILL)
-        while os.getppid() == dying:
-            time.sleep(0.001)
-        os.ftruncate(handle, os.fstat(handle).st_size - 5)
-        _order["file"].unlink()
-        os._exit(0)
+        try:
+            os.kill(dying, signal.SIGKILL)
+            while os.getppid() == dying:
+                time.sleep(0.001)
+            os.ftruncate(handle, os.fstat(handle).st_size - 5)
+            _order["file"].unlink(missing_ok=True)
+        finally:
+            os._exit(0)  # whatever happens: two processes must not go on with one run
     signal.pause()
 
 
@@ -78,9 +81,11 @@ class _OsThatDies:
         return getattr(os, name)
 
     def fsync(self, handle: int) -> None:
-        if _order["point"] == "torn" and _counts.get("torn", 0) + 1 == _order["call"]:
-            _die_with_a_torn_end(handle)
-        reached(_order["point"])
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)  # of a new file: it has no end to tear
+        if not is_folder:
+            if _order["point"] == "torn" and _counts.get("torn", 0) + 1 == _order["call"]:
+                _die_with_a_torn_end(handle)
+            reached(_order["point"])
         os.fsync(handle)
 
 
