@@ -1,20 +1,19 @@
 """Plays an agent and an environment on one timeline; the result is an episode.
 
-The world does not wait for the agent. While the agent decides, and while what it began is in flight,
-things go on happening; the interface says when it is shown them, and the agent says whether it breaks off for them.
+The world does not wait for the agent. Things happen while the agent decides and while its work is in progress. The
+interface says when the agent is shown them, and the agent says whether it interrupts what it is doing for them.
 
     episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
 
-One moment in order: everything that is due at this time happens; then the interface is asked whether to show what has
-become known, and the agent is shown it as one set; then time moves on. What an agent decides takes effect after the
-time that deciding took. Work that `holds` keeps the agent busy: an interface like the step loop delivers only between
-such works. Who is free again is asked what next, whether or not the world has anything to say.
+One moment, in order: everything that is due happens. Then the interface is asked whether to deliver what has become
+known, and the agent gets it as one set. Then time moves on. A decision takes effect after the time that it took. Work
+that `holds` keeps the agent busy: an interface like the step loop delivers only between such works. An agent that
+becomes free is asked what to do next, even if nothing new has happened.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -23,11 +22,12 @@ from typing import Any
 
 from .agent import Agent, Decision
 from .environment import Environment
-from .episode import Episode, Event, Intervention, Measure, Message, Observation, Task, Turn
+from .episode import Episode, Intervention, Message, Observation, Task, Turn
 from .errors import InterventionRefused, PluginError, TimelineError
 from .interfaces import EventDriven, Interface
 from .plain_calls import plain
 from .request import Generation, InFlight, Moment
+from .seat import Seat, SeatWorld, TrackedWork
 from .secrets import struck
 from .seeds import Seeds
 from .timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
@@ -72,7 +72,7 @@ class Engagement:
                 f"the world {_name(self.environment)} has removed turns from the record of its episode",
                 fix="fix the environment: `world.episode` is to be read",
             )
-        episode.finish, episode.rounds = self.finish, self._rounds
+        episode.finish, episode.rounds = self.finish, self.seat.rounds
         episode.ended = timeline.now
         return episode
 
@@ -86,27 +86,33 @@ class Engagement:
         ended: Callable[[], object] = lambda: None,
     ) -> None:
         """Take a seat on a timeline: begin the world and ask the agent once this instant is over."""
-        self.timeline, self.episode, self.seat, self._ended = timeline, episode, seat, ended
+        self.timeline, self.episode, self._ended = timeline, episode, ended
+        self.seat = Seat(
+            timeline,
+            episode,
+            seat,
+            deliver=self.deliver,
+            refuse=self._refuse,
+            end=self._end,
+            released=self._released,
+        )
         self.finish, self.outcome = "", dict[str, float]()
         self._waiting: list[tuple[int, Observation]] = []
-        self._works: dict[int, _Tracked] = {}
-        self._held: set[_Tracked] = set()
-        self._thought: tuple[_Tracked, Decision, Turn] | None = None
+        self._thought: tuple[TrackedWork, Decision, Turn] | None = None
         self._calls: list[Intervention] = []
-        self._carrying = ""
         self._settling = self._begun = self._landing = self._promised = False
-        self._ask, self._freed, self.over = True, False, False
+        self._ask, self._freed = True, False
         self._poll: Scheduled | None = None
         self._wake: Scheduled | None = None
         self._interrupted: Generation | None = None
-        self._round = self._rounds = self._turns = 0
+        self._turns = 0
         self._shown: dict[int, int] = {}
-        self._told: tuple[list[Message], tuple[int, ...]] = [], ()
+        self._shown_before: tuple[list[Message], tuple[int, ...]] = [], ()
         timeline.when_stopped(self._leave)
         brief = struck(self.environment.brief())
         if self._time_per_token is not None:
             brief = replace(brief, time_per_token=self._time_per_token)
-        self.world = _World(self, seeds.child("world", seat))
+        self.world = SeatWorld(self.seat, seeds.child("world", seat))
         plain(self.environment.begin(self.world, episode.task))  # type: ignore[func-returns-value]
         # Whose profile it is depends on the task, so the environment knows it only now.
         brief = replace(brief, profile=struck(dict(self.environment.profile() or brief.profile)))
@@ -127,12 +133,12 @@ class Engagement:
         self._consider()
 
     def deliver(self, observation: Observation) -> None:
-        """Something became known; the interface says when the agent sees it."""
+        """Take in an observation. The interface says when the agent sees it."""
         if self.over:
             return
         observation = struck(observation)
-        self._note("observation", observation.name, {"text": observation.text, **observation.data})
-        # First in line: what a reflex brings about became known after what it answers.
+        self.seat.note("observation", observation.name, {"text": observation.text, **observation.data})
+        # Before the reflex: what a reflex causes comes after what it reacts to.
         self._waiting.append((len(self.episode.events) - 1, observation))
         self._consider()
         if observation.name in ("refused", "not_understood"):
@@ -143,13 +149,17 @@ class Engagement:
             self.timeline.after(0, lambda: self._react(observation))
 
     @property
+    def over(self) -> bool:
+        return self.seat.over
+
+    @property
     def busy(self) -> bool:
-        return bool(self._held)
+        return bool(self.seat.holding)
 
     # -- when the agent is shown what waits for it ---------------------------------------------------------------------
 
     def _consider(self) -> None:
-        """Perhaps there is something to show: that is decided when this instant is over, and once."""
+        """Decide once, when this instant is over, whether there is something to show."""
         if not self._settling:
             self._settling = True
             self.timeline.after_instant(self._settle)
@@ -160,7 +170,7 @@ class Engagement:
         if self._calls and not self.over:
             calls, self._calls = self._calls, []
             await self._call(calls)
-        if len(self._held) > (self._thought is not None):
+        if len(self.seat.holding) > (self._thought is not None):
             self._freed = False  # it was taken hold of again at once
         ask = self._ask or (self._freed and self._thought is None)
         if self.over or not (self._waiting or ask):
@@ -198,14 +208,14 @@ class Engagement:
         moment = Moment(
             now=self.timeline.now,
             observations=tuple(observation for _, observation in waiting),
-            in_flight=tuple(_in_flight(work) for work in self._works.values()),
+            in_flight=tuple(_in_flight(work) for work in self.seat.works.values()),
             interrupted=self._interrupted,
-            round=self._round,
-            rounds=self._rounds,
+            round=self.seat.round,
+            rounds=self.seat.rounds,
             woken=woken,
         )
         self._interrupted = None
-        self._note("seen", "", {"events": [index for index, _ in waiting]})
+        self.seat.note("seen", "", {"events": [index for index, _ in waiting]})
         decision = await self.agent.act(moment)
         if not (decision.takes >= 0 and 0 <= (decision.wake or 0) < inf):
             raise PluginError(
@@ -213,12 +223,13 @@ class Engagement:
                 fix="both are zero or more, and wake is finite or None",
             )
         for recollection in decision.recalled:
-            self._note("memory", "recalled", recollection.to_record())
+            self.seat.note("memory", "recalled", recollection.to_record())
         turn = self._turn(decision)
         if decision.takes == 0:
             self._land(decision, turn)
         else:
-            work = _Tracked(self, "think", decision.takes, lambda work: self._land(decision, turn), holds=True)
+            # Not among the works in progress: to the agent, its own thought isn't one of them.
+            work = TrackedWork(self.seat, "think", decision.takes, lambda work: self._land(decision, turn), holds=True)
             self._thought = (work, decision, turn)
 
     def _turn(self, decision: Decision) -> Turn:
@@ -232,8 +243,8 @@ class Engagement:
             tuple(decision.interventions),
             failures=tuple(decision.failures),
             said=decision.said,
-            round=self._round,
-            seat=self.seat,
+            round=self.seat.round,
+            seat=self.seat.name,
         )
         self._turns += 1
         self.episode.turns.append(turn)
@@ -243,21 +254,21 @@ class Engagement:
 
     def _places(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Where each stands in the record, which keeps every message once."""
-        told, (before, places) = list(messages), self._told
-        # Most of a conversation was told on the turn before, and is compared as a whole: it may be long.
-        if told[: len(before)] != before:
+        shown, (before, places) = list(messages), self._shown_before
+        # Most of a conversation is that of the turn before. It may be long, so that part is compared as a whole.
+        if shown[: len(before)] != before:
             places = ()
         new = []
-        for message in told[len(places) :]:
+        for message in shown[len(places) :]:
             if id(message) not in self._shown:
                 self._shown[id(message)] = len(self.episode.messages)
                 self.episode.messages.append(message)  # kept, so that its id stays its own
             new.append(self._shown[id(message)])
-        self._told = told, (*places, *new)
-        return self._told[1]
+        self._shown_before = shown, (*places, *new)
+        return self._shown_before[1]
 
     def _break_off(self) -> None:
-        """Interrupt the decision in the making: what was out stays, and is all that there is of it."""
+        """Interrupt the decision in progress. The record keeps what had been generated by now, and no more."""
         assert self._thought is not None
         thought, decision, turn = self._thought
         thought.cancel()
@@ -285,7 +296,7 @@ class Engagement:
         for intervention in decision.interventions:
             if self.over:
                 break
-            self._note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
+            self.seat.note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
             if intervention.name in self.agent.tools:
                 self._calls.append(intervention)
             else:
@@ -308,19 +319,19 @@ class Engagement:
         for intervention in self.interface.reflex(observation, self.environment.reflex):
             if self.over:
                 return
-            self._note("reflex", intervention.name, dict(intervention.arguments))
+            self.seat.note("reflex", intervention.name, dict(intervention.arguments))
             self._intervene(intervention)
 
     def _intervene(self, intervention: Intervention) -> None:
-        before, self._carrying = self._carrying, intervention.id
+        before, self.seat.call = self.seat.call, intervention.id
         try:
             plain(self.environment.intervene(intervention))  # type: ignore[func-returns-value]
         except InterventionRefused as refusal:
             self._refuse(intervention.name, refusal, intervention.id)
-        self._carrying = before
+        self.seat.call = before
 
     def _refuse(self, name: str, refusal: InterventionRefused, call: str) -> None:
-        self._note("refused", name, {"reason": str(refusal), "id": call})
+        self.seat.note("refused", name, {"reason": str(refusal), "id": call})
         data = {"action": name, "reason": str(refusal), "call": call}
         self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
 
@@ -332,8 +343,7 @@ class Engagement:
             data = {"tool": call.name, "well": well, "call": call.id}
             takes = tools[call.name].takes
             if takes > 0:
-                work = _Tracked(self, call.name, takes, self._answered(data, text), holds=False)
-                self._works[work.number] = work
+                self.seat.work(call.name, takes, self._answered(data, text), holds=False)
             else:
                 self._answered(data, text)(None)
 
@@ -342,20 +352,9 @@ class Engagement:
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
-    def _note(self, kind: str, name: str, data: dict[str, Any] | None = None) -> None:
-        self.episode.events.append(Event(self.timeline.now, kind, name, data or {}, self.seat))
-
-    def _work_changed(self, work: _Tracked, state: str) -> None:
-        self._note("work", work.name, {"id": work.number, "state": state, "spent": work.spent, "holds": work.holds})
-        if work.done or work.cancelled:
-            self._works.pop(work.number, None)
-        if not work.holds:
-            return
-        if work.running:
-            self._held.add(work)
-            return
-        self._held.discard(work)
-        # Who puts something aside by its own decision needn't be asked what next: that is the decision's business.
+    def _released(self, work: TrackedWork) -> None:
+        """Work that kept the agent busy has ended or been put aside."""
+        # An agent that puts its own work aside has just decided what to do, so it isn't asked.
         if (self._thought is None or self._thought[0] is not work) and (work.done or not self._landing):
             self._freed = True
         self._consider()
@@ -365,121 +364,18 @@ class Engagement:
             return
         if self._thought is not None:
             self._break_off()
-        self.over, self.finish, self.outcome = True, finish, dict(outcome)
-        if self.seat:
-            for work in list(self._works.values()):
+        self.seat.over, self.finish, self.outcome = True, finish, dict(outcome)
+        if self.seat.name:
+            for work in list(self.seat.works.values()):
                 work.cancel()  # the clock that it shares goes on
         else:
             self.episode.outcome.update(outcome)
         self._ended()
 
     def _leave(self) -> None:
-        """Somebody stopped the clock: what was in the making is cut where it is."""
+        """The clock was stopped: interrupt the decision in progress and end the episode."""
         if not self.over:
             self._end("left", self.environment.outcome())
-
-
-class _World:
-    """What an engagement is to its environment: the `World` protocol."""
-
-    def __init__(self, engagement: Engagement, seeds: Seeds) -> None:
-        line = engagement.timeline
-        self._engagement, self._line, self.seeds = engagement, line, seeds
-        self.timeline, self.episode, self.seat = line, engagement.episode, engagement.seat
-        self.at, self.after, self.cancel = line.at, line.after, line.cancel
-        self._generators: dict[str, random.Random] = {}
-        if self.seat:
-            self.at, self.after = self._at_seat, self._after_seat
-
-    def _at_seat(self, time: Time, call: Callable[[], object]) -> Scheduled:
-        return self._line.at(time, lambda: self._engagement.over or call())
-
-    def _after_seat(self, delay: Time, call: Callable[[], object]) -> Scheduled:
-        """Others share the clock: when this world is over, what it scheduled must not go on for ever."""
-        return self._line.after(delay, lambda: self._engagement.over or call())
-
-    @property
-    def now(self) -> Time:
-        return self._line.now
-
-    def random(self, name: str) -> random.Random:
-        """Asked for again it goes on: a generator that began anew each time would always draw the same."""
-        found = self._generators.get(name)
-        if found is None:
-            found = self._generators[name] = self.seeds.random(name)
-        return found
-
-    def work(
-        self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
-    ) -> Work:
-        work = _Tracked(self._engagement, name, duration, finished, holds=holds)
-        self._engagement._works[work.number] = work
-        return work
-
-    def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
-        self._engagement.deliver(Observation(self._line.now, name, data or {}, text))
-
-    def utility(self, value: float, reason: str) -> None:
-        self._engagement.episode.utility += value
-        self._engagement._note("utility", reason, {"value": value})
-
-    def measure(self, name: str, value: float) -> None:
-        engagement = self._engagement
-        engagement.episode.measures.append(Measure(name, value, self._line.now, engagement._round))
-
-    def round(self, number: int, of: int) -> None:
-        self._engagement._round, self._engagement._rounds = number, of
-        self._engagement._note("round", str(number), {"of": of})
-
-    def finish(self, **outcome: float) -> None:
-        self._engagement._end("finished", outcome)
-
-
-class _Tracked(Work):
-    """Work that the engagement keeps track of: each change is an event, and its end may free the agent."""
-
-    __slots__ = ("_call", "_engagement", "holds", "number")
-
-    def __init__(
-        self,
-        engagement: Engagement,
-        name: str,
-        duration: Time,
-        finished: Callable[[Any], object] | None,
-        *,
-        holds: bool,
-    ) -> None:
-        super().__init__(engagement.timeline, name, duration, finished)
-        self._engagement, self.holds, self._call = engagement, holds, engagement._carrying
-        self.number = len(engagement.episode.events)
-        engagement._work_changed(self, "started")
-
-    def interrupt(self) -> None:
-        if self.running:
-            super().interrupt()
-            self._engagement._work_changed(self, "interrupted")
-
-    def resume(self) -> None:
-        if not (self.running or self.done or self.cancelled):
-            super().resume()
-            self._engagement._work_changed(self, "resumed")
-
-    def cancel(self) -> None:
-        if not (self.done or self.cancelled):
-            Work.interrupt(self)
-            self.cancelled = True
-            self._engagement._work_changed(self, "cancelled")
-
-    def complete(self) -> None:
-        if not (self.done or self.cancelled):
-            finished, self._finished = self._finished, None
-            super().complete()
-            self._engagement._work_changed(self, "finished")
-            if finished is not None:
-                try:
-                    plain(finished(self))
-                except InterventionRefused as refusal:  # of an action that takes time: it is refused at its end
-                    self._engagement._refuse(self.name, refusal, self._call)
 
 
 def _name(component: object) -> str:
