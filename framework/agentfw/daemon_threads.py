@@ -53,7 +53,7 @@ class _DaemonThreads(ThreadPoolExecutor):
             self._waiting.append(jobs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Nothing: event loops come and go, and the threads serve the next one."""
+        """Does nothing: the threads also serve the next event loop."""
 
 
 def _answer(future: Future[Any], call: PluginCall | None, work: Callable[[], Any]) -> None:

@@ -165,13 +165,13 @@ class Engagement:
             self.timeline.after_instant(self._settle)
 
     async def _settle(self) -> None:
-        """This instant is over: carry out what was asked of tools, then show what is to be shown."""
+        """End an instant: call the tools that were asked for, then deliver what is due."""
         self._settling = False
         if self._calls and not self.over:
             calls, self._calls = self._calls, []
             await self._call(calls)
         if len(self.seat.holding) > (self._thought is not None):
-            self._freed = False  # it was taken hold of again at once
+            self._freed = False  # the agent has begun something else already
         ask = self._ask or (self._freed and self._thought is None)
         if self.over or not (self._waiting or ask):
             return
@@ -179,7 +179,7 @@ class Engagement:
         when = now if self._promised else self.interface.delivery(now, self.busy)
         self._promised = False
         if when is None:
-            return  # the end of what holds the agent will bring us here again
+            return  # asked again when the work that holds the agent has ended
         if when <= now:
             await self._deliver(ask)
         elif self._poll is None:
@@ -194,7 +194,7 @@ class Engagement:
         if self._thought is not None:
             thought = self._thought[0]
             if not self.agent.attend([observation for _, observation in self._waiting], _in_flight(thought)):
-                return  # they wait until the thought has landed
+                return  # the observations wait until the decision has taken effect
             self._break_off()
         if self._turns >= self.max_turns:
             self._end("turn_limit", self.environment.outcome())
@@ -253,7 +253,7 @@ class Engagement:
         return turn
 
     def _places(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Where each stands in the record, which keeps every message once."""
+        """The indexes of messages in the record, which stores each message once."""
         shown, (before, places) = list(messages), self._shown_before
         # Most of a conversation is that of the turn before. It may be long, so that part is compared as a whole.
         if shown[: len(before)] != before:
@@ -262,7 +262,7 @@ class Engagement:
         for message in shown[len(places) :]:
             if id(message) not in self._shown:
                 self._shown[id(message)] = len(self.episode.messages)
-                self.episode.messages.append(message)  # kept, so that its id stays its own
+                self.episode.messages.append(message)  # kept alive, so that no other message gets its id
             new.append(self._shown[id(message)])
         self._shown_before = shown, (*places, *new)
         return self._shown_before[1]
@@ -315,7 +315,7 @@ class Engagement:
         self._consider()
 
     def _react(self, observation: Observation) -> None:
-        """Do what the interface's reflex does about it, before the agent knows."""
+        """Carry out the interface's reflex, before the agent sees the observation."""
         for intervention in self.interface.reflex(observation, self.environment.reflex):
             if self.over:
                 return
@@ -336,7 +336,7 @@ class Engagement:
         self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
 
     async def _call(self, calls: Sequence[Intervention]) -> None:
-        """Call tools side by side in real time; each answer is observed after the time that the tool takes here."""
+        """Call tools concurrently in real time. Each answer is observed after the world time that its tool takes."""
         tools = self.agent.tools
         answers = await asyncio.gather(*(tools[call.name].answer(call.arguments) for call in calls))
         for call, (well, text) in zip(calls, answers, strict=True):

@@ -46,7 +46,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class World(Protocol):
-    """What an environment is given to live in."""
+    """The environment's side of an engagement: the clock, randomness, and ways to report."""
 
     timeline: Timeline
     """The clock itself, for modules that take a seat of their own."""
@@ -65,36 +65,36 @@ class World(Protocol):
     def work(
         self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
     ) -> Work:
-        """Start something in flight. While work that `holds` is running, the agent is busy.
+        """Start work that takes time. While work that `holds` is running, the agent is busy.
 
         A duration of infinity lasts until its `complete` is called.
         """
         ...
 
     def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
-        """Let something be known. When the agent gets to see it is the interface's business."""
+        """Report an observation. The interface decides when the agent sees it."""
         ...
 
     def utility(self, value: float, reason: str) -> None: ...
 
     def measure(self, name: str, value: float) -> None:
-        """Note a figure for the record and the curves; it is no reward."""
+        """Record a figure for tables and curves. It is not a reward."""
         ...
 
     def round(self, number: int, of: int) -> None:
-        """From now on it is round `number` (from 1) of `of`; turns and scores carry it."""
+        """Begin round `number` of `of`. Rounds count from 1, and turns and scores have the number of theirs."""
         ...
 
     def finish(self, **outcome: float) -> None:
-        """The episode is over, with these figures."""
+        """End the episode with these figures."""
         ...
 
 
 class Environment:
-    """A world for an agent. `begin` is the one method that it must have."""
+    """Base class of environments. Only `begin` must be implemented."""
 
     headline: str = "utility"
-    """What says how well it went: `utility`, or one of the outcome's names. Pictures and tables lead with it."""
+    """Name of the main figure: `utility`, or one of the outcome's names. Charts and tables begin with it."""
     lower_is_better: bool = False
     """Whether a lower headline is better, as with an error or a cost."""
     columns: Mapping[str, str] = {}
@@ -114,7 +114,7 @@ class Environment:
         raise not_implemented(self, "begin")
 
     def goal(self) -> str:
-        """What the agent is told; the class's docstring unless overridden."""
+        """Instructions for the agent. Default: the docstring of the class."""
         return cleandoc(type(self).__doc__ or "")
 
     def brief(self) -> Brief:
@@ -163,19 +163,19 @@ class Environment:
         return [Task(index, seeds.integer("task", index), split=split) for index in range(count)]
 
     def describe(self, tasks: Sequence[Task]) -> str:
-        """What these tasks are, in a few words: a run's first line has them where it else counts episodes."""
+        """A short description of these tasks, for the first line of a run. Default: the number of episodes."""
         return ""
 
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        """What simple players reach in this episode: by name, the figures that an outcome has.
+        """Results of simple players in this episode: by name, the same figures as in an outcome.
 
-        A run asks for it when all episodes are played, and shows it beside its own figures. It should take
-        milliseconds: nothing that has to be run belongs here.
+        A run asks for them when all episodes are played, and shows them beside its own figures. Computing them should
+        take milliseconds.
         """
         return {}
 
     def reflex(self, observation: Observation) -> Iterable[Intervention]:
-        """What an engine-side reflex would do at once; used by the `reflex` interface only."""
+        """The immediate reaction to an observation. Only the interface `reflex` uses it."""
         return ()
 
     def _world_of_actions(self) -> World:

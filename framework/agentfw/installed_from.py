@@ -42,7 +42,7 @@ def with_extra(name: str, extra: str) -> str:
 
 
 def direct_url(name: str) -> dict[str, Any]:
-    """What pip has written about where it came from. Empty if that was an index."""
+    """pip's record of where it came from. Empty if that was an index."""
     try:
         origin = json.loads(distribution(name).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, OSError, ValueError):

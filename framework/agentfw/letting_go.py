@@ -72,7 +72,7 @@ async def _awaited(work: Awaitable[Answer]) -> Answer:
 def _leave(coroutine: Coroutine[Any, Any, Any]) -> None:
     import ctypes
 
-    # It must never be collected, not even at the end of Python: one that catches everything would run for ever then.
+    # Never garbage-collected, not even at exit: a coroutine that catches everything would then run for ever.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))
     call = current_call()
     if call is not None:

@@ -1,7 +1,7 @@
 """The messages of a session as a tree, in which parallel requests, retries and second attempts are branches.
 
-Whoever leads the session may not know of all messages: it doesn't see how the session called tools of its own. What it
-sends back stands for the answers that it stands for, with the hidden messages around them.
+The program that leads the session doesn't see all messages: the session's calls of its own tools are hidden from it. An
+answer that the program sends back stands for the original answer and the hidden messages around it.
 
     path = tree.path(messages)
     answer = tree.answered(path, generation, told)
@@ -35,7 +35,7 @@ class Node:
     carried_out: frozenset[str] = frozenset()
     """Ids of the calls of an answer that the session carried out itself."""
     is_hidden: bool = False
-    """Whether the asker doesn't know of this message."""
+    """Whether the message is hidden from the asker."""
     below: dict[Hashable, Node] = field(default_factory=dict)
     stands_for: dict[Hashable, tuple[Node, ...]] = field(default_factory=dict)
     """What messages below stand for that the asker sends back, where there are hidden ones around them."""

@@ -587,5 +587,5 @@ def _observed(message: Message, now: float) -> Iterator[Observation]:
 
 
 def _outside(rest: str) -> str:
-    """What is told of the text beside calls. Line breaks between them are nothing."""
+    """The text outside of the calls. It is empty if only line breaks are left."""
     return rest if rest.strip() else ""

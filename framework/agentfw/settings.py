@@ -237,7 +237,7 @@ def _keys(model: type[BaseModel]) -> set[str]:
 
 
 def _accepted(model: type[BaseModel]) -> set[str]:
-    """All keys that a model understands; of several for one field, `_keys` has the one that is told."""
+    """All keys that a model understands. A field with several is listed under one of them by `_keys`."""
     accepted = _keys(model)
     for name, field in model.model_fields.items():
         if isinstance(field.validation_alias, AliasChoices):

@@ -102,7 +102,7 @@ class Timeline:
 
     @staticmethod
     def cancel(entry: Scheduled) -> None:
-        """Take back a call that is due. Taking back what has run already does nothing."""
+        """Cancel a scheduled call. Cancelling a call that has run does nothing."""
         entry[2] = None
 
     def after_instant(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -110,11 +110,11 @@ class Timeline:
         self._settling.append(call)
 
     def work(self, name: str, duration: Time, finished: Callable[[Work], object] | None = None) -> Work:
-        """Start something that takes `duration`, can be interrupted, and then resumed where it was."""
+        """Start work that takes `duration`. It can be interrupted and resumed."""
         return Work(self, name, duration, finished)
 
     def stop(self) -> None:
-        """Nothing that is due later will run."""
+        """Stop the clock: nothing else that is scheduled will run."""
         self.stopped = True
         # Emptied in place, so that whoever is running it needn't look at `stopped` at each event; what is scheduled
         # from now on goes to another list.
@@ -125,7 +125,7 @@ class Timeline:
             call()
 
     def when_stopped(self, call: Callable[[], object]) -> None:
-        """Call when the clock is stopped, first come first called: whoever shares the clock can end in good order."""
+        """Register a call for when the clock is stopped. Calls run in the order of their registration."""
         self._leaving.append(call)
 
     def next_time(self) -> Time:
@@ -214,7 +214,7 @@ class Timeline:
 
 
 class Work:
-    """Something in flight: it takes time, keeps what it has got when interrupted, and goes on from there.
+    """Work that takes time. When it is interrupted, it keeps its progress and can be resumed.
 
     >>> line = Timeline()
     >>> letter = line.work("write", 10)
@@ -255,32 +255,32 @@ class Work:
 
     @property
     def spent(self) -> Time:
-        """How much of the duration is behind it, up to this moment."""
+        """How much of the duration has passed."""
         if not self.running:
             return self._kept
         # min: 0.1 + (0.3 - 0.1) is a little more than 0.3, and nobody has done more than all of it.
         return min(self.duration, self._kept + (self._line.now - self._since))
 
     def interrupt(self) -> None:
-        """Put it aside. What was done stays done; interrupting what doesn't run does nothing."""
+        """Suspend it and keep the progress. Does nothing if it isn't running."""
         if self.running:
             self._kept = self.spent
             self._rest()
 
     def resume(self) -> None:
-        """Go on where it was put aside; resuming what runs, is done or was given up does nothing."""
+        """Continue where it was interrupted. Does nothing if it is running, done or cancelled."""
         if not (self.running or self.done or self.cancelled):
             self._go()
 
     def cancel(self) -> None:
-        """Give it up for good. What was done stays readable in `spent`."""
+        """Abandon it. Its progress stays readable in `spent`."""
         if not self.done:
             self._kept = self.spent
             self._rest()
             self.cancelled = True
 
     def complete(self) -> None:
-        """It is done now. Work of open-ended duration ends so; other work calls this itself when its time is over."""
+        """Complete it now, as open-ended work must be. Other work completes by itself."""
         if not (self.done or self.cancelled):
             self._kept = self.spent if self.duration == inf else self.duration
             self._rest()

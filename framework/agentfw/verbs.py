@@ -84,7 +84,7 @@ class RunResult:
         return f"{curve(self.folder).to_svg()}<table><tr>{head}</tr>{body}</table><code>{escape(str(self.path))}</code>"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        """The figures: before and after a training, else those of the run above what simple players reach."""
+        """The figures before and after a training. Of another run, its figures and those of simple players."""
         from .runs.records.summary import beside, in_order
 
         headline = self.folder.headline

@@ -318,7 +318,7 @@ def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester
 
     # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
     result.assert_outcomes(failed=1, passed=len(contract("memory")) - 11, skipped=10)
-    result.stdout.fnmatch_lines(["*It never brings up more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
+    result.stdout.fnmatch_lines(["*It never recalls more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 
 def test_using_the_checks_imports_no_pytest() -> None:

@@ -1,7 +1,7 @@
 """Asks each plugin's registration hooks and checks what they answer.
 
-A plugin that raises, or answers with anything but a list of well-formed descriptions, has failed as a
-whole; what it offered besides is withdrawn, so that nobody runs half of it without knowing.
+A plugin that raises, or returns anything but a list of valid descriptions, has failed as a whole. Everything else that
+it offered is withdrawn, so that nobody uses half of a plugin unknowingly.
 
     answers = ask(records, manager, trace=no_trace)
     answers.components      # of all plugins that are still active
@@ -55,7 +55,7 @@ class Answers(NamedTuple):
 
     components: list[Registered]
     withdrawn: list[Registered]
-    """What plugins offered that then failed: whoever asks for it learns why it isn't there."""
+    """Offers of plugins that then failed, for an error that says why they are missing."""
     specs: list[Offered[NamedSpec]]
     templates: list[Offered[NamedTemplate]]
     known: list[Offered[KnownPlugin]]
@@ -219,5 +219,5 @@ def _quote(value: object) -> str:
 
 
 def _plain(text: Item) -> Item:
-    """Text itself, without what a subclass of str makes of it."""
+    """The plain str, without the behaviour of a subclass."""
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Does all cells of a loop, and keeps what they are in a folder, so that an interrupted loop can be resumed.
+"""Runs all cells of a loop in a folder, so that an interrupted loop can be resumed.
 
 loop = Loop.at(folder, spec, seeds=3)
 result = loop.do(host, jobs=2)

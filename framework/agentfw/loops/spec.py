@@ -133,7 +133,7 @@ class LoopSpec(Settings):
         return self
 
     def chosen(self, names: Sequence[str]) -> LoopSpec:
-        """The same loop with the first variant and these only."""
+        """The same loop with only the first variant and these."""
         for name in names:
             if name not in self.variants:
                 close = nearest(name, self.variants)

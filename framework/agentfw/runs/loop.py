@@ -51,7 +51,7 @@ Further = Callable[[Play], list[Task]]
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """What an update learns from."""
+    """The data that an update learns from."""
 
     groups: list[list[Scored]]
     figures: dict[str, float]

@@ -55,11 +55,11 @@ __all__ = [
 Made = TypeVar("Made")
 
 BLOCKED_SECONDS = 2.0
-"""A component may keep the event loop from its turn for so long: far more than anything that should block takes."""
+"""How long a component may block the event loop: far longer than any call that may block takes."""
 
 
 class BrokenPromise(AssertionError):
-    """The component doesn't do what its kind promises; the text says how."""
+    """The component breaks the contract of its kind. The text says how."""
 
 
 class OutOfTime(BrokenPromise):
@@ -67,7 +67,7 @@ class OutOfTime(BrokenPromise):
 
 
 class DoesNotApply(Exception):
-    """There is nothing to check: the text says why."""
+    """The check doesn't apply to this component. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ CheckFunction = Callable[[Subject[Any]], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check."""
+    """The result of one check."""
 
     name: str
     promise: str
@@ -194,7 +194,7 @@ class _Execution:
         return error
 
     def _guarded(self) -> BaseException | None:
-        """What the check raised; SystemExit and the like included, because a plugin may raise anything."""
+        """The exception that the check raised, SystemExit included: a plugin may raise anything."""
         try:
             answer = self._check(self._subject)
             if inspect.isawaitable(answer):

@@ -70,7 +70,7 @@ async def episodes_do_not_touch_each_other(subject: Worlds) -> None:
 
 
 async def any_seed_will_do(subject: Worlds) -> None:
-    """Any seed gives an episode, a large one too."""
+    """Every seed gives an episode, also a large one."""
     for seed in (0, 1, 2**31, 2**63 - 1):
         await play(subject.make(), Task(0, seed), RandomCaller(), most_turns=20)
 
@@ -94,7 +94,7 @@ async def it_ends(subject: Worlds) -> None:
 
 
 async def nonsense_is_refused(subject: Worlds) -> None:
-    """What can't be done is refused, and nothing that an agent says brings the world down."""
+    """Impossible actions are refused, and nothing that an agent says makes the environment fail."""
     fuzzed = 0
     for index in range(4):
         nonsense = Nonsense()
@@ -127,7 +127,7 @@ async def the_record_comes_back_equal(subject: Worlds) -> None:
 
 
 async def the_headline_is_there(subject: Worlds) -> None:
-    """The figure that it leads with is in every outcome, and all figures are numbers."""
+    """Its headline is in every outcome, and all figures are numbers."""
     for most_turns in (MOST_TURNS, 1):
         environment = subject.make()
         episode = await play(environment, _task(subject), RandomCaller(), most_turns=most_turns)
@@ -143,7 +143,7 @@ async def the_headline_is_there(subject: Worlds) -> None:
 
 
 async def references_can_be_set_beside(subject: Worlds) -> None:
-    """What it says that simple players reach has its headline, in numbers, and is the same when it is asked again."""
+    """Its results of simple players have its headline as a number, and are the same when asked for again."""
     task = _task(subject)
     environment = subject.make()
     found = environment.references(task)
@@ -165,7 +165,7 @@ async def every_interface_will_do(subject: Worlds) -> None:
 
 
 async def the_demonstration_works(subject: Worlds) -> None:
-    """Where it demonstrates how to act, what it shows can be done."""
+    """If it has a demonstration, the demonstrated actions are possible."""
     environment = subject.make()
     brief = environment.brief()
     if brief.demonstration is None:

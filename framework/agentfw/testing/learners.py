@@ -86,7 +86,7 @@ def a_repeated_update_will_do(subject: Learners) -> None:
 
 
 def a_rest_does_no_harm(subject: Learners) -> None:
-    """A learner that rested and woke makes the update that it would have made; resting or waking twice is fine."""
+    """Sleeping and waking, also twice, doesn't change the next update."""
     rested, never = subject.make(), subject.make()
     found: list[list[float]] = []
     for learner, name in ((rested, "rested"), (never, "never")):

@@ -52,7 +52,7 @@ async def an_empty_memory_answers(subject: Memories) -> None:
 
 
 async def it_keeps_to_the_limit(subject: Memories) -> None:
-    """It never brings up more than it was asked for."""
+    """It never recalls more than it was asked for."""
     async with open_memory(subject) as memory:
         for episode in subject.episodes:
             await memory.learn(episode, episode.utility)
@@ -107,7 +107,7 @@ async def two_runs_are_strangers(subject: Memories) -> None:
 
 
 async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
-    """An episode that begins anew leaves no trace of the attempt that was broken off."""
+    """An episode that begins again leaves no trace of the interrupted attempt."""
     *before, last = subject.episodes
 
     async def undisturbed(memory: Memory) -> Shown:

@@ -29,7 +29,7 @@ MOST_TURNS = 150
 
 
 class Caller(Policy):
-    """What these policies have in common: a generator for each episode, and one token an answer."""
+    """Common parts of these policies: a generator for each episode, and one token per answer."""
 
     def __init__(self) -> None:
         self._generators: dict[tuple[str, int], random.Random] = {}
@@ -47,7 +47,7 @@ class Caller(Policy):
 
 
 class RandomCaller(Caller):
-    """One call that fits its schema; now and then none."""
+    """A call that fits its schema, or sometimes none."""
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
         if not request.actions or generator.random() < 0.1:

@@ -122,7 +122,7 @@ async def pieces_make_the_text(subject: Policies) -> None:
 
 
 async def it_keeps_to_the_limit(subject: Policies) -> None:
-    """It generates no more tokens than it may, and says when that cut it short."""
+    """It respects the maximum number of tokens, and says when an answer was cut off there."""
     async with _open(subject) as policy:
         answer = await policy.generate(_request(sampling=Sampling(max_tokens=2, seed=7)))
     if not answer.token_ids:

@@ -68,7 +68,7 @@ async def the_same_gets_the_same(subject: Rewards) -> None:
 
 
 async def a_group_of_one_will_do(subject: Rewards) -> None:
-    """It scores an episode that has none to be compared with."""
+    """It scores a group of a single episode."""
     async with _open(subject) as model:
         for episode in subject.episodes:
             await _scores(model, [episode])
@@ -84,7 +84,7 @@ async def odd_episodes_will_do(subject: Rewards) -> None:
 
 
 async def no_group_gives_no_scores(subject: Rewards) -> None:
-    """Nothing to score gives no scores."""
+    """An empty group gives no scores."""
     async with _open(subject) as model:
         scores = list(await model.score([]))
         require(not scores, f"it makes {len(scores)} scores of nothing")

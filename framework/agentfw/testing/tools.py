@@ -1,7 +1,7 @@
 """The contract of toolboxes and their tools.
 
-No tool is called with arguments that fit: nobody knows what that would do. So a tool that takes
-anything at all is opened and closed, and no more.
+No tool is called with valid arguments, because that could do anything. So a tool that accepts all arguments is only
+opened and closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Boxes = Subject[Toolbox]
 
 
 async def it_opens_into_tools(subject: Boxes) -> None:
-    """It opens into at least one tool that a model can call, each under a name of its own."""
+    """It provides at least one tool that a model can call, and their names are unique."""
     box = subject.make()
     try:
         tools = await box.open()

@@ -1,7 +1,7 @@
 """The contract of trackers.
 
-A tracker watches. A run has every right to log a figure that is no number, under a name that only it
-understands, to be broken off, and to go on under the same name; none of that may raise.
+A tracker only observes. A run may log a figure that isn't a number, use any name, be interrupted, and resume under the
+same name. None of that may raise.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def a_run_can_be_tracked(subject: Trackers) -> None:
 
 
 def odd_figures_will_do(subject: Trackers) -> None:
-    """Figures may have any name and any value, also none that is a number."""
+    """Figures may have any name and any value, also NaN."""
     with _open(subject) as (tracker, folder):
         tracker.begin(_RUN, folder, _SETTINGS)
         for step, name in enumerate(_ODD_NAMES):

@@ -23,7 +23,7 @@ GiveUp = Callable[[PluginError], object]
 """Ends the run with an error, from another thread."""
 
 NOTED_SECONDS = 10.0
-"""After so long somebody who waits is told for whom."""
+"""Seconds after which the user is told which component blocks the run."""
 UNLIMITED = ("learner", "optimizer")
 """The kinds whose calls may take as long as they need."""
 
