@@ -24,8 +24,8 @@ from ..struck_output import struck_logs, struck_streams
 from ..version import __version__
 from .assembly import Assembly, assemble
 from .components.blocking import GiveUp, watched
+from .execution import Execution, curriculum
 from .forking import discard_unused, forked
-from .loop import Loop, curriculum
 from .observers.hook_calls import HookCalls
 from .observers.observer import Observer, RunInfo, combined_observer
 from .observers.tracking import Tracking
@@ -140,12 +140,12 @@ class Run:
             if died := running_calls(self.folder.path):
                 self.host.notes.append(f"when the run ended before, this was running: {'; '.join(died)}")
             await assembly.open(self.folder.path)
-            loop = Loop(self.folder, assembly, observer)
-            observer.started(self.info, loop.state.update)
+            execution = Execution(self.folder, assembly, observer)
+            observer.started(self.info, execution.state.update)
             assembly.trace = tracking.trace if tracking.traces else None
             assembly.spending.tell = observer.spent
             assembly.spending.count(*total_usage(self.folder.played()))
-            await loop.run()
+            await execution.finish()
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
             summary = replace(summary, untracked=tracking.missed)

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agentfw.runs import loop
+from agentfw.runs import execution
 from agentfw.runs.records import journal
 
 _counts: dict[str, int] = {}
@@ -35,7 +35,7 @@ def arm(runs: Path) -> None:
         if _order["point"] in ("fsync", "torn"):
             journal.os = _OsThatDies()  # type: ignore[assignment]
         if _order["point"] == "forget":
-            loop.shutil = _ShutilThatDies()  # type: ignore[assignment]
+            execution.shutil = _ShutilThatDies()  # type: ignore[assignment]
 
 
 def acknowledge(runs: Path, episode: str) -> None:

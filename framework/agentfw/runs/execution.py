@@ -1,4 +1,4 @@
-"""The main loop of runs: play a plan, learn from it if there is an optimizer, repeat.
+"""Executes a run: play a plan, learn from it if there is an optimizer, repeat.
 
 A run without an optimizer plays its tasks once. A training plays an evaluation, then alternates between updates and
 evaluations until the last evaluation. Each step can be repeated: episodes that are on disk are not played again, and an
@@ -7,8 +7,8 @@ update is not complete until the state file says so.
 Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and evaluates. With
 `staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
 
-    loop = Loop(folder, assembly, observer)
-    await loop.run()
+    execution = Execution(folder, assembly, observer)
+    await execution.finish()
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .records.play_records import Records
 from .records.summary import intervals
 from .records.training_state import State
 
-__all__ = ["Loop", "curriculum"]
+__all__ = ["Execution", "curriculum"]
 
 Further = Callable[[Play], list[Task]]
 
@@ -59,8 +59,8 @@ class Rollouts:
     seconds: float
 
 
-class Loop:
-    """One execution of a run."""
+class Execution:
+    """One execution of a run, from where the last one ended."""
 
     def __init__(self, folder: RunFolder, assembly: Assembly, observer: Observer) -> None:
         self.folder, self.assembly, self.observer = folder, assembly, observer
@@ -79,7 +79,7 @@ class Loop:
         """Set when the evaluation that a training begins with is complete."""
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
-    async def run(self) -> None:
+    async def finish(self) -> None:
         """Do everything that is missing."""
         learning = self.assembly.learning
         if learning is not None:
