@@ -1,6 +1,6 @@
 """What a person can type in a conversation besides words: `/good`, `/why` and so on.
 
-A line that begins with a slash is a command. `//` at the beginning says a slash.
+A line that begins with a slash is a command. `//` at the beginning stands for a slash.
 
     answers = await obey(conversation, "/bad too long")     # lines to show
 """

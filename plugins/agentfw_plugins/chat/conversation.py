@@ -51,9 +51,9 @@ class Conversation:
         self._turns: list[int] = []
         """The turn of each answer in it."""
         self._stopped: list[tuple[int, list[Message]]] = []
-        """What was said to no end, with what there was of an answer, and its place in the conversation."""
+        """Messages whose answer was stopped, with the partial answer and its place in the conversation."""
         self._begun = ""
-        """What there is of the answer in progress."""
+        """The text of the answer in progress so far."""
         self._current: Session | None = None
 
     @property

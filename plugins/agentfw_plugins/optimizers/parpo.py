@@ -35,7 +35,7 @@ numbers are common practice. The bound takes the place of a constant floor on sq
 the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
 batches are averaged evenly, and its variance is that within groups, where the task is the same. A single sample's
 variance is taken around the old mean. A user whose rewards have never differed is compared within the group.
-tests/benchmarks/optimizers_bias.py measures what each of these changes.
+benchmarks/optimizers_bias.py measures what each of these changes.
 """
 
 from __future__ import annotations

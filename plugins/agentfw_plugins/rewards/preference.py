@@ -152,7 +152,7 @@ class Preference(RewardModel):
 
 
 class _Standing(Protocol):
-    """What counts of a score."""
+    """The part of a score that counts."""
 
     @property
     def interest_z(self) -> float: ...

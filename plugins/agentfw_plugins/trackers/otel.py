@@ -79,7 +79,7 @@ class OtelTracker(Tracker):
         self._environment = settings["environment"]["name"]
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Figures are no spans. The run's folder has them, and other trackers."""
+        """Does nothing: metrics aren't spans. The run's folder and other trackers have them."""
 
     def trace(self, operation: Operation) -> None:
         from opentelemetry.trace import NonRecordingSpan

@@ -1,7 +1,7 @@
 """The calendar: whether an agent learns whom it keeps a calendar for.
 
-Users are hidden behind what they choose. Organisations come from YAML files, users from organisations, years from users
-and conflicts from years; of all that an agent sees a few lines per round.
+A user's principles are hidden, and show only in what they choose. Organisations come from YAML files, users from
+organisations, years from users, and conflicts from years. An agent sees a few lines of it in each round.
 
     from agentfw_plugins.worlds.calendar.dataset import Dataset
 
@@ -11,6 +11,6 @@ and conflicts from years; of all that an agent sees a few lines per round.
 
 The modules in the order in which data flows: yaml_lines, event_attributes, principles, schema, organisation, users,
 regular_year, event_templates, rounds, round_maker, verification, dataset; then environment, feedback, error_figures,
-simple_rules, choice_model, policies, teacher_policy; then data_export, ics_export, data_command. `real/` works on a
-person's own calendar. docs/reference/calendar.md explains all of it.
+simple_rules, baselines, choice_model, policies, teacher_policy; then data_export, ics_export, data_command.
+docs/reference/calendar.md explains all of it. A person's own calendar is in `agentfw_plugins.own_calendar`.
 """

@@ -7,7 +7,7 @@ user kept.
     agentfw run calendar --policy rules --set policy.rule=most_senior
 
 What `linear` expects of a user before the first round (settings.prior = "fitted") was fitted on the choices of 200
-*training* users; `python tests/benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it
+*training* users; `python benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it
 expects nothing.
 """
 

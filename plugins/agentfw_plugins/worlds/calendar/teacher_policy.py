@@ -13,7 +13,7 @@ was. The step is the greater, the further the kept event is behind, and nothing 
 What both have stands in its last answer. Chosen among such rules on training users.
 
 What it expects of a role before the first feedback are the weights that best explain what training users in that role
-chose: `python tests/benchmarks/tiny_policy.py --fit` makes the file.
+chose: `python benchmarks/tiny_policy.py --fit` makes the file.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Program(SessionEnvironment):
 
 
 def _number(value: object) -> float:
-    """A reward. Whatever is no finite number is none."""
+    """The value as a reward. None unless it is a finite number."""
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 

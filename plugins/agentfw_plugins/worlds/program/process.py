@@ -27,7 +27,7 @@ _TAIL = 4000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a command."""
+    """The result of a command."""
 
     code: int | None
     """Exit code. None if it was ended because its time was over."""
