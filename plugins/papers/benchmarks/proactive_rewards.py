@@ -9,14 +9,17 @@ on the same held-out turns before and after:
 - rules: agreement alone, the judge alone, and the mixtures between them (row D2 of the specification)
 - lambda: the judge's highest share in the adaptive rule (D3)
 - level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
-- cap: the importance ratio capped at 10 and at 100, with eight steps an update (D5)
+- cap: the importance ratio capped at 10 and at 100, with 8 and with 32 steps an update (D5)
+- half: the judge alone, with an opinion on all workflows or on every other one; measured on turns of workflows that the
+  judge of half of them knows, and of those that it doesn't
 
 What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside on the same
 turns, because eager gets the best timing without learning anything.
 
 Required: of the rules, PT and RAR of Custom RULER above those of RAC with intervals apart, AC of RAC at least that of
 Custom RULER, PT of Adaptive RULER between the two. Of lambda, a rank correlation with the slopes of PT and RAR of at
-least 0.9, and with that of AC of at most 0. Of the levels, PT higher with turns. Of the caps, what comes of it.
+least 0.9, and with that of AC of at most 0. Of the levels, PT higher with turns. Of the caps and halves, what comes of
+it.
 """
 
 from __future__ import annotations
@@ -65,9 +68,26 @@ def _of_level(level: str, **weights: float | str) -> Variant:
     return _weights(**weights), {**whole, "reward": {f"proactive_{name}": {"level": level} for name in weights}}
 
 
-def _capped(cap: float) -> Variant:
-    return _weights(ac=1), {"optimizer": {"ratio_cap": cap}, "learner": {"minibatches": 4, "steps": 2}}
+def _judged(*workflows: str) -> Variant:
+    """The judge alone, with an opinion on these workflows."""
+    policy = {"name": "timing_judge", "settings": {"workflows": list(workflows)}}
+    return _weights(judge=1), {"reward": {"rubric": {"policy": policy}}}
 
+
+def _capped(cap: float, passes: int) -> Variant:
+    return _weights(ac=1), {"optimizer": {"ratio_cap": cap}, "learner": {"minibatches": 4, "steps": passes}}
+
+
+HALF = (
+    "recover_username",
+    "reset_2fa",
+    "refund_update",
+    "return_stain",
+    "return_size",
+    "membership",
+    "policy",
+)
+"""Every other workflow of the flows that `train-proactive` is about."""
 
 TABLES: Mapping[str, Mapping[str, Variant]] = {
     "rules": {
@@ -85,7 +105,8 @@ TABLES: Mapping[str, Mapping[str, Variant]] = {
     "level": {
         f"{name}, {level}": _of_level(level, **{name: 1.0}) for name in ("ac", "pt") for level in ("turn", "trajectory")
     },
-    "cap": {"10": _capped(10.0), "100": _capped(100.0)},
+    "cap": {f"{cap:g}, {4 * passes} steps": _capped(cap, passes) for passes in (2, 8) for cap in (10.0, 100.0)},
+    "half": {"all workflows": _judged(), "half of them": _judged(*HALF)},
 }
 
 
@@ -141,6 +162,14 @@ def players(table: str, variant: str, seed: int, options: argparse.Namespace) ->
     return {name: _figures(outcomes) for name, outcomes in outcomes_of_references(environment, tasks).items()}
 
 
+def known_to_half(variant: str, options: argparse.Namespace) -> set[str]:
+    """The episodes whose wishes a judge of `HALF` has an opinion on."""
+    run = run_of(options.table, variant, options.seeds[0], options)
+    environment = Proactive(ProactiveSettings.model_validate(run.about["spec"]["environment"]["settings"]))
+    tasks = environment.tasks(options.turns, options.seeds[0], run.about["spec"]["evaluation"]["split"])
+    return {task.id for task in tasks if environment.example(task).dialogue.subflow in HALF}
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -153,6 +182,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         rows.setdefault("before", _figures_of([stages[0] for stages in several]))
         rows[variant] = _figures_of([stages[max(stages)] for stages in several])
         # The mean change per step telescopes to last minus first.
+        if options.table == "half":
+            known = known_to_half(variant, options)
+            for name, mine in (("known", known), ("unknown", set(several[0][0]) - known)):
+                for when, stage in (("before", min), (variant, max)):
+                    chosen = [
+                        {one: found for one, found in stages[stage(stages)].items() if one in mine}
+                        for stages in several
+                    ]
+                    rows[f"{when}, workflows {name} to half"] = _figures_of(chosen)
         rows[variant]["slopes"] = {
             name: [
                 (_mean(stages[max(stages)].values(), name) - _mean(stages[0].values(), name)) / options.updates
@@ -174,6 +212,8 @@ def _findings(
     rows: Mapping[str, Mapping[str, Any]], variants: Sequence[str], options: argparse.Namespace
 ) -> dict[str, Any]:
     """What the table is asked for. Nothing where it has not all of its rows."""
+    if options.table == "cap":
+        return {f"capped at {cap}": _of_caps(cap, options) for cap in variants}
     if set(variants) != set(TABLES[options.table]):
         return {}
     if options.table == "rules":
@@ -198,7 +238,7 @@ def _findings(
             ]
             for name in ("ac", "pt")
         }
-    return {f"capped at {cap}": _of_caps(cap, options) for cap in variants}
+    return {}
 
 
 def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -18,6 +18,9 @@ it has to say so.
 
 Where nobody records which actions were triggered, it hears from the professional that something is being done, and
 takes that for the next action of the wish.
+
+With `workflows` it has no opinion on other wishes than these: all attempts get 0.5. So a table can tell what a judge
+teaches from what it only repeats of the references, which are made from the same domain.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from functools import lru_cache
 from pydantic import Field
 
 from agentfw import Generation, Policy, Request, Settings
+from agentfw.errors import UnknownNameError
 from agentfw_rewardmodels.timing import Action, Domain, Opportunity, Parameter, normalise, read_answer
 
 from .domains import domain_names, load_domain
@@ -49,6 +53,9 @@ _RECOGNISED = 0.75
 
 class TimingJudgeSettings(Settings):
     domain: str = Field("", description="Domain of the dialogues: a name or a folder. Default: the first that ships.")
+    workflows: tuple[str, ...] = Field(
+        (), description="Workflows that it has an opinion on. Default: all of the domain."
+    )
 
 
 class TimingJudge(Policy):
@@ -57,9 +64,14 @@ class TimingJudge(Policy):
     is_program = True
 
     def __init__(self, settings: TimingJudgeSettings | None = None) -> None:
-        domain = (settings or TimingJudgeSettings()).domain or domain_names()[0]
-        self._domain = load_domain(domain)
+        settings = settings or TimingJudgeSettings()
+        self._domain = load_domain(settings.domain or domain_names()[0])
         self._listener = Listener(self._domain)
+        known = {one.name for one in self._domain.catalog.workflows}
+        for name in settings.workflows:
+            if name not in known:
+                raise UnknownNameError("workflow", name, sorted(known))
+        self._workflows = frozenset(settings.workflows or known)
 
     async def generate(self, request: Request) -> Generation:
         question = next((message.content for message in request.messages if message.role == "user"), "")
@@ -75,6 +87,8 @@ class TimingJudge(Policy):
         return Generation(text, count=len(text.split()), version="program")
 
     def _mark(self, said: Said, predicted: Sequence[Opportunity]) -> tuple[float, str]:
+        if not said.workflows <= self._workflows:
+            return 0.5, "no opinion on this wish"
         ready = {one.name for one in predicted if one.ready}
         hits = sum(1 / (1 + said.turn - said.possible[name]) for name in ready if name in said.possible)
         false_alarms = len(ready - said.possible.keys())
@@ -92,6 +106,8 @@ class Said:
     """The last turn."""
     possible: dict[str, int]
     """The actions that could be triggered now, with the turn from which they could."""
+    workflows: frozenset[str] = frozenset()
+    """What the customer's wish may be. Empty before it is recognised."""
 
 
 class Listener:
@@ -121,7 +137,10 @@ class Listener:
         """What could be triggered after these lines of the form `NUMBER SPEAKER: TEXT`."""
         lines = [(int(number), speaker, text) for number, speaker, text in _LINE.findall(text)]
         last = max((number for number, _, _ in lines), default=0)
-        wish, since = self._wish(lines)
+        wishes, since = self._wish(lines)
+        # Of several wishes that sound alike, what all of them need.
+        first, *others = [self._workflows[one] for one in sorted(wishes)] or [()]
+        wish = [name for name in dict.fromkeys(first) if all(name in other for other in others)]
         possible = {}
         for name in self._left(wish, lines):
             action = self.catalog.find(name)
@@ -130,7 +149,7 @@ class Listener:
             known = [self._first_said(one, lines, since) for one in self._needed(action)]
             if all(turn is not None for turn in known):
                 possible[name] = max([since, *(turn for turn in known if turn is not None)])
-        return Said(last, possible)
+        return Said(last, possible, wishes)
 
     def _left(self, wish: Sequence[str], lines: Sequence[tuple[int, str, str]]) -> Sequence[str]:
         """The actions of a wish that haven't been done."""
@@ -139,19 +158,15 @@ class Listener:
         acting = [text for _, speaker, text in lines if speaker == "professional" and normalise(text) in self._acting]
         return wish[len(acting) :]
 
-    def _wish(self, lines: Sequence[tuple[int, str, str]]) -> tuple[list[str], int]:
-        """The actions that the customer's wish needs, and the turn at which it was said."""
+    def _wish(self, lines: Sequence[tuple[int, str, str]]) -> tuple[frozenset[str], int]:
+        """The workflows that the customer's wish may be, and the turn at which it was said."""
         best, wishes, since = 0.0, frozenset[str](), 0
         for number, speaker, text in lines:
             if speaker == "customer":
                 score, found = self._wish_of(text)
                 if score > best:
                     best, wishes, since = score, found, number
-        if not wishes:
-            return [], 0
-        # Of several wishes that sound alike, what all of them need.
-        first, *others = (self._workflows[one] for one in sorted(wishes))
-        return [name for name in dict.fromkeys(first) if all(name in other for other in others)], since
+        return wishes, since
 
     def _recognised(self, text: str) -> tuple[float, frozenset[str]]:
         """The workflows whose openings a text resembles most, and how much."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw import Message, Request
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, UnknownNameError
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import generated
@@ -50,11 +50,13 @@ def bakery(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def marks(folder: Path, dialogue: str, answers: Sequence[str], **options: int) -> list[float]:
+def marks(
+    folder: Path, dialogue: str, answers: Sequence[str], workflows: tuple[str, ...] = (), **options: int
+) -> list[float]:
     """The marks of answers to one dialogue, through the question that a rubric asks."""
     prompt = [{"role": "system", "content": "Foresee."}, {"role": "user", "content": f"[3]\n{dialogue}"}]
     question = make_question([[*prompt, {"role": "assistant", "content": answer}] for answer in answers], **options)
-    judge = TimingJudge(TimingJudgeSettings(domain=str(folder)))
+    judge = TimingJudge(TimingJudgeSettings(domain=str(folder), workflows=workflows))
     request = Request([Message(one["role"], one["content"]) for one in question.messages])
 
     generation = asyncio.run(judge.generate(request))
@@ -106,6 +108,22 @@ def test_a_wish_that_is_not_recognised_makes_every_ready_action_a_false_alarm(ba
     silent, ready = marks(bakery, "1 customer: Hello", ["nothing", "look-up-customer ready_to_trigger"])
 
     assert (silent, ready) == (0.5, 0.0)
+
+
+def test_a_judge_of_some_workflows_marks_them_as_before_and_has_no_opinion_on_others(bakery: Path) -> None:
+    answers = ["look-up-customer ready_to_trigger", "look-up-customer pending"]
+
+    known = marks(bakery, WISH, answers, workflows=("birthday",))
+    other = marks(bakery, WISH, answers, workflows=("cancelling",))
+
+    assert known == marks(bakery, WISH, answers)
+    assert known[0] > known[1]
+    assert other == [0.5, 0.5]
+
+
+def test_a_workflow_that_the_domain_does_not_have_is_an_error(bakery: Path) -> None:
+    with pytest.raises(UnknownNameError, match='"birthdays"; did you mean "birthday"'):
+        TimingJudge(TimingJudgeSettings(domain=str(bakery), workflows=("birthdays",)))
 
 
 def test_a_catalog_longer_than_the_judge_reads_does_not_hide_the_end_of_the_dialogue(bakery: Path) -> None:
