@@ -20,8 +20,10 @@ from agentfw import Component, Environment, Host, Run, Task, hookimpl
 from agentfw.environment import World
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
+from agentfw_plugins.view.difference import Side, pairs_of
 from agentfw_plugins.view.index import NAME, Index
 from agentfw_plugins.view.recall_reasons import because
+from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST, NOTE, careful, careless, play
 
@@ -167,6 +169,19 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     assert len(first) == 2
     assert abs(first[0]) >= abs(first[1])
     assert first == [-one for one in second]
+
+
+def test_a_task_without_a_reward_on_one_side_has_no_change(recorded: Path) -> None:
+    index = Index(recorded)
+    index.refresh()
+    with index.reading() as rows:
+        found = find(rows, Filter()).rows
+    unscored = [row | {"reward": None} for row in found]
+
+    pairs = pairs_of(Side("before", found), Side("after", unscored))
+
+    assert pairs
+    assert {pair.change for pair in pairs} == {None}
 
 
 def test_runs_with_a_common_task_are_compared_first(tmp_path: Path, view: View) -> None:
