@@ -22,6 +22,7 @@ from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.difference import Side, pairs_of
 from agentfw_plugins.view.index import NAME, Index
+from agentfw_plugins.view.pages import Links, Pages
 from agentfw_plugins.view.recall_reasons import because
 from agentfw_plugins.view.search import Filter, find
 
@@ -202,6 +203,18 @@ def test_the_main_figure_has_the_name_that_its_world_gives_it(recorded: Path, vi
 
     assert ">headline</a>" not in page
     assert f">{runs_of(recorded)[0].headline}</a></th>" in page
+
+
+def test_a_score_has_the_rule_of_the_reward_that_is_recorded_for_it() -> None:
+    pages = Pages(Links(), HOST)
+    about = {"spec": {"rewards": [{"name": "calendar_decision"}, {"name": "calendar_ranking"}]}}
+
+    recorded = pages.rule(about, "place", {"place": "calendar_ranking"})
+    older = pages.rule(about, "place", {})
+
+    assert recorded.startswith("calendar_ranking: ")
+    assert "calendar_decision: " not in recorded
+    assert "calendar_decision: " in older
 
 
 def test_a_recall_is_explained_in_words() -> None:
