@@ -51,6 +51,8 @@ def test_a_site_builds_without_a_broken_link(folder: Path, tmp_path: Path) -> No
     )
 
     assert done.returncode == 0, done.stderr
+    home = (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert 'data-md-component="source"' not in home, "with it, a browser asks api.github.com"
     if folder == ROOT:
         reference = (tmp_path / "site" / "reference" / "python" / "index.html").read_text("utf-8")
         missing = [name for name in FOR_PLUGINS if f'id="agentfw.{name}"' not in reference]

@@ -54,6 +54,7 @@ def test_what_does_not_count_is_seen_and_no_reward_is_made_of_it(host: Host, tmp
         assert record["reward"] == 6.0
         assert record["outcome"]["sureness"] == 0.25
         assert [row[0] for row in record["scores"]] == ["worth"]
+        assert record["scored_by"] == {"worth": "noting"}
     assert summary.figures["sureness"].estimate == 0.25
     assert all("sureness" not in episode.outcome for episode in run.folder.episodes())
 

@@ -262,6 +262,7 @@ class Play:
                 [each.component, each.track, float(each.value), each.round, each.turn, self._weight(episode, each)]
                 for each in scores
             ],
+            "scored_by": {each.component: self.sources[each.component] for each in scores},
         }
         record = await self.metrics.commit(record)
         self.concluded.add(episode.id)

@@ -205,7 +205,7 @@ def _show_knowledge(known: PersonFile, out: Out) -> None:
     if weeks:
         out.line("proposals that you accepted")
         for week in weeks:
-            out.line(f"     {week['week']:12} {week['accepted']} of {week['proposed']}")
+            out.line(f"     {_week(week['week']):26} {week['accepted']} of {week['proposed']}")
 
 
 def _decision(decision: Mapping[str, Any]) -> str:
@@ -223,6 +223,14 @@ def _acceptance(known: PersonFile) -> list[dict[str, Any]]:
             week = f"{datetime.fromisoformat(decision['at']):%G-W%V}" if "at" in decision else "earlier"
             weeks.setdefault(week, []).append(decision["proposed"] == decision["accepted"])
     return [{"week": week, "accepted": sum(some), "proposed": len(some)} for week, some in weeks.items()]
+
+
+def _week(name: str) -> str:
+    """A week by its Monday."""
+    if name == "earlier":
+        return name
+    monday = datetime.strptime(f"{name}-1", "%G-W%V-%u")
+    return f"week of {monday.day} {monday:%B %Y}"
 
 
 def _show_marks(known: PersonFile, out: Out) -> None:

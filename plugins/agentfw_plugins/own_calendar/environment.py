@@ -30,6 +30,7 @@ from .person_file import PersonFile
 from .precedents import Facts, Precedent, facts, precedent
 from .reasons import reasons
 from .tagging import tags
+from .wording import reworded
 
 __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
 
@@ -229,7 +230,7 @@ class RealConflicts(Environment):
         asked = self._question
         if (away := self._stays_away(asked)) is not None:
             proposed, reason = away.letter, _AWAY
-        question = replace(asked, proposed=proposed, reason=_with_titles(" ".join(reason.split()), asked))
+        question = replace(asked, proposed=proposed, reason=_with_titles(reworded(" ".join(reason.split())), asked))
         self._question = None
         answer = self.person.answer(question)
         if answer.stop or answer.undo:

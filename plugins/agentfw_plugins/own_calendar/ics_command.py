@@ -167,7 +167,7 @@ def ask(asked: Asked) -> None:
     session = opened(asked)
     only_list = asked.only_list or (out.json and not (asked.answers or asked.yes or _at_terminal()))
     person = _person(asked, only_list, session)
-    introduce(session, assembly.spec.policy.name, out)
+    introduce(session, asked.policy or "", out)
     with PersonFile(asked.hub or data_file(), session.person, read_only=only_list) as known:
         sampling, window = assembly.spec.sampling.sampling(assembly.spec.seed), assembly.spec.window
         policy = ShownPolicy(assembly.policy) if asked.show_what_is_sent else assembly.policy

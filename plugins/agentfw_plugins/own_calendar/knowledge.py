@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..worlds.calendar.attribute_words import in_words
 from ..worlds.calendar.choice_model import FEATURES, matrix
 from ..worlds.calendar.event_attributes import NEUTRAL
+from .wording import phrase
 
 __all__ = ["PINNED", "Preference", "Statement", "assumed_round", "pinned_round", "statements"]
 
@@ -29,15 +29,19 @@ _MANY: Mapping[str, str] = {
     "who=report": "your own team",
     "who=peer": "colleagues",
     "who=client": "clients",
-    "who=partner": "partners",
+    "who=partner": "people from outside",
     "who=vendor": "vendors",
     "who=family": "family",
     "who=friend": "friends",
     "who=doctor": "health",
-    "topic=people": "talks about people",
-    "topic=personal": "what is personal",
-    "topic=social": "what is social",
-    "topic=admin": "administration",
+    "topic=people": "what is about staff",
+    "topic=personal": "what is private",
+    "topic=social": "meals and get-togethers",
+    "topic=admin": "paperwork",
+    "topic=learning": "trainings and talks",
+    "topic=outreach": "what is for customers or partners",
+    "topic=steering": "strategy and budgets",
+    "topic=delivery": "everyday work",
     "series=any": "what is part of a series",
     "urgency=high": "what is urgent",
     "urgency=low": "what isn't urgent",
@@ -173,4 +177,4 @@ def _tags(name: str) -> dict[str, str]:
 
 
 def _named(feature: str) -> str:
-    return _MANY.get(feature) or in_words(feature)
+    return _MANY.get(feature) or phrase(feature)

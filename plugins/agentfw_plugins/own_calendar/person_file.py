@@ -17,7 +17,6 @@ because versions before them would misread them.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import sqlite3
 import sys
@@ -39,11 +38,11 @@ from ..worlds.calendar.attribute_words import in_words
 from ..worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
 from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_round, statements
 from .precedents import Facts
+from .wording import COUNTED, weighed
 from .written import Written
 
 __all__ = ["PersonFile", "PersonHub", "data_file", "people_of"]
 
-_COUNTED = re.compile(r".+ [+-]\d+\.\d")
 _PLACES = 6
 """Number of strategies derived from decisions; the rest of the hub is for a model."""
 _LEAST = 0.2
@@ -170,8 +169,8 @@ class PersonFile:
         self._learner.observe_all(_choices(record))
         self._count()
         moved = self._learner.weights - before
-        most = sorted(range(len(moved)), key=lambda place: -abs(moved[place]))[:_NAMED]
-        return ", ".join(
+        most = sorted(range(len(moved)), key=lambda place: -round(float(abs(moved[place])), 3))[:_NAMED]
+        return weighed(
             f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05
         )
 
@@ -259,9 +258,10 @@ class PersonFile:
             for name in FEATURES
             if abs(weights[name]) >= _LEAST and (name == "series=any" or not name.startswith("series="))
         ]
-        strongest = sorted(names, key=lambda name: -abs(weights[name]))
+        # Rounded, so that the last digits of the processor don't choose among equals.
+        strongest = sorted(names, key=lambda name: -round(float(abs(weights[name])), 3))
         counted = list(dict.fromkeys(f"{in_words(name)} {weights[name]:+.1f}" for name in strongest))[:_PLACES]
-        written = [strategy for strategy in listed if not _COUNTED.fullmatch(strategy)]
+        written = [strategy for strategy in listed if not COUNTED.fullmatch(strategy)]
         try:
             self._strategies = self.hub.update([*counted, *written], round=len(self.decisions))
         except HubRefusal:  # a model has filled the hub: its strategies stay

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from agentfw.out import Out, counted
 
 from .ics_events import tidy
+from .wording import weighed
 
 if TYPE_CHECKING:
     from .session import Session
@@ -35,7 +36,7 @@ def _wrapped(text: str, indent: int, stream: TextIO) -> str:
 
 
 def introduce(session: Session, policy: str, out: Out) -> None:
-    """Say what was found, before the first question."""
+    """Say what was found, before the first question, and who proposes if the person chose."""
     record = session.record()
     to_come = session.agenda.remaining(200)
     who = record["person"] if session.people.owner else "owner unknown (--me says)"
@@ -44,8 +45,8 @@ def introduce(session: Session, policy: str, out: Out) -> None:
         who,
         record["zone"],
         f"{record['from']} to {record['until']}",
-        f"policy {policy}",
     ]
+    facts += [f"policy {policy}"] if policy else []
     out.note(_wrapped("   ".join(facts), 2, sys.stderr))
     count = f"{record['events']:,} events, {len(session.found):,} dates in these days"
     conflicts = f"{to_come} conflict{'s' if to_come != 1 else ''}" if to_come else "no conflicts"
@@ -80,9 +81,10 @@ def conclude(record: dict[str, Any], strategies: list[str], written: list[str], 
         parts.append(f"{left} left for now")
     if known := len(conflicts) - len(asked):
         parts.append(f"{known} more as you decided before")
-    out.line(f"{', '.join(parts)}   {record['declined']} event{'s' if record['declined'] != 1 else ''} declined")
+    said = f"{', '.join(parts)}   {counted(record['declined'], 'event')} declined"
+    out.line(_wrapped(said, 2, sys.stdout))
     if strategies:
-        out.line(_wrapped(f"learned   {', '.join(strategies)}", 10, sys.stdout))
+        out.line(_wrapped(f"learned   {weighed(strategies)}", 10, sys.stdout))
     show_other_times(record, out)
     for title in record["undone"]:
         out.line(f"undone    {title} was kept, and is asked about again")

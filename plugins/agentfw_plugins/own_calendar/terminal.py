@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..worlds.calendar.attribute_words import in_words
 from ..worlds.calendar.event_attributes import NEUTRAL
 from .answers import Answer, NotUnderstood, Question, understood
 from .occurrences import Occurrence
 from .precedents import ALWAYS, SERIES
+from .wording import phrase
 
 __all__ = ["Lister", "Terminal", "choose", "described", "span"]
 
@@ -185,12 +185,14 @@ def described(tags: dict[str, str]) -> str:
     """The notable attributes of an event in a few words."""
     words = []
     if tags["by"] != "self":
-        words.append(in_words(f"by={tags['by']}"))
-    words += [in_words(f"who={who}") for who in tags["who"].split(",") if who not in ("nobody", "peer", tags["by"])]
-    words.append(f"{tags['size']} people" if tags["size"] != "1" else "alone")
-    if tags["topic"] != "delivery":
-        words.append(in_words(f"topic={tags['topic']}"))
-    words += [in_words(f"{tag}={tags[tag]}") for tag in NEUTRAL if tags[tag] != NEUTRAL[tag]]
+        words.append(phrase(f"by={tags['by']}"))
+    words += [phrase(f"who={who}") for who in tags["who"].split(",") if who not in ("nobody", "peer", tags["by"])]
+    if tags["size"] != "1":  # of what somebody noted for themselves, the file doesn't say who comes
+        words.append(f"{tags['size']} people")
+    is_said = tags["topic"] == "personal" and not {"family", "doctor"}.isdisjoint(tags["who"].split(","))
+    if tags["topic"] != "delivery" and not is_said:
+        words.append(phrase(f"topic={tags['topic']}"))
+    words += [phrase(f"{tag}={tags[tag]}") for tag in NEUTRAL if tags[tag] != NEUTRAL[tag]]
     if tags["place"] != "room":
-        words.append(in_words(f"place={tags['place']}"))
+        words.append(phrase(f"place={tags['place']}"))
     return ", ".join(words)

@@ -58,9 +58,10 @@ class Pair:
     right: Row
 
     @property
-    def change(self) -> float:
+    def change(self) -> float | None:
+        """None where one of the two has no reward."""
         if self.left["reward"] is None or self.right["reward"] is None:
-            return 0.0
+            return None
         return float(self.right["reward"] - self.left["reward"])
 
 
@@ -99,7 +100,7 @@ def pairs_of(left: Side, right: Side) -> list[Pair]:
     """The tasks that both have, the most changed first."""
     known = {_key(row): row for row in left.rows}
     found = [Pair(known[key], row) for row in right.rows if (key := _key(row)) in known and row["task"] is not None]
-    return sorted(found, key=lambda pair: -abs(pair.change))
+    return sorted(found, key=lambda pair: -abs(pair.change or 0.0))
 
 
 def remarkable(pairs: Sequence[Pair]) -> list[tuple[str, Pair]]:

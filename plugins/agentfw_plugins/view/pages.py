@@ -110,14 +110,15 @@ class Pages:
         other.links = links
         return other
 
-    def rule(self, about: Mapping[str, Any], component: str) -> str:
+    def rule(self, about: Mapping[str, Any], component: str, scored_by: Mapping[str, str]) -> str:
         """The reward model of the run that a component of a score came from, and what that rewards.
 
-        All that it may have come from if its name doesn't tell.
+        Older runs didn't record it: then all that it may have come from, if its name doesn't tell.
         """
         given = about.get("spec", {}).get("rewards", ())
         names = {str(choice.get("alias") or choice["name"]): str(choice["name"]) for choice in given}
-        found = [label for label in names if component == label or component.startswith(f"{label}_")]
+        found = [label for label in names if label == scored_by.get(component)]
+        found = found or [label for label in names if component == label or component.startswith(f"{label}_")]
         found = found or [label for label in names if label.endswith(f"_{component}")] or list(names)
         return ", or ".join(": ".join(filter(None, (one, self.rules.get(names[one], "")))) for one in found)
 

@@ -95,7 +95,7 @@ def test_a_decision_of_the_version_before_is_learned_from_and_asked_again(
     assert not asked["decided_before"]
     assert asked["changed"] == ["it isn't known when these events were at that time"]
     assert again["conflicts"][0]["decided_before"]
-    assert "social -0.2" in again["strategies"], "learned from both"
+    assert "outreach +0.2" in again["strategies"], "learned from both"
 
 
 def test_a_person_is_shown_what_changed(decide: Decide, ics_file: IcsFile, capsys: pytest.CaptureFixture[str]) -> None:

@@ -165,3 +165,14 @@ def test_a_reason_is_learned_from(
 def test_a_place_is_no_relation(title: str) -> None:
     assert not {"who=family", "topic=personal"} & named(title, "titles").keys()
     assert "who=family" in named("Comida con mi madre", "titles")
+
+
+@pytest.mark.parametrize(
+    "street", ["Calle Mayor 12", "Hauptstraße 12", "12 High Street", "Rue de la Paix", "Via Roma 3"]
+)
+def test_a_street_is_no_telephone(street: str) -> None:
+    assert "place=phone" not in named(street, "locations")
+
+
+def test_a_call_is_one() -> None:
+    assert "place=phone" in named("Conference call", "locations")

@@ -20,8 +20,11 @@ from agentfw import Component, Environment, Host, Run, Task, hookimpl
 from agentfw.environment import World
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
+from agentfw_plugins.view.difference import Side, pairs_of
 from agentfw_plugins.view.index import NAME, Index
+from agentfw_plugins.view.pages import Links, Pages
 from agentfw_plugins.view.recall_reasons import because
+from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST, NOTE, careful, careless, play
 
@@ -169,6 +172,19 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     assert first == [-one for one in second]
 
 
+def test_a_task_without_a_reward_on_one_side_has_no_change(recorded: Path) -> None:
+    index = Index(recorded)
+    index.refresh()
+    with index.reading() as rows:
+        found = find(rows, Filter()).rows
+    unscored = [row | {"reward": None} for row in found]
+
+    pairs = pairs_of(Side("before", found), Side("after", unscored))
+
+    assert pairs
+    assert {pair.change for pair in pairs} == {None}
+
+
 def test_runs_with_a_common_task_are_compared_first(tmp_path: Path, view: View) -> None:
     for rule in (careful, careless):
         play(tmp_path, rule)
@@ -187,6 +203,18 @@ def test_the_main_figure_has_the_name_that_its_world_gives_it(recorded: Path, vi
 
     assert ">headline</a>" not in page
     assert f">{runs_of(recorded)[0].headline}</a></th>" in page
+
+
+def test_a_score_has_the_rule_of_the_reward_that_is_recorded_for_it() -> None:
+    pages = Pages(Links(), HOST)
+    about = {"spec": {"rewards": [{"name": "calendar_decision"}, {"name": "calendar_ranking"}]}}
+
+    recorded = pages.rule(about, "place", {"place": "calendar_ranking"})
+    older = pages.rule(about, "place", {})
+
+    assert recorded.startswith("calendar_ranking: ")
+    assert "calendar_decision: " not in recorded
+    assert "calendar_decision: " in older
 
 
 def test_a_recall_is_explained_in_words() -> None:

@@ -235,7 +235,13 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
     if summary is None or not summary.references:
         return
     headline = folder.headline
-    others = {name: title for name, title in folder.columns.items() if name != headline}
+    rows = beside(summary, folder)
+    # A short run has no figure for later rounds.
+    others = {
+        name: title
+        for name, title in folder.columns.items()
+        if name != headline and any(name in figures for _, figures in rows)
+    }
     page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
     page.table(
         ["", headline, "from", "to", *others.values()],
@@ -245,7 +251,7 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
                 *(_bounds(figures[headline]) if headline in figures else (None, None, None)),
                 *(short(figures[name].estimate) if name in figures else None for name in others),
             ]
-            for who, figures in beside(summary, folder)
+            for who, figures in rows
         ],
     )
 

@@ -69,6 +69,15 @@ class Proactive(Environment):
         "silent": "silent",
         "missed": "missed",
     }
+    meanings = {  # noqa: RUF012 - as the base class has it
+        "AC": "agreement with the reference's actions and inputs",
+        "Max AC": "the same, of the best prediction of a turn",
+        "PT": "share of predictions that are ready in time",
+        "FTR": "share of ready predictions whose action is never needed",
+        "RAR": "share of predictions that are ready",
+        "silent": "share of turns without a prediction",
+        "missed": "share of turns at which an action was expected and nothing was predicted",
+    }
 
     inspector = "agentfw_papers.worlds.proactive.view:view_page"
 

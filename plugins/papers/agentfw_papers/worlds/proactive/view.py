@@ -65,7 +65,7 @@ def view_page(folder: RunFolder, host: Host, episode: str = "", *, most: int = _
         "TITLE": _text(f"{folder.id}"),
         "SUBTITLE": _text(_subtitle(folder, found)),
         "NOTICES": "".join(f"<p class=notice>{_text(one)}</p>" for one in found.notices),
-        "FIGURES": _figures(found.stages) + _ready(last),
+        "FIGURES": _figures(found.stages) + _legend(found) + _ready(last),
         "DIALOGUES": _dialogues(found, last, {one["id"] for one in data["dialogues"]}),
         "FILTERS": _filters(found),
         # Without `<`, no text can end the script element that holds it.
@@ -129,6 +129,14 @@ def _estimate(stage: Stage, name: str, outcomes: Sequence[Mapping[str, float]]) 
     else:
         values = [outcome.get(name, math.nan) for outcome in outcomes]
     return None if not values or all(map(math.isnan, values)) else bootstrap(values)
+
+
+def _legend(found: Dialogues) -> str:
+    """What the short names of the figures stand for."""
+    said = "; ".join(
+        f"<strong>{_text(word)}</strong>: {_text(meaning)}" for word, meaning in found.environment.meanings.items()
+    )
+    return f"<p><small>{said}</small></p>"
 
 
 def _ready(stage: Stage) -> str:
