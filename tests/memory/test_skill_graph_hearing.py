@@ -9,7 +9,7 @@ import pytest
 
 from agentfw_memory import BadInputError, SkillGraph
 from agentfw_memory.graph.hearing.own_words import own_words
-from agentfw_memory.graph.hearing.worth import lasting
+from agentfw_memory.graph.hearing.worth import said_of
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -85,34 +85,53 @@ def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "whom"),
     [
-        "My manager is called Ines",
-        "My choir meets on Tuesdays",
-        "My sister changed her name to Nora",
-        "Meine Chefin heißt Ines",
+        ("My manager is called Ines", "my manager"),
+        ("My manager Ines wants this by noon", "my manager"),
+        ("My sister changed her name to Nora", "my sister"),
+        ("the landlord raised the rent again", "the landlord"),
+        ("wife is a midwife btw", "wife"),
+        ("Meine Schwester mag Tee", "meine schwester"),
+        ("Ma sœur déteste le fromage.", "ma sœur"),
+        ("妹はチーズが嫌いです。", "妹"),
+        ("My choir meets on Tuesdays", "me"),
+        ("My sister and I live in Rome", "me"),
+        ("vegetarian here", "me"),
+        ("Short answers for me, ok?", "me"),
+        ("I've switched to night shifts, thank god", "me"),
+        ("What I need is a quiet room", "me"),
+        ("I'm afraid of dogs", "me"),
     ],
 )
-def test_who_is_in_the_users_life_and_when_they_meet_is_theirs(said: str) -> None:
-    assert lasting(said)
+def test_a_sentence_is_about_the_user_or_somebody_around_them(said: str, whom: str) -> None:
+    assert said_of(said) == whom
 
 
 @pytest.mark.parametrize(
-    "said", ["My friend likes tea", "My mum had a bad day", "My boss wants a report", "Meine Schwester mag Tee"]
+    "said",
+    ["She likes tea", "Anna is a vet", "Is my sister vegan?", "If my boss was here", "What does my wife like?", "Ok?"],
 )
-def test_what_others_like_or_do_is_not_the_users(said: str) -> None:
-    assert not lasting(said)
+def test_what_is_said_of_anybody_else_or_asked_or_supposed_is_left_out(said: str) -> None:
+    assert said_of(said) is None
 
 
 @pytest.mark.parametrize("said", ["I'm just kidding", "I don't know", "Ich verstehe", "我知道了"])
 def test_small_talk_in_the_first_person_does_not_last(said: str) -> None:
-    assert not lasting(said)
+    assert said_of(said) is None
 
 
-def test_what_is_said_of_others_is_kept_only_as_a_fact_about_them(graph: SkillGraph) -> None:
-    graph.hear("My sister moved to Rome. She loves it. My brother snores.", user="ana")
-    (skill,) = graph.skills(owner="ana")
-    assert (skill.text, skill.fact) == ("My sister moved to Rome.", "ana's sister: home")
+def test_what_is_said_of_those_around_the_user_is_kept_as_said_of_them(graph: SkillGraph) -> None:
+    graph.hear("My sister moved to Rome. She loves it. My brother snores. Anna is a vet.", user="ana")
+    brother, sister = sorted(graph.skills(owner="ana"), key=lambda skill: skill.text)
+    assert (brother.text, dict(brother.metadata)) == ("My brother snores.", {"about": "my brother"})
+    assert (sister.text, sister.fact, dict(sister.metadata)) == ("My sister moved to Rome.", "ana's sister: home", {})
+    assert [skill.text for skill in graph.skills(owner="ana", where={"about": "my brother"})] == [brother.text]
+
+
+def test_a_sentence_that_goes_on_from_another_stays_with_it(graph: SkillGraph) -> None:
+    graph.hear("We have a new dog. She's called Lotte. It's raining here. Any tips? She barks.", user="ana")
+    assert kept(graph) == ["We have a new dog. She's called Lotte. It's raining here."]
 
 
 def test_ten_megabytes_are_heard_as_far_as_people_type(graph: SkillGraph) -> None:

@@ -1,8 +1,9 @@
 """Remembers what a user says, as soon as it is said.
 
 What is the user's own in a message is kept sentence by sentence, as it was said, if it says something lasting. A
-sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody else is kept
-only as a fact about them. A message is heard once, by its id, and written in one transaction.
+sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody around them
+is kept with whom it is about ("about" in its metadata), and of anybody else only a fact. A message is heard once, by its
+id, and written in one transaction.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.facts.statements import read_fact
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.hearing.own_words import own_words
-from agentfw_memory.graph.hearing.worth import lasting
+from agentfw_memory.graph.hearing.worth import AUTHOR, goes_on, said_of
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
@@ -56,7 +57,7 @@ class Hearer:
         if name and self._store.find("saying", name) is not None:
             return Heard(saying, known_already=True)
         kept, problem = self._kept(own_words(text), user)
-        wanted = [NewSkill(user, statement, valid_from=when) for statement in kept]
+        wanted = [NewSkill(user, one, valid_from=when, metadata=_about(one, user)) for one in kept]
         if not wanted:
             return Heard(saying, problem=problem)
         vectors = self._recaller.embed([skill.text for skill in wanted])
@@ -106,8 +107,24 @@ _ALLOWED = frozenset(["i", "my", "am", "is", "the", "a", "user", "s"])
 
 
 def worth_keeping(sentences: Sequence[str], user: str) -> list[str]:
-    """Return the sentences that say something lasting of the user, or a fact about somebody else."""
-    return [sentence for sentence in sentences if lasting(sentence) or _fact_of_another(sentence, user)]
+    """Return the sentences that say something lasting of the user and those around them, or a fact about anybody.
+
+    A sentence that goes on from one that is kept stays with it. A fact stands alone, so that a newer one supersedes it.
+    """
+    kept, goes_with = list[str](), False
+    for sentence in sentences:
+        if goes_with and goes_on(sentence):
+            kept[-1] += f" {sentence}"
+        elif goes_with := said_of(sentence) is not None or _fact_of_another(sentence, user):
+            kept.append(sentence)
+            goes_with = read_fact(sentence, user) is None
+    return kept
+
+
+def _about(statement: str, user: str) -> dict[str, str]:
+    """Return whom a statement is about, unless that is the user, or told by the fact that it states."""
+    whom = said_of(statement)
+    return {} if whom in (None, AUTHOR) or read_fact(statement, user) else {"about": str(whom)}
 
 
 def _fact_of_another(sentence: str, user: str) -> bool:
