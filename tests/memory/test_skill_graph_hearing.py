@@ -134,6 +134,27 @@ def test_a_sentence_that_goes_on_from_another_stays_with_it(graph: SkillGraph) -
     assert kept(graph) == ["We have a new dog. She's called Lotte. It's raining here."]
 
 
+def test_how_a_user_wants_to_be_answered_stands_newest_first(graph: SkillGraph) -> None:
+    said = [
+        "Keep it in bullet points, always.",
+        "I live in Rome.",
+        "Answer in German.",
+        "I'd like short answers.",
+        "My boss likes short answers.",
+        "Call me Bea",
+    ]
+    for place, one in enumerate(said):
+        graph.hear(one, user="ana", at=NOON + place)
+    assert [skill.text for skill in graph.standing("ana", k=3)] == [said[5], said[3], said[2]]
+    wish = graph.standing("ana", k=9)[-1]
+    assert wish.text == said[0]
+    graph.update_skill(wish.id, text="Keep it in one table, always.")
+    assert "Keep it in one table, always." in [skill.text for skill in graph.standing("ana", k=9)]
+    assert graph.standing("ben", k=9) == []
+    graph.erase(wish.id)
+    assert len(graph.standing("ana", k=9)) == 3
+
+
 def test_ten_megabytes_are_heard_as_far_as_people_type(graph: SkillGraph) -> None:
     heard = graph.hear("I live in Rome. " + "x" * 10_000_000 + " I am a cook.", user="ana")
     assert len(heard.kept) == 1

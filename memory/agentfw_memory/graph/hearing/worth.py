@@ -20,7 +20,7 @@ import json
 import re
 from importlib.resources import files
 
-__all__ = ["AUTHOR", "goes_on", "said_of"]
+__all__ = ["AUTHOR", "for_every_answer", "goes_on", "said_of"]
 
 AUTHOR = "me"
 
@@ -49,6 +49,7 @@ _NEWS = _any("news")
 """Words of a correction, or of what has changed."""
 _FOR_GOOD = _any("for_good")
 _TASK = _any("task")
+_EVERY_ANSWER = _any("every_answer")
 _CONTINUES = _any("continues")
 """What begins with a pronoun, or is no sentence, and says more of what the sentence before it was about."""
 _OPENING = re.compile(
@@ -60,8 +61,8 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _CLOSING = re.compile(
-    r"(?:[\s,.!:;()-]+(?:thanks(?: so much| a lot)?|thank (?:you|god|goodness)|thx|ty|cheers|lol|haha|fyi|btw|:\)|😅|😂))+\W*$|"
-    r",? (?:ok(?:ay)?|right|alright|yeah|yes|deal|please|pls)\?$",
+    r"(?:[\s,.!:;()-]+(?:thanks(?: so much| a lot)?|thank (?:you|god|goodness)|thx|ty|cheers|lol|haha|fyi|btw|"
+    r":\)|😅|😂))+\W*$|,? (?:ok(?:ay)?|right|alright|yeah|yes|deal|please|pls)\?$",
     re.IGNORECASE,
 )
 """What ends a statement without being part of it. "Short answers, ok?" asks nothing."""
@@ -82,6 +83,11 @@ def said_of(sentence: str) -> str | None:
     own = (_FIRST_PERSON, _UNSAID_FIRST_PERSON, _UNSAID_MATTER)
     said = is_news or any(pattern.search(plain) for pattern in own)
     return AUTHOR if _FOR_GOOD.search(plain) or (said and not _TASK.search(plain)) else None
+
+
+def for_every_answer(sentence: str) -> bool:
+    """Return whether a sentence says how its author wants to be answered, whatever they ask."""
+    return said_of(sentence) == AUTHOR and _EVERY_ANSWER.search(_plain(sentence)) is not None
 
 
 def goes_on(sentence: str) -> bool:

@@ -2,8 +2,8 @@
 
 What is the user's own in a message is kept sentence by sentence, as it was said, if it says something lasting. A
 sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody around them
-is kept with whom it is about ("about" in its metadata), and of anybody else only a fact. A message is heard once, by its
-id, and written in one transaction.
+is kept with whom it is about ("about" in its metadata), and of anybody else only a fact. How they want to be answered
+is marked, since it holds whatever they ask. A message is heard once, by its id, and written in one transaction.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.facts.fact import EVERY_ANSWER
 from agentfw_memory.graph.facts.statements import read_fact
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.hearing.own_words import own_words
-from agentfw_memory.graph.hearing.worth import AUTHOR, goes_on, said_of
+from agentfw_memory.graph.hearing.worth import AUTHOR, for_every_answer, goes_on, said_of
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
@@ -74,6 +75,11 @@ class Hearer:
                     edges.append(EdgeRow("SAID_IN", number, talk))
                 if name:
                     edges.append(EdgeRow("SAID_AS", number, self._store.nodes(change, "saying", [name])[name]))
+            fact = f"{user.casefold()}: {EVERY_ANSWER}"
+            for skill in written:
+                if not skill.fact and for_every_answer(skill.text):
+                    node = self._store.nodes(change, "fact", [fact])[fact]
+                    edges.append(EdgeRow("STATES", check_skill(skill.id), node))
             self._store.add_edges(change, edges)
             self._store.touch(change, [check_skill(skill.id) for skill in written])
         return Heard(saying, kept=tuple(dict.fromkeys(skill.id for skill in written)), problem=problem)
