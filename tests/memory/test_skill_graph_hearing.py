@@ -98,6 +98,7 @@ def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
         ("My choir meets on Tuesdays", "me"),
         ("My sister and I live in Rome", "me"),
         ("vegetarian here", "me"),
+        ("You can call me Bea.", "me"),
         ("Short answers for me, ok?", "me"),
         ("I've switched to night shifts, thank god", "me"),
         ("What I need is a quiet room", "me"),
@@ -132,6 +133,18 @@ def test_what_is_said_of_those_around_the_user_is_kept_as_said_of_them(graph: Sk
 def test_a_sentence_that_goes_on_from_another_stays_with_it(graph: SkillGraph) -> None:
     graph.hear("We have a new dog. She's called Lotte. It's raining here. Any tips? She barks.", user="ana")
     assert kept(graph) == ["We have a new dog. She's called Lotte. It's raining here."]
+
+
+def test_whom_a_user_has_spoken_of_is_known_later(graph: SkillGraph) -> None:
+    later = "They moved choir to Friday. Ida wants shorter reports. Rex wants this, too. The choir sings well."
+    graph.hear(later, user="ana", id="m1")
+    assert kept(graph) == []
+    graph.hear("My boss Ida is strict. My choir rehearses every Monday.", user="ana", id="m2")
+    graph.hear(later, user="ana", id="m3")
+    graph.hear(later, user="ben", id="m4")
+    assert kept(graph)[2:] == ["They moved choir to Friday.", "Ida wants shorter reports."]
+    assert [skill.metadata["about"] for skill in graph.skills(owner="ana")[2:]] == ["choir", "Ida"]
+    assert kept(graph, "ben") == []
 
 
 def test_how_a_user_wants_to_be_answered_stands_newest_first(graph: SkillGraph) -> None:

@@ -231,7 +231,7 @@ class SkillGraphMemory(Memory):
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
         known = {hit.skill.id for hit in hits}
         always = [] if self._away else await self._called(lambda: self.graph.standing(user, k=_ALWAYS_SHOWN))
-        always = [skill for skill in always if skill.id not in known][: query.limit]
+        always = [skill for skill in always if skill.id not in known][: query.limit // 2]
         return [
             Recollection(_shown(one.skill), one.score, {"skill": one.skill.id, **_reasons(one.why)})
             for one in hits[: query.limit - len(always)]

@@ -20,7 +20,7 @@ import json
 import re
 from importlib.resources import files
 
-__all__ = ["AUTHOR", "for_every_answer", "goes_on", "said_of"]
+__all__ = ["AUTHOR", "for_every_answer", "goes_on", "said_of", "spoken_of"]
 
 AUTHOR = "me"
 
@@ -60,6 +60,15 @@ _OPENING = re.compile(
     r"por cierto|comunque|aliás|кстати)\b)+",
     re.IGNORECASE,
 )
+_CHANGE = re.compile(
+    r"\b(?:moved?|changed?|swapped|switched|replaced|cancelled|canceled|postponed|renamed|left|quit|retired|new|now)\b",
+    re.I,
+)
+_NAMED = re.compile(
+    r"\b(?:[Mm]y|[Oo]ur) (?:[a-z]\w+ ){1,2}(?:is |named |called )?([A-Z]\w+)|\b(?:called|named) ([A-Z]\w+)|"
+    r"\b([A-Z]\w+),? \(?(?:my|our|is my|is our) [a-z]"
+)
+_OF_AUTHOR = re.compile(r"\b(?:[Mm]y|[Oo]ur) (\w{3,})")
 _CLOSING = re.compile(
     r"(?:[\s,.!:;()-]+(?:thanks(?: so much| a lot)?|thank (?:you|god|goodness)|thx|ty|cheers|lol|haha|fyi|btw|"
     r":\)|😅|😂))+\W*$|,? (?:ok(?:ay)?|right|alright|yeah|yes|deal|please|pls)\?$",
@@ -68,8 +77,11 @@ _CLOSING = re.compile(
 """What ends a statement without being part of it. "Short answers, ok?" asks nothing."""
 
 
-def said_of(sentence: str) -> str | None:
-    """Return whom a sentence says something lasting of, as the sentence calls them, or None if it doesn't."""
+def said_of(sentence: str, known: frozenset[str] = frozenset()) -> str | None:
+    """Return whom a sentence says something lasting of, as the sentence calls them, or None if it doesn't.
+
+    `known` is whom and what its author has spoken of, as `spoken_of` returns it.
+    """
     plain = _plain(sentence)
     if _QUESTION.search(plain):
         return AUTHOR if _POLITE_REQUEST.search(plain) else None
@@ -79,10 +91,28 @@ def said_of(sentence: str) -> str | None:
     if around := _AROUND.search(plain):
         return around[0].casefold()
     if _OTHERS.search(plain):
-        return None
+        return _known_in(plain, known)
     own = (_FIRST_PERSON, _UNSAID_FIRST_PERSON, _UNSAID_MATTER)
     said = is_news or any(pattern.search(plain) for pattern in own)
-    return AUTHOR if _FOR_GOOD.search(plain) or (said and not _TASK.search(plain)) else None
+    if _FOR_GOOD.search(plain) or (said and not _TASK.search(plain)):
+        return AUTHOR
+    return None if _TASK.search(plain) else _known_in(plain, known)
+
+
+def _known_in(plain: str, known: frozenset[str]) -> str | None:
+    """Return the name that the author has used before, or the thing of theirs of which a sentence says what changed."""
+    words = [word for word in re.findall(r"[\w-]+", plain) if word in known]
+    return next((word for word in words if word[0].isupper() or _CHANGE.search(plain)), None)
+
+
+def spoken_of(sentence: str) -> set[str]:
+    """Return the names of those around the author in a sentence, and what it calls theirs.
+
+    >>> sorted(spoken_of("Our boss Ida joined my choir, and we've a dog called Rex"))
+    ['Ida', 'Rex', 'boss', 'choir']
+    """
+    names = {name for found in _NAMED.findall(sentence) for name in found if name}
+    return names | {noun for noun in _OF_AUTHOR.findall(sentence) if noun.islower()}
 
 
 def for_every_answer(sentence: str) -> bool:
