@@ -227,3 +227,19 @@ def test_a_listener_may_keep_only_what_was_said(tmp_path: Path, answer: object, 
         assert problem in heard.problem
         assert bool(problem) == bool(heard.problem)
         assert listener.asked == [["so I live in Rome now"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "texts"),
+    [
+        ("I don't eat fish.", ["I eat fish"], []),
+        ("I do eat fish. I never fly.", ["I never eat fish"], []),
+        ("I don't eat fish. I do love rice.", ["I don't eat fish", "I love rice"], ["I don't eat fish", "I love rice"]),
+        ("Ich esse keinen Fisch.", ["Ich esse Fisch"], []),
+    ],
+)
+def test_a_listener_may_not_turn_what_was_said_round(said: str, answer: list[str], texts: list[str]) -> None:
+    with SkillGraph.open(":memory:", tenant="t", embedder="hash", listener=Listening(answer)) as graph:
+        heard = graph.hear(said, user="ana")
+        assert sorted(kept(graph)) == sorted(texts)
+        assert ("negation" in heard.problem) == (texts == [])

@@ -105,9 +105,12 @@ class Hearer:
         except Exception as error:  # it may be a model, which fails in any way
             return plain, f"the listener failed ({type(error).__name__}: {error}); the rules were used"
         words = set(tokens(" ".join(said))) | set(tokens(user)) | _ALLOWED
-        true = [_storable(one, self._settings.longest_text) for one in statements if set(tokens(one)) <= words]
-        invented = len(statements) - len(true)
+        told = [one for one in statements if set(tokens(one)) <= words]
+        true = [_storable(one, self._settings.longest_text) for one in told if not _turned(one, said)]
+        invented, turned = len(statements) - len(told), len(told) - len(true)
         problem = f"{invented} statements had words that weren't said, and were left out" if invented else ""
+        problem += "; " if invented and turned else ""
+        problem += f"{turned} statements left out a negation, or added one, and were left out" if turned else ""
         return true[:MOST_KEPT], problem
 
 
@@ -118,6 +121,18 @@ def _listed(answer: object) -> list[str]:
     return [one for one in answer if one.strip()]
 
 
+def _turned(statement: str, said: Sequence[str]) -> bool:
+    """Return whether a statement denies what the sentence says that it has most words of, or the other way round."""
+    own = set(tokens(statement))
+    source = max(said, key=lambda sentence: len(own & set(tokens(sentence))))
+    return bool(_NEGATION.search(statement)) != bool(_NEGATION.search(source))
+
+
+_NEGATION = re.compile(
+    r"n['’]?t\b|\b(?:not|no|never|without|nicht|nie|kein\w*|ohne|pas|jamais|sans|nunca|non|mai|senza|não|sin|sem|не|ни|без|никогда)\b|"
+    r"لا|ليس|لم|不|没|ない|ません|안 |못|없|않|नहीं|मत",
+    re.IGNORECASE,
+)
 _ALLOWED = frozenset(["i", "my", "am", "is", "the", "a", "user", "s"])
 """Words that a listener may use though they weren't said."""
 
