@@ -164,7 +164,7 @@ def asked(client: httpx.Client, user: User, case: Case, missed: list[str]) -> di
 
 
 def _place(value: str, text: str) -> int | None:
-    found = re.search(rf"\b{re.escape(value)}\b", text)
+    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
     return None if found is None else found.start()
 
 
