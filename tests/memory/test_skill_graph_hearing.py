@@ -78,6 +78,28 @@ def test_the_users_own_words_beside_a_quotation_are_kept() -> None:
     assert said == ["I am a nurse.", "I live in Rome.", "I never fly."]
 
 
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "Can you make this sound less angry?",
+        "hey, could you polish this a bit please",
+        "Is this too rude?",
+        "How does this read to you:",
+        "What do you think of this?",
+        "I have to send it tonight. Please check it for mistakes.",
+        "Klingt das freundlich genug?",
+    ],
+)
+def test_what_is_below_a_request_about_it_is_not_the_users(request_line: str) -> None:
+    said = own_words(f"I live in Rome.\n{request_line}\n\nI live in Oslo.\nMy dog is called Rex.\n\nBest, Ben")
+    assert said[0] == "I live in Rome."
+    assert not {"I live in Oslo.", "My dog is called Rex."}.intersection(said)
+
+
+def test_what_is_below_another_question_is_the_users() -> None:
+    assert own_words("Any good museums around?\nI live in Oslo.")[1:] == ["I live in Oslo."]
+
+
 @pytest.mark.parametrize("said", ["Je suis allergique aux noix.", "我住在上海。", "緑茶が好きです。", "मुझे चाय पसंद है।"])
 def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
     assert graph.hear(said, user="ana").kept
@@ -97,6 +119,7 @@ def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
         ("妹はチーズが嫌いです。", "妹"),
         ("My choir meets on Tuesdays", "me"),
         ("My sister and I live in Rome", "me"),
+        ("The flat's fine but the landlord, Mrs Reyes, is slow.", "the landlord"),
         ("vegetarian here", "me"),
         ("You can call me Bea.", "me"),
         ("Short answers for me, ok?", "me"),

@@ -64,6 +64,7 @@ _CHANGE = re.compile(
     r"\b(?:moved?|changed?|swapped|switched|replaced|cancelled|canceled|postponed|renamed|left|quit|retired|new|now)\b",
     re.I,
 )
+_CLAUSE = re.compile(r",? (?:but|and|so|because|since|as) |[;:] ", re.I)
 _NAMED = re.compile(
     r"\b(?:[Mm]y|[Oo]ur) (?:[a-z]\w+ ){1,2}(?:is |named |called )?([A-Z]\w+)|\b(?:called|named) ([A-Z]\w+)|"
     r"\b([A-Z]\w+),? \(?(?:my|our|is my|is our) [a-z]"
@@ -96,7 +97,10 @@ def said_of(sentence: str, known: frozenset[str] = frozenset()) -> str | None:
     said = is_news or any(pattern.search(plain) for pattern in own)
     if _FOR_GOOD.search(plain) or (said and not _TASK.search(plain)):
         return AUTHOR
-    return None if _TASK.search(plain) else _known_in(plain, known)
+    if _TASK.search(plain):
+        return None
+    clauses = (_AROUND.search(clause) for clause in _CLAUSE.split(plain))
+    return next((around[0].casefold() for around in clauses if around), None) or _known_in(plain, known)
 
 
 def _known_in(plain: str, known: frozenset[str]) -> str | None:
