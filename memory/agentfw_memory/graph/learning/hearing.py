@@ -60,9 +60,9 @@ class Hearer:
             return Heard(saying)
         if name and self._store.find("saying", name) is not None:
             return Heard(saying, known_already=True)
-        known = self._spoken_of(user)
-        kept, problem = self._kept(own_words(text), user, known)
-        wanted = [NewSkill(user, one, valid_from=when, metadata=_about(one, user, known)) for one in kept]
+        spoken = self._spoken_of(user)
+        kept, problem = self._kept(own_words(text), user, spoken)
+        wanted = [NewSkill(user, one, valid_from=when, metadata=_about(one, user, spoken)) for one in kept]
         if not wanted:
             return Heard(saying, problem=problem)
         vectors = self._recaller.embed([skill.text for skill in wanted])
