@@ -9,9 +9,9 @@ pastes, with other values for the same things. In the second, half of what was s
 asks for things that need it, each in a conversation of its own, and the system message is looked at that the policy
 was shown. Required: what was said last is in it in at least 0.9 of cases, and nothing pasted ever.
 
-The wordings are in five parts. The rules were made with `chosen`, `held_out`, `mended` and `unseen` in view. `fresh` is
-held out: it was written before any failure of these rules was looked at, and is what the docs report. The parts have
-notes without a subject, typing mistakes, rambling, corrections in passing, what is said of people around the user, and
+The wordings are in five parts. The rules were made with `chosen`, `held_out`, `mended` and `unseen` in view. `fresh`
+was written before any failure of these rules was looked at, measured once, and looked at afterwards; the docs report
+it. The parts have notes without a subject, typing mistakes, rambling, corrections in passing, what is said of people around the user, and
 users who write German, French and Spanish.
 """
 

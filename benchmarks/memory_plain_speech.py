@@ -9,7 +9,8 @@ questions and about other people. Each message is heard by a graph without any m
 "found" is the share of the first that a recall with the question has among its first five hits, "first" as its first
 hit. "taken" is the share of the others of which something is kept as if the user had said it of themselves. What is
 kept as said of somebody around them ("My sister is vegan", about "my sister") is counted as "about those around". The
-rules were written with the half `chosen` at hand; `held_out` was written before the rules.
+rules were written with the half `chosen` at hand; `held_out` was written before the rules, and its
+failures have been looked at once.
 """
 
 from __future__ import annotations
