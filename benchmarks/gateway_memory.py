@@ -11,8 +11,8 @@ was shown. Required: what was said last is in it in at least 0.9 of cases, and n
 
 The wordings are in five parts. The rules were made with `chosen`, `held_out`, `mended` and `unseen` in view. `fresh`
 was written before any failure of these rules was looked at, measured once, and looked at afterwards; the docs report
-it. The parts have notes without a subject, typing mistakes, rambling, corrections in passing, what is said of people around the user, and
-users who write German, French and Spanish.
+it. The parts have notes without a subject, typing mistakes, rambling, corrections in passing, what is said of people
+around the user, and users who write German, French and Spanish.
 """
 
 from __future__ import annotations
