@@ -9,9 +9,10 @@ pastes, with other values for the same things. In the second, half of what was s
 asks for things that need it, each in a conversation of its own, and the system message is looked at that the policy
 was shown. Required: what was said last is in it in at least 0.9 of cases, and nothing pasted ever.
 
-The wordings are in four parts. The rules were made with `chosen`, `held_out` and `mended` in view. `unseen` was written
-before they were mended, and looked at afterwards; it is what the docs report. It has notes without a subject, typing
-mistakes, rambling, corrections in passing, and users who write German and French.
+The wordings are in five parts. The rules were made with `chosen`, `held_out`, `mended` and `unseen` in view. `fresh`
+was written before any failure of these rules was looked at, measured once, and looked at afterwards; the docs report
+it. The parts have notes without a subject, typing mistakes, rambling, corrections in passing, what is said of people
+around the user, and users who write German, French and Spanish.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def asked(client: httpx.Client, user: User, case: Case, missed: list[str]) -> di
 
 
 def _place(value: str, text: str) -> int | None:
-    found = re.search(rf"\b{re.escape(value)}\b", text)
+    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
     return None if found is None else found.start()
 
 
@@ -177,7 +178,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    half = ("unseen", "part of the wordings: chosen, held_out, mended or unseen")
+    half = ("fresh", "part of the wordings: chosen, held_out, mended, unseen or fresh")
     parser = Options(__doc__, users=20, seed=7, half=half, memory=("skillgraph", "memory of the gateway"))
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

@@ -7,8 +7,10 @@ Messages in twelve languages (library/agentfw_benchmarks/plain_speech_*.tsv): in
 need or ask for, each with a question that should find it. The others are small talk, pasted, quoted, hypothetical,
 questions and about other people. Each message is heard by a graph without any model, those of a language as one user's.
 "found" is the share of the first that a recall with the question has among its first five hits, "first" as its first
-hit. "taken" is the share of the others of which something is kept as if the user had said it of themselves. The rules
-were written with the half `chosen` at hand; `held_out` was written before the rules.
+hit. "taken" is the share of the others of which something is kept as if the user had said it of themselves. What is
+kept as said of somebody around them ("My sister is vegan", about "my sister") is counted as "about those around". The
+rules were written with the half `chosen` at hand; `held_out` was written before the rules, and its
+failures have been looked at once.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, list[float]] = {}
     first: list[float] = []
     taken: dict[str, list[float]] = {}
+    around: list[float] = []
     with SkillGraph.open(":memory:", tenant="speech", embedder=options.embedder) as graph:
         kept: dict[Message, list[Skill]] = {}
         for place, message in enumerate(every):
@@ -55,7 +58,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 first.append(float(0 in places))
                 wrong = not places
             else:
-                own = [one for one in kept[message] if not one.fact or one.fact.startswith(f"{message.language}:")]
+                own = [one for one in kept[message] if whom(one) == message.language]
+                around.append(float(len(own) < len(kept[message])))
                 taken.setdefault(message.kind, []).append(float(bool(own)))
                 wrong = bool(own)
             if options.wrong and wrong:
@@ -67,9 +71,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "first": mean_of(first),
         "others": sum(map(len, taken.values())),
         "taken": mean_of([value for some in taken.values() for value in some]),
+        "about those around": mean_of(around),
         "found, by language": {language: sum(some) / len(some) for language, some in found.items()},
         "taken, by kind": {kind: sum(some) / len(some) for kind, some in taken.items()},
     }
+
+
+def whom(skill: Skill) -> str:
+    """Whom a statement is about, as the graph recorded it."""
+    return str(skill.metadata.get("about", "")) or skill.fact.partition(":")[0] or skill.owner
 
 
 def show(result: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
+from agentfw_memory.graph.facts.fact import EVERY_ANSWER
 from agentfw_memory.graph.facts.past import recall_as_of
 from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["SkillGraph"]
 
 REEMBED_BATCH = 500
+STANDING = frozenset([EVERY_ANSWER, "language of answers", "name"])
+"""Aspects that matter to every answer."""
 """Number of texts that `reembed` embeds between two commits."""
 
 Arguments = ParamSpec("Arguments")
@@ -304,6 +307,18 @@ class SkillGraph:
         What they pasted or quoted, questions, hypotheses and small talk are left out.
         """
         return self._call(lambda: self._hearer.hear(text, user, conversation, at, id), repeatable=bool(id))
+
+    def standing(self, user: str, *, k: int) -> list[Skill]:
+        """Return how a user wants to be called and answered, whatever they ask: the k newest such wishes."""
+        check_name("user", user)
+
+        def found() -> list[Skill]:
+            stated = self._store.facts_of([user.casefold()])
+            numbers = [number for name, number in stated if name.partition(": ")[2] in STANDING]
+            own = [skill for skill in self._store.skills(numbers).values() if skill.owner == user]
+            return sorted(own, key=lambda skill: -skill.valid_from)[:k]
+
+        return self._call(found)
 
     # The whole graph
 

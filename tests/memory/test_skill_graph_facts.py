@@ -256,3 +256,8 @@ def test_what_else_a_statement_says_is_not_lost_with_its_fact(first: str, second
 
         assert [skill.text for skill in graph.skills(owner="ana")] == [first, second]
         assert [skill.valid_to for skill in graph.skills(owner="ana")] == [None, None]
+
+
+@pytest.mark.parametrize("said", ["He's based in Rome", "She's called Lotte.", "It's called Nightjar"])
+def test_somebody_who_is_not_named_has_no_facts_that_another_could_supersede(said: str) -> None:
+    assert read_fact(said, "ana") is None

@@ -9,7 +9,7 @@ import pytest
 
 from agentfw_memory import BadInputError, SkillGraph
 from agentfw_memory.graph.hearing.own_words import own_words
-from agentfw_memory.graph.hearing.worth import lasting
+from agentfw_memory.graph.hearing.worth import said_of
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -78,6 +78,28 @@ def test_the_users_own_words_beside_a_quotation_are_kept() -> None:
     assert said == ["I am a nurse.", "I live in Rome.", "I never fly."]
 
 
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "Can you make this sound less angry?",
+        "hey, could you polish this a bit please",
+        "Is this too rude?",
+        "How does this read to you:",
+        "What do you think of this?",
+        "I have to send it tonight. Please check it for mistakes.",
+        "Klingt das freundlich genug?",
+    ],
+)
+def test_what_is_below_a_request_about_it_is_not_the_users(request_line: str) -> None:
+    said = own_words(f"I live in Rome.\n{request_line}\n\nI live in Oslo.\nMy dog is called Rex.\n\nBest, Ben")
+    assert said[0] == "I live in Rome."
+    assert not {"I live in Oslo.", "My dog is called Rex."}.intersection(said)
+
+
+def test_what_is_below_another_question_is_the_users() -> None:
+    assert own_words("Any good museums around?\nI live in Oslo.")[1:] == ["I live in Oslo."]
+
+
 @pytest.mark.parametrize("said", ["Je suis allergique aux noix.", "我住在上海。", "緑茶が好きです。", "मुझे चाय पसंद है।"])
 def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
     assert graph.hear(said, user="ana").kept
@@ -85,34 +107,88 @@ def test_other_languages_are_heard(graph: SkillGraph, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "whom"),
     [
-        "My manager is called Ines",
-        "My choir meets on Tuesdays",
-        "My sister changed her name to Nora",
-        "Meine Chefin heißt Ines",
+        ("My manager is called Ines", "my manager"),
+        ("My manager Ines wants this by noon", "my manager"),
+        ("My sister changed her name to Nora", "my sister"),
+        ("the landlord raised the rent again", "the landlord"),
+        ("wife is a midwife btw", "wife"),
+        ("Meine Schwester mag Tee", "meine schwester"),
+        ("Ma sœur déteste le fromage.", "ma sœur"),
+        ("妹はチーズが嫌いです。", "妹"),
+        ("My choir meets on Tuesdays", "me"),
+        ("My sister and I live in Rome", "me"),
+        ("The flat's fine but the landlord, Mrs Reyes, is slow.", "the landlord"),
+        ("vegetarian here", "me"),
+        ("You can call me Bea.", "me"),
+        ("Short answers for me, ok?", "me"),
+        ("I've switched to night shifts, thank god", "me"),
+        ("What I need is a quiet room", "me"),
+        ("I'm afraid of dogs", "me"),
     ],
 )
-def test_who_is_in_the_users_life_and_when_they_meet_is_theirs(said: str) -> None:
-    assert lasting(said)
+def test_a_sentence_is_about_the_user_or_somebody_around_them(said: str, whom: str) -> None:
+    assert said_of(said) == whom
 
 
 @pytest.mark.parametrize(
-    "said", ["My friend likes tea", "My mum had a bad day", "My boss wants a report", "Meine Schwester mag Tee"]
+    "said",
+    ["She likes tea", "Anna is a vet", "Is my sister vegan?", "If my boss was here", "What does my wife like?", "Ok?"],
 )
-def test_what_others_like_or_do_is_not_the_users(said: str) -> None:
-    assert not lasting(said)
+def test_what_is_said_of_anybody_else_or_asked_or_supposed_is_left_out(said: str) -> None:
+    assert said_of(said) is None
 
 
 @pytest.mark.parametrize("said", ["I'm just kidding", "I don't know", "Ich verstehe", "我知道了"])
 def test_small_talk_in_the_first_person_does_not_last(said: str) -> None:
-    assert not lasting(said)
+    assert said_of(said) is None
 
 
-def test_what_is_said_of_others_is_kept_only_as_a_fact_about_them(graph: SkillGraph) -> None:
-    graph.hear("My sister moved to Rome. She loves it. My brother snores.", user="ana")
-    (skill,) = graph.skills(owner="ana")
-    assert (skill.text, skill.fact) == ("My sister moved to Rome.", "ana's sister: home")
+def test_what_is_said_of_those_around_the_user_is_kept_as_said_of_them(graph: SkillGraph) -> None:
+    graph.hear("My sister moved to Rome. She loves it. My brother snores. Anna is a vet.", user="ana")
+    brother, sister = sorted(graph.skills(owner="ana"), key=lambda skill: skill.text)
+    assert (brother.text, dict(brother.metadata)) == ("My brother snores.", {"about": "my brother"})
+    assert (sister.text, sister.fact, dict(sister.metadata)) == ("My sister moved to Rome.", "ana's sister: home", {})
+    assert [skill.text for skill in graph.skills(owner="ana", where={"about": "my brother"})] == [brother.text]
+
+
+def test_a_sentence_that_goes_on_from_another_stays_with_it(graph: SkillGraph) -> None:
+    graph.hear("We have a new dog. She's called Lotte. It's raining here. Any tips? She barks.", user="ana")
+    assert kept(graph) == ["We have a new dog. She's called Lotte. It's raining here."]
+
+
+def test_whom_a_user_has_spoken_of_is_known_later(graph: SkillGraph) -> None:
+    later = "They moved choir to Friday. Ida wants shorter reports. Rex wants this, too. The choir sings well."
+    graph.hear(later, user="ana", id="m1")
+    assert kept(graph) == []
+    graph.hear("My boss Ida is strict. My choir rehearses every Monday.", user="ana", id="m2")
+    graph.hear(later, user="ana", id="m3")
+    graph.hear(later, user="ben", id="m4")
+    assert kept(graph)[2:] == ["They moved choir to Friday.", "Ida wants shorter reports."]
+    assert [skill.metadata["about"] for skill in graph.skills(owner="ana")[2:]] == ["choir", "Ida"]
+    assert kept(graph, "ben") == []
+
+
+def test_how_a_user_wants_to_be_answered_stands_newest_first(graph: SkillGraph) -> None:
+    said = [
+        "Keep it in bullet points, always.",
+        "I live in Rome.",
+        "Answer in German.",
+        "I'd like short answers.",
+        "My boss likes short answers.",
+        "Call me Bea",
+    ]
+    for place, one in enumerate(said):
+        graph.hear(one, user="ana", at=NOON + place)
+    assert [skill.text for skill in graph.standing("ana", k=3)] == [said[5], said[3], said[2]]
+    wish = graph.standing("ana", k=9)[-1]
+    assert wish.text == said[0]
+    graph.update_skill(wish.id, text="Keep it in one table, always.")
+    assert "Keep it in one table, always." in [skill.text for skill in graph.standing("ana", k=9)]
+    assert graph.standing("ben", k=9) == []
+    graph.erase(wish.id)
+    assert len(graph.standing("ana", k=9)) == 3
 
 
 def test_ten_megabytes_are_heard_as_far_as_people_type(graph: SkillGraph) -> None:
@@ -174,3 +250,19 @@ def test_a_listener_may_keep_only_what_was_said(tmp_path: Path, answer: object, 
         assert problem in heard.problem
         assert bool(problem) == bool(heard.problem)
         assert listener.asked == [["so I live in Rome now"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "texts"),
+    [
+        ("I don't eat fish.", ["I eat fish"], []),
+        ("I do eat fish. I never fly.", ["I never eat fish"], []),
+        ("I don't eat fish. I do love rice.", ["I don't eat fish", "I love rice"], ["I don't eat fish", "I love rice"]),
+        ("Ich esse keinen Fisch.", ["Ich esse Fisch"], []),
+    ],
+)
+def test_a_listener_may_not_turn_what_was_said_round(said: str, answer: list[str], texts: list[str]) -> None:
+    with SkillGraph.open(":memory:", tenant="t", embedder="hash", listener=Listening(answer)) as graph:
+        heard = graph.hear(said, user="ana")
+        assert sorted(kept(graph)) == sorted(texts)
+        assert ("negation" in heard.problem) == (texts == [])

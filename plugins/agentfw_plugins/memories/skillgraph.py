@@ -60,6 +60,8 @@ _EVERYONE = "everyone"
 _LONGEST_QUERY = 2_000
 """Maximum length of a query made from an observation."""
 _LONGEST_OUTCOME = 10_000
+_ALWAYS_SHOWN = 2
+"""Number of wishes about every answer that are shown though nothing in the question asks for them."""
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 
@@ -223,12 +225,17 @@ class SkillGraphMemory(Memory):
             text = _kept(f"For {' and '.join(query.scenarios)}: {text}", _LONGEST_QUERY)
         if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
-        hits = await self._hits(text, self._owner(query.user), max(query.limit, self.settings.by_value))
+        user = self._owner(query.user)
+        hits = await self._hits(text, user, max(query.limit, self.settings.by_value))
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
+        known = {hit.skill.id for hit in hits}
+        always = [] if self._away else await self._called(lambda: self.graph.standing(user, k=_ALWAYS_SHOWN))
+        always = [skill for skill in always if skill.id not in known][: query.limit // 2]
         return [
-            Recollection(_shown(one.skill), one.score, {"skill": one.skill.id, **_reasons(one.why)}) for one in hits
-        ]
+            Recollection(_shown(one.skill), one.score, {"skill": one.skill.id, **_reasons(one.why)})
+            for one in hits[: query.limit - len(always)]
+        ] + [Recollection(_shown(skill), 0.0, {"skill": skill.id}) for skill in always]
 
     async def learn(self, episode: Episode, reward: float) -> None:
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))

@@ -70,6 +70,9 @@ def test_equal_messages_are_asked_about_once(tmp_path: Path) -> None:
         (refusal(500, "overloaded"), {}),
         (Reply({"nothing": True}), {}),
         (Reply({}, wait=0.5), {"listener_timeout": 0.1}),
+        # Something arrives all the time, and yet no answer.
+        (Reply(b"\n" * 200, pause=0.05), {"listener_timeout": 0.5}),
+        (completion("x" * 1_100_000), {}),
     ],
 )
 def test_where_the_model_fails_the_rules_decide_and_a_warning_says_so(
@@ -90,3 +93,4 @@ def test_beyond_its_tokens_no_model_is_asked(tmp_path: Path, caplog: pytest.LogC
         assert len(server.bodies) == 2
         assert kept(mine) == ["I live in Bern."]
     assert "28 tokens are used, of 20 allowed" in caplog.text
+    assert [body["max_tokens"] for body in server.bodies] == [20, 6]

@@ -312,6 +312,17 @@ def test_what_a_user_says_is_recalled_with_its_date_and_only_to_them(tmp_path: P
     ]
 
 
+def test_how_answers_should_be_is_shown_whatever_is_asked(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    asyncio.run(mine.hear(saying("Write to me in short paragraphs, please.", 0)))
+    for number, place in enumerate(("attic", "cellar", "garage", "garden", "kitchen", "porch", "shed"), start=1):
+        asyncio.run(mine.hear(saying(f"I keep the red lamp in the {place}.", number)))
+    shown = recalled(mine, "Where is the red lamp?")
+    assert len(shown) == 5
+    assert shown[-1].text.startswith("s2: Write to me in short paragraphs, please.")
+    assert recalled(mine, "Where is the red lamp?", replace(TASK, user="ben")) == []
+
+
 def test_a_correction_is_about_what_it_says_now(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     asyncio.run(mine.hear(saying("I live in Berlin.")))

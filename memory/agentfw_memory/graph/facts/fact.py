@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Fact"]
+__all__ = ["EVERY_ANSWER", "Fact"]
+
+EVERY_ANSWER = "every answer"
+"""The aspect of how a user wants to be answered. Unlike other facts, one may have several of these."""
 
 
 @dataclass(frozen=True, slots=True)

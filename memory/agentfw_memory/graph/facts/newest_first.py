@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from agentfw_memory.graph.facts.fact import EVERY_ANSWER
 from agentfw_memory.graph.facts.statements import LONGEST_STATEMENT
 from agentfw_memory.graph.facts.values import split_words, typed_values
 from agentfw_memory.graph.records import Hit
@@ -56,7 +57,7 @@ def newest_first(query: str, hits: Sequence[Hit]) -> list[Hit]:
 def _same_thing(asked: frozenset[str], one: Hit, other: Hit) -> bool:
     if one.skill.owner != other.skill.owner or one.why.rating or other.why.rating:
         return False
-    if one.skill.fact and other.skill.fact:
+    if one.skill.fact and other.skill.fact and not one.skill.fact.endswith(EVERY_ANSWER):
         return one.skill.fact == other.skill.fact
     mine, theirs = _stated(one.skill.text), _stated(other.skill.text)
     if mine is None or theirs is None or mine.kinds != theirs.kinds:

@@ -6,7 +6,8 @@
     ['I live in Rome.', 'Summarise this mail:']
 
 Code, quotations, lines that begin with ">" and what follows the head of a mail are not the user's. After a request such
-as "summarise this", everything up to the end of the message belongs to what it is about. A sentence that says what
+as "summarise this", everything up to the end of the message belongs to what it is about, and so does what is below a
+line that asks how "this" sounds. A sentence that says what
 somebody else said isn't the user's either. Where that can't be told, the rules would rather leave out a sentence.
 """
 
@@ -45,6 +46,18 @@ _ABOUT_TEXT = re.compile(
     r"لخص|ترجم|صحح|总结|翻译|改正|要約|翻訳|直して|요약|번역|고쳐|सार|अनुवाद|ठीक करो",
     re.IGNORECASE,
 )
+_TREATED = (
+    r"make|fix|polish|check|read|look at|help|word|phrase|put|turn|tidy|clean|change|simplify|explain|"
+    r"feedback on|think (?:of|about)|"
+    r"mach|prüf\w*|lies|findest du|klingt|rends|vérifie|penses|suena|haz|revisa|rendi|controlla|pensi|сделай|проверь"
+)
+_POINTS_AT = r"this|these|that|it|below|das|dies\w*|ça|ceci|cela|esto|questo|isto|это"
+_ABOUT_WHAT_FOLLOWS = re.compile(
+    rf"^[^\n]*(?:\b(?:{_TREATED})\b[^\n.!]*\b(?:{_POINTS_AT})\b|\b(?:{_POINTS_AT})\b[^\n.!]*\b(?:sounds?|reads?|looks?|means?|"
+    r"rude|polite|clear|correct|right|ok(?:ay)?|klingt|verständlich)\b)[^\n.!]*[?:.!]*[ \t]*(?=\n)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that asks for something to be done with the text below it, or judged of it: "How does this sound?"."""
 _SAYS = re.compile(
     r"\b(?:said|says|told|asked|wrote|writes|goes|sagte?|schrieb|meinte|a dit|disait|dijo|dice|ha detto|"
     r"disse|сказал\w*|"
@@ -65,6 +78,8 @@ def own_words(text: str) -> list[str]:
     plain = _QUOTED_LINE.sub("\n", _FENCED.sub("\n", text[:LONGEST_HEARD]))
     if head := _MAIL.search(plain):
         plain = plain[: head.start()]
+    if request := _ABOUT_WHAT_FOLLOWS.search(plain):
+        plain = plain[: request.end()]
     found = []
     for sentence in _sentences(_QUOTED.sub(" \x00 ", plain)):
         own = sentence.partition("\x00")[0].strip()

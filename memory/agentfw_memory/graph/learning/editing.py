@@ -18,7 +18,7 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.facts.fact import Fact
+from agentfw_memory.graph.facts.fact import EVERY_ANSWER, Fact
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.learning.superseding import Superseding
@@ -325,6 +325,8 @@ class Editor:
         fact = self._superseding.fact_of(NewSkill(after.owner, after.text))
         if (fact.name if fact is not None and not fact.negated else "") == after.fact:
             return
+        if fact is None and after.fact.endswith(f": {EVERY_ANSWER}"):
+            return  # reworded
         self._store.end_edges(change, [row for row in self._store.edge_rows(own) if row.kind == "STATES"])
         if fact is not None and not fact.negated:
             self._store.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])

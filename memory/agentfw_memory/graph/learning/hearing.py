@@ -1,8 +1,10 @@
 """Remembers what a user says, as soon as it is said.
 
 What is the user's own in a message is kept sentence by sentence, as it was said, if it says something lasting. A
-sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody else is kept
-only as a fact about them. A message is heard once, by its id, and written in one transaction.
+sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody around them
+is kept with whom it is about ("about" in its metadata), and of anybody else only a fact, or what is said of them once
+the user has spoken of them. How they want to be answered
+is marked, since it holds whatever they ask. A message is heard once, by its id, and written in one transaction.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.facts.fact import EVERY_ANSWER
 from agentfw_memory.graph.facts.statements import read_fact
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.hearing.own_words import own_words
-from agentfw_memory.graph.hearing.worth import lasting
+from agentfw_memory.graph.hearing.worth import AUTHOR, for_every_answer, goes_on, said_of, spoken_of
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
@@ -31,6 +34,8 @@ Listener = Callable[[Sequence[str], str], Sequence[str]]
 
 MOST_KEPT = 20
 """Maximum number of statements that are kept of one message."""
+REMEMBERED = 200
+"""Number of a user's newest statements in which names are looked for that a message may go on about."""
 
 
 class Hearer:
@@ -55,8 +60,9 @@ class Hearer:
             return Heard(saying)
         if name and self._store.find("saying", name) is not None:
             return Heard(saying, known_already=True)
-        kept, problem = self._kept(own_words(text), user)
-        wanted = [NewSkill(user, statement, valid_from=when) for statement in kept]
+        spoken = self._spoken_of(user)
+        kept, problem = self._kept(own_words(text), user, spoken)
+        wanted = [NewSkill(user, one, valid_from=when, metadata=_about(one, user, spoken)) for one in kept]
         if not wanted:
             return Heard(saying, problem=problem)
         vectors = self._recaller.embed([skill.text for skill in wanted])
@@ -73,14 +79,25 @@ class Hearer:
                     edges.append(EdgeRow("SAID_IN", number, talk))
                 if name:
                     edges.append(EdgeRow("SAID_AS", number, self._store.nodes(change, "saying", [name])[name]))
+            fact = f"{user.casefold()}: {EVERY_ANSWER}"
+            for skill in written:
+                if not skill.fact and for_every_answer(skill.text):
+                    node = self._store.nodes(change, "fact", [fact])[fact]
+                    edges.append(EdgeRow("STATES", check_skill(skill.id), node))
             self._store.add_edges(change, edges)
             self._store.touch(change, [check_skill(skill.id) for skill in written])
         return Heard(saying, kept=tuple(dict.fromkeys(skill.id for skill in written)), problem=problem)
 
-    def _kept(self, sentences: Sequence[str], user: str) -> tuple[list[str], str]:
+    def _spoken_of(self, user: str) -> frozenset[str]:
+        """Return whom and what the user has spoken of as theirs, in what is kept of them."""
+        owner = self._store.find("user", user)
+        numbers = [] if owner is None else self._store.owned(owner)[-REMEMBERED:]
+        return frozenset(one for text in self._store.texts(numbers).values() for one in spoken_of(text))
+
+    def _kept(self, sentences: Sequence[str], user: str, known: frozenset[str]) -> tuple[list[str], str]:
         """Return what to keep, and what was wrong with the listener's answer if the rules had to do without it."""
         said = [one for one in sentences if one.strip()]
-        plain = [_storable(one, self._settings.longest_text) for one in worth_keeping(said, user)][:MOST_KEPT]
+        plain = [_storable(one, self._settings.longest_text) for one in worth_keeping(said, user, known)][:MOST_KEPT]
         if not said or self._listener is worth_keeping:
             return plain, ""
         try:
@@ -88,9 +105,12 @@ class Hearer:
         except Exception as error:  # it may be a model, which fails in any way
             return plain, f"the listener failed ({type(error).__name__}: {error}); the rules were used"
         words = set(tokens(" ".join(said))) | set(tokens(user)) | _ALLOWED
-        true = [_storable(one, self._settings.longest_text) for one in statements if set(tokens(one)) <= words]
-        invented = len(statements) - len(true)
+        told = [one for one in statements if set(tokens(one)) <= words]
+        true = [_storable(one, self._settings.longest_text) for one in told if not _turned(one, said)]
+        invented, turned = len(statements) - len(told), len(told) - len(true)
         problem = f"{invented} statements had words that weren't said, and were left out" if invented else ""
+        problem += "; " if invented and turned else ""
+        problem += f"{turned} statements left out a negation, or added one, and were left out" if turned else ""
         return true[:MOST_KEPT], problem
 
 
@@ -101,13 +121,43 @@ def _listed(answer: object) -> list[str]:
     return [one for one in answer if one.strip()]
 
 
+def _turned(statement: str, said: Sequence[str]) -> bool:
+    """Return whether a statement denies what the sentence says that it has most words of, or the other way round."""
+    own = set(tokens(statement))
+    source = max(said, key=lambda sentence: len(own & set(tokens(sentence))))
+    return bool(_NEGATION.search(statement)) != bool(_NEGATION.search(source))
+
+
+_NEGATION = re.compile(
+    r"n['’]?t\b|\b(?:not|no|never|without|nicht|nie|kein\w*|ohne|pas|jamais|sans|nunca|non|mai|senza|não|sin|sem|не|ни|без|никогда)\b|"
+    r"لا|ليس|لم|不|没|ない|ません|안 |못|없|않|नहीं|मत",
+    re.IGNORECASE,
+)
 _ALLOWED = frozenset(["i", "my", "am", "is", "the", "a", "user", "s"])
 """Words that a listener may use though they weren't said."""
 
 
-def worth_keeping(sentences: Sequence[str], user: str) -> list[str]:
-    """Return the sentences that say something lasting of the user, or a fact about somebody else."""
-    return [sentence for sentence in sentences if lasting(sentence) or _fact_of_another(sentence, user)]
+def worth_keeping(sentences: Sequence[str], user: str, known: frozenset[str] = frozenset()) -> list[str]:
+    """Return the sentences that say something lasting of the user and those around them, or a fact about anybody.
+
+    `known` are names and words that the user has used for those around them, and for what is theirs.
+
+    A sentence that goes on from one that is kept stays with it. A fact stands alone, so that a newer one supersedes it.
+    """
+    kept, goes_with = list[str](), False
+    for sentence in sentences:
+        if goes_with and goes_on(sentence):
+            kept[-1] += f" {sentence}"
+        elif goes_with := said_of(sentence, known) is not None or _fact_of_another(sentence, user):
+            kept.append(sentence)
+            goes_with = read_fact(sentence, user) is None
+    return kept
+
+
+def _about(statement: str, user: str, known: frozenset[str]) -> dict[str, str]:
+    """Return whom a statement is about, unless that is the user, or told by the fact that it states."""
+    whom = said_of(statement, known)
+    return {} if whom in (None, AUTHOR) or read_fact(statement, user) else {"about": str(whom)}
 
 
 def _fact_of_another(sentence: str, user: str) -> bool:
