@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["SkillGraph"]
 
 REEMBED_BATCH = 500
+"""Number of texts that `reembed` embeds between two commits."""
 STANDING = frozenset([EVERY_ANSWER, "language of answers", "name"])
 """Aspects that matter to every answer."""
-"""Number of texts that `reembed` embeds between two commits."""
 
 Arguments = ParamSpec("Arguments")
 
