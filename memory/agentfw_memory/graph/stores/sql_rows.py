@@ -585,8 +585,8 @@ def digest(text: str) -> bytes:
 
 
 def _version(row: Sequence[Any]) -> SkillVersion:
-    *columns, metadata, ordinal = row
-    return SkillVersion(*columns, _object(metadata), ordinal)
+    text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal = row
+    return SkillVersion(text, visibility, valid_from, valid_to, recorded_at, _object(metadata), ordinal)
 
 
 def _object(text: str) -> dict[str, Any]:
