@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, StoreBusyError, UnknownSkillError
+from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, StoreBusyError, UnknownSkillError
 from agentfw_memory.graph.stores import sqlite_store
 
 pytest.importorskip("igraph")
@@ -95,6 +95,38 @@ def test_what_told_it_and_what_said_the_same_go_too(graph: SkillGraph, tmp_path:
     assert graph.learn(TOLD, 0.1).known_already, "the trajectory itself stays known"
     with pytest.raises(UnknownSkillError):
         graph.history(first.id)
+
+
+def test_a_skill_goes_on_after_the_words_of_its_past_were_erased(graph: SkillGraph) -> None:
+    first = graph.add_skill(owner="ana", text="prefer inimitable tea")
+    graph.retire_skill(first.id)
+    other = graph.add_skill(owner="ana", text="Prefer inimitable tea!")
+    graph.update_skill(other.id, text="drink water")
+    graph.erase(first.id)
+
+    graph.update_skill(other.id, text="drink juice")
+
+    assert [one.text for one in graph.history(other.id).versions] == ["drink water", "drink juice"]
+
+
+def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_path: Path) -> None:
+    skill = graph.add_skill(owner="ana", text="call ana at 5551")
+    graph.update_skill(skill.id, text="call ana at inimitable 5552")
+    graph.update_skill(skill.id, text="call ana at 5553")
+
+    with pytest.raises(BadInputError, match="version 2 is what the skill says now"):
+        graph.erase(skill.id, version=2)
+    receipt = graph.erase(skill.id, version=1)
+
+    assert (receipt.skills, receipt.versions) == (0, 1)
+    assert b"inimit" not in everything(tmp_path)
+    assert [(one.number, one.text) for one in graph.history(skill.id).versions] == [
+        (0, "call ana at 5551"),
+        (2, "call ana at 5553"),
+    ]
+    assert graph.erase(skill.id, version=1).versions == 0
+    with pytest.raises(BadInputError, match="version 0 of 2 skills"):
+        graph.erase(skill.id, "s1", version=0)
 
 
 def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Deleting for good: all data of a user, or single skills.
+"""Deleting for good: all data of a user, single skills, or one version of a skill.
 
 What is deleted leaves no words in the store: not in its rows, its saved indexes and its log, nor in a later export. The
 rows go in one transaction. Then the files are rewritten. A call that was interrupted there can be repeated.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.stores.interface import Change, Store
@@ -35,12 +36,12 @@ class Forgetter:
         number = self._store.find("user", user)
         return {} if number is None else self._deleted(lambda change: self._forget(change, number))
 
-    def erase(self, skills: Iterable[int]) -> Counts:
-        """Delete the rows of skills, ended ones too. Numbers that are no skills are ignored."""
+    def erase(self, skills: Iterable[int], version: int | None = None) -> Counts:
+        """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored."""
         owned: dict[int, set[int]] = {}
         for skill, owner in self._store.owners_ever(list(skills)):
             owned.setdefault(owner, set()).add(skill)
-        return self._deleted(lambda change: self._erase(change, owned)) if owned else {}
+        return self._deleted(lambda change: self._erase(change, owned, version)) if owned else {}
 
     # Helpers
 
@@ -56,16 +57,23 @@ class Forgetter:
         self._sharing.settle(change, shared)
         return counts
 
-    def _erase(self, change: Change, owned: dict[int, set[int]]) -> Counts:
+    def _erase(self, change: Change, owned: dict[int, set[int]], version: int | None) -> Counts:
         total: Counts = {}
         for owner, skills in owned.items():
             rows = self._store.versions_of(owner)
-            texts = {text for number, _, text, _ in rows if number in skills}
+            meant = [row for row in rows if row[0] in skills and version in (None, row[1])]
+            if version is not None and any(not past for *_, past in meant):
+                raise BadInputError(
+                    f"version {version} is what the skill says now",
+                    fix="update the skill first, retire it, or delete the whole skill",
+                )
+            texts = {text for _, _, text, _ in meant}
             said = {frozenset(terms(text)) for text in texts}
+            chosen = {(number, ordinal) for number, ordinal, _, _ in meant}
             same = [
                 (number, ordinal)
                 for number, ordinal, text, past in rows
-                if number in skills or (past and frozenset(terms(text)) in said)
+                if (number, ordinal) in chosen or (past and frozenset(terms(text)) in said)
             ]
             told = [number for number, text in self._store.told_by(owner) if _tells(text, said)]
             counts = self._store.erase_versions(change, same, told)

@@ -136,6 +136,8 @@ class SkillVersion:
     valid_to: float | None
     recorded_at: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    number: int = 0
+    """Its number among the versions of its skill, from 0. Deleting another version doesn't change it."""
 
 
 @dataclass(frozen=True, slots=True)

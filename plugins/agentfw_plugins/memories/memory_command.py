@@ -272,10 +272,16 @@ def history(skill: str, store: str, tenant: str, out: Out) -> None:
         out.data(asdict(found))
         return
     rows = [
-        [day(one.valid_from), "" if one.valid_to is None else day(one.valid_to), one.visibility, one_line(one.text)]
+        [
+            str(one.number),
+            day(one.valid_from),
+            "" if one.valid_to is None else day(one.valid_to),
+            one.visibility,
+            one_line(one.text),
+        ]
         for one in found.versions
     ]
-    out.table(["from", "to", "visible", "text"], rows)
+    out.table(["version", "from", "to", "visible", "text"], rows)
 
 
 @memory.command()
@@ -331,19 +337,20 @@ def retire(skill: str, store: str, tenant: str, out: Out) -> None:
 
 @memory.command()
 @click.argument("skills", nargs=-1, required=True)
+@click.option("--version", type=int, help="Delete only this past version of one skill, as `history` numbers it.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @_on_a_store
-def delete(skills: tuple[str, ...], yes: bool, store: str, tenant: str, out: Out) -> None:
+def delete(skills: tuple[str, ...], version: int | None, yes: bool, store: str, tenant: str, out: Out) -> None:
     """Delete skills for good, by their ids, with their history and all bytes on disk.
 
     This cannot be undone.
     """
     with _opened(store, tenant) as graph:
-        named = " ".join(skills)
+        named = " ".join(skills) + ("" if version is None else f" --version {version}")
         confirmed(f"Delete {named} in {store}, tenant {tenant}?", yes, f"agentfw memory delete {named} --yes")
-        receipt = asdict(graph.erase(*skills))
+        receipt = asdict(graph.erase(*skills, version=version))
     receipt.pop("user")
-    if not receipt["skills"]:
+    if not receipt["versions"]:
         out.note("there is nothing with this id; it may be deleted already")
     if out.json:
         out.data(receipt)

@@ -269,7 +269,9 @@ def test_a_skill_is_listed_changed_retired_and_deleted(filled: Memory, tmp_path:
     assert (refused.code, refused.out) == (2, "")
     assert f"agentfw memory delete {note['id']} --yes" in refused.err
     assert b"Inimitable" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    assert filled("delete", note["id"], "--yes", "--json").json["versions"] == 2
+    assert filled("delete", note["id"], "--version", "1", "--yes", "--json").json["versions"] == 1
+    assert b"green" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert filled("delete", note["id"], "--yes", "--json").json["versions"] == 1
     assert b"Inimitable" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert "it may be deleted already" in filled("delete", note["id"], "--yes").err
 

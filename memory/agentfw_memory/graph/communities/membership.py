@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -41,20 +41,18 @@ by nobody else. They would put each user into a community of their own."""
 
 
 def shares(
-    mine: Integers, skills: Integers, behind: Sequence[Integers], labels: Callable[[Integers], Integers]
+    mine: Integers, skills: Integers, behind: Mapping[int, Integers], labels: Callable[[Integers], Integers]
 ) -> Floats:
     """Return for each skill the share of levels on which its community is one of `mine`.
 
-    For a skill that several users are behind, it is the mean over these users.
+    For a skill that several users are behind, it is the mean over these users. `behind` has them by the skill's place.
     """
-    together: Floats = np.mean(labels(skills) == mine, axis=1)
-    several = [place for place, users in enumerate(behind) if len(users)]
-    if several:
-        users = np.concatenate([behind[place] for place in several])
-        each = np.mean(labels(users) == mine, axis=1)
-        counts = np.array([len(behind[place]) for place in several])
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        together[several] = np.add.reduceat(each, starts) / counts
+    together: Floats = np.count_nonzero(labels(skills) == mine, axis=1) / len(mine)
+    if behind:
+        users = np.concatenate(list(behind.values()))
+        each = np.count_nonzero(labels(users) == mine, axis=1) / len(mine)
+        counts = np.array([len(some) for some in behind.values()])
+        together[list(behind)] = np.add.reduceat(each, np.cumsum(counts) - counts) / counts
     return together
 
 
@@ -69,8 +67,10 @@ class Membership:
         self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
         self._row = 0
         self._gone: set[int] = set()
+        self._asked: set[int] = set()
+        """The skills whose users were asked for."""
         self._behind: dict[int, Integers] = {}
-        """The users of each skill that was asked for and that several have. Empty for other skills."""
+        """The users of each of them that several have."""
         self._saved = True
         self._load()
 
@@ -97,17 +97,17 @@ class Membership:
         nodes = np.flatnonzero(self._labels[:, 0] >= 0)
         return nodes, self._labels[nodes]
 
-    def _users(self, skills: list[int]) -> list[Integers]:
-        """Return the users of each of these skills that several users have, and nothing for the others."""
-        missing = [skill for skill in skills if skill not in self._behind]
+    def _users(self, skills: list[int]) -> dict[int, Integers]:
+        """Return by place the users of each of these skills that several users have."""
+        missing = sorted(set(skills) - self._asked)
         if missing:
-            found: dict[int, list[int]] = {skill: [] for skill in missing}
+            found: dict[int, list[int]] = {}
             for skill, user in self._store.owners(missing):
-                found[skill].append(user)
-            self._behind.update(
-                (skill, np.array(users if len(users) > 1 else (), np.int64)) for skill, users in found.items()
-            )
-        return [self._behind[skill] for skill in skills]
+                found.setdefault(skill, []).append(user)
+            self._behind.update((skill, np.array(users)) for skill, users in found.items() if len(users) > 1)
+            self._asked.update(missing)
+        behind = self._behind
+        return {place: behind[skill] for place, skill in enumerate(skills) if skill in behind} if behind else {}
 
     def of(self, node: int) -> tuple[int, ...]:
         """Return the communities of a node, from the coarsest level, or nothing for an unknown node."""
@@ -122,7 +122,8 @@ class Membership:
     def catch_up(self, changed: Iterable[int] = (), gone: Iterable[int] = ()) -> None:
         """Take over what is new in the store. `changed` are skills that are new or different, `gone` ended ones."""
         self._newcomers.catch_up()
-        for number in changed if self._behind else ():
+        for number in changed if self._asked else ():
+            self._asked.discard(number)
             self._behind.pop(number, None)
         self._gone.update(number for number in gone if number in self._communities)
         fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))

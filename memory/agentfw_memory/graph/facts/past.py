@@ -24,7 +24,7 @@ def recall_as_of(store: Store, recaller: Recaller, query: str, user: str, k: int
     """Return the k best skills of those that held at a time, as they were then."""
     held = store.held_at(when, store.find("user", user) or 0)
     words = WordIndex()
-    for number, (_, _, version) in held.items():
+    for number, (_, version) in held.items():
         words.put(number, version.text, SHARED)
     question = words.question(query, None)
     by_words = question.best(CANDIDATES * k).tolist()
@@ -32,7 +32,7 @@ def recall_as_of(store: Store, recaller: Recaller, query: str, user: str, k: int
     found = [number for number in dict.fromkeys(by_words + by_recall) if number in held]
     if not found:
         return []
-    vectors = recaller.embed([query, *(held[number][2].text for number in found)])
+    vectors = recaller.embed([query, *(held[number][1].text for number in found)])
     by_vector = vectors[1:] @ vectors[0]
     by_word = question.scores(np.array(found, np.int64))
     asked = recaller.asked(query, user, store.find("user", user))
@@ -48,7 +48,7 @@ def recall_as_of(store: Store, recaller: Recaller, query: str, user: str, k: int
     return newest_first(query, hits)[:k]
 
 
-def _as_it_was(number: int, fact: str, owner: str, ordinal: int, version: SkillVersion) -> Skill:
+def _as_it_was(number: int, fact: str, owner: str, version: SkillVersion) -> Skill:
     return Skill(
         f"s{number}",
         owner,
@@ -59,7 +59,7 @@ def _as_it_was(number: int, fact: str, owner: str, ordinal: int, version: SkillV
         valid_to=version.valid_to,
         metadata=version.metadata,
         fact=fact,
-        corrections=ordinal,
+        corrections=version.number,
     )
 
 

@@ -118,7 +118,8 @@ class WordIndex:
         self._names: list[str] = []
         self._uses: list[int] = []
         self._parts: dict[int, _Part] = {}
-        self._part_of: dict[int, int] = {}
+        self._part_of = np.zeros(16, np.int64)
+        """By skill: its part plus one, or 0 if it isn't here."""
         self._texts = CountedTexts()
         self.touched: dict[int, int] = {}
         """How many texts were added and removed, by block, since the index was saved."""
@@ -129,13 +130,16 @@ class WordIndex:
         self._rarities = np.zeros(16)
 
     def __len__(self) -> int:
-        return len(self._part_of)
+        return sum(part.count for part in self._parts.values())
+
+    def __contains__(self, number: int) -> bool:
+        return number < len(self._part_of) and self._part_of[number] > 0
 
     def put(self, number: int, text: str, part: int = SHARED) -> None:
         """Add a skill, or replace its text and part."""
         counted = Counter(terms(text))
-        if number in self._part_of:
-            if self._part_of[number] == part and np.array_equal(self._texts.of(number), self._as_known(counted)):
+        if number in self:
+            if self._part_of[number] == part + 1 and np.array_equal(self._texts.of(number), self._as_known(counted)):
                 return  # a skill also counts as changed when somebody used it
             self.remove(number)
         counts = {self._number_of(term): count for term, count in counted.items()}
@@ -145,18 +149,18 @@ class WordIndex:
             here.to_change(term).append(number)
         here.count += 1
         here.length += sum(counts.values())
-        self.lengths = grown(self.lengths, number + 1)
-        self.lengths[number] = sum(counts.values())
-        self._part_of[number] = part
+        self.lengths, self._part_of = grown(self.lengths, number + 1), grown(self._part_of, number + 1)
+        self.lengths[number], self._part_of[number] = sum(counts.values()), part + 1
         self._texts.put(number, _packed(counts.items()))
         self._touch(number)
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
-        if number not in self._part_of:
+        if number not in self:
             return
         self._touch(number)
-        part = self._part_of.pop(number)
+        part = int(self._part_of[number]) - 1
+        self._part_of[number] = 0
         here = self._parts[part]
         for term, count in self._texts.remove(number).tolist():
             holders = here.to_change(term)
@@ -180,14 +184,14 @@ class WordIndex:
 
     def typical_lengths(self, numbers: Integers, parts: Mapping[int, _Part]) -> Floats:
         """Return for each of these skills the mean length of the texts of its part."""
-        means = {part: one.length / one.count for part, one in parts.items()}
-        if len(means) == 1:
-            return np.full(len(numbers), next(iter(means.values())))
-        return np.array([means.get(self._part_of.get(number, SHARED), 1.0) for number in numbers.tolist()])
+        found, of = np.ones(len(numbers)), self._part_of[numbers]
+        for part, one in parts.items():
+            found[of == part + 1] = one.length / one.count
+        return found
 
-    def scratch(self, size: int) -> Float32Array:
+    def scratch(self) -> Float32Array:
         """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
-        self._weights = grown(self._weights, size)
+        self._weights = grown(self._weights, len(self.lengths))
         return self._weights
 
     def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
@@ -202,7 +206,7 @@ class WordIndex:
 
     def numbers(self) -> Integers:
         """Return all skills, in ascending order."""
-        return np.sort(np.fromiter(self._part_of, np.int64, len(self._part_of)))
+        return np.flatnonzero(self._part_of)
 
     def blocks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Block]]:
         """Take these blocks apart. A block may be empty."""
@@ -216,7 +220,7 @@ class WordIndex:
                 block,
                 Block(
                     numbers,
-                    np.array([self._part_of[number] for number in numbers.tolist()], np.int64),
+                    self._part_of[numbers] - 1,
                     sizes,
                     np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
                     [self._names[term] for term in terms.tolist()],
@@ -239,9 +243,10 @@ class WordIndex:
     def _fill(self, numbers: Integers, parts: Integers, sizes: Integers, pairs: NDArray[np.int32]) -> None:
         terms, counts = pairs.T
         self._uses = np.bincount(terms, minlength=len(self._names)).tolist()
-        self._part_of = dict(zip(numbers.tolist(), parts.tolist(), strict=True))
         self._texts = CountedTexts.of_arrays(numbers, sizes, pairs)
-        self.lengths = np.zeros(int(numbers.max(initial=0)) + 1)
+        room = int(numbers.max(initial=0)) + 1
+        self.lengths, self._part_of = np.zeros(room), np.zeros(room, np.int64)
+        self._part_of[numbers] = parts + 1
         self.lengths[numbers] = np.bincount(np.repeat(np.arange(len(numbers)), sizes), counts, len(numbers))
         # Sort all pairs by part and term, and give each part its share.
         known, place = np.unique(parts, return_inverse=True)
@@ -356,7 +361,7 @@ class Question:
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:
             return np.zeros(0, np.int64)
-        weights = self._index.scratch(max(int(numbers.max()) for numbers, _ in read) + 1)
+        weights = self._index.scratch()
         for numbers, rarity in read:
             weights[numbers] += rarity
         sums = []

@@ -24,7 +24,7 @@ from agentfw_memory.graph.stores.interface import Store
 
 __all__ = ["load_words", "save_words"]
 
-FORMAT = 2
+FORMAT = 3
 """Goes up when blocks or the terms of texts change."""
 HEAD = "words"
 _UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile)

@@ -72,7 +72,7 @@ class Labels:
         def labels(nodes: Integers) -> Integers:
             return np.array([known.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
 
-        several = [np.array(users if len(users) > 1 else (), np.int64) for users in owners.values()]
+        several = {place: np.array(users) for place, users in enumerate(owners.values()) if len(users) > 1}
         return shares(np.array(known[user], np.int64), skills, several, labels)
 
 

@@ -367,8 +367,8 @@ class Store(Protocol):
     def facts_of(self, subjects: Sequence[str]) -> list[tuple[str, int]]:
         """Return (name of the fact, skill) for all facts of these subjects that are stated now."""
 
-    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, int, SkillVersion]]:
-        """Return what held at a time, of what this user may see: (owner, number of earlier versions, version)."""
+    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
+        """Return what held at a time, of what this user may see: (owner, version) by skill."""
 
     def owners_ever(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
         """Return (skill, owner) for these skills, ended ones included."""

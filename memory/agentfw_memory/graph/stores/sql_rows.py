@@ -370,7 +370,7 @@ class SqlRows(ABC):
 
     def versions(self, number: int) -> list[SkillVersion]:
         sql = (
-            "SELECT text, visibility, valid_from, valid_to, recorded_at, metadata FROM version "
+            "SELECT text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal FROM version "
             "WHERE tenant = ? AND number = ? ORDER BY ordinal"
         )
         return [_version(row) for row in self._rows(sql, self._tenant, number)]
@@ -385,15 +385,15 @@ class SqlRows(ABC):
         ends = ((self._tenant, f"{subject}: ", f"{subject}:!") for subject in subjects)
         return sorted(self._rows(" UNION ".join(one for _ in subjects), *(value for end in ends for value in end)))
 
-    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, int, SkillVersion]]:
+    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
         rows = self._rows(
-            "SELECT v.number, n.name, v.ordinal, v.text, v.visibility, v.valid_from, v.valid_to, v.recorded_at, "
-            "v.metadata FROM version v CROSS JOIN node n WHERE n.tenant = v.tenant AND n.number = v.owner "
+            "SELECT v.number, n.name, v.text, v.visibility, v.valid_from, v.valid_to, v.recorded_at, "
+            "v.metadata, v.ordinal FROM version v CROSS JOIN node n WHERE n.tenant = v.tenant AND n.number = v.owner "
             "AND v.tenant = ? AND (v.visibility = 'shared' OR v.owner = ?) AND v.valid_from <= ? "
             "AND (v.valid_to IS NULL OR v.valid_to > ?) ORDER BY v.number, v.ordinal",
             *(self._tenant, reader, when, when),
         )
-        return {number: (owner, ordinal, _version(version)) for number, owner, ordinal, *version in rows}
+        return {number: (owner, _version(version)) for number, owner, *version in rows}
 
     def edges(self, number: int) -> list[Edge]:
         sql = (
@@ -511,7 +511,7 @@ class SqlRows(ABC):
         self._run_many(
             "INSERT INTO version (tenant, number, owner, text, visibility, valid_from, recorded_at, metadata, "
             "expires_at, ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
-            "(SELECT count(*) FROM version WHERE tenant = ? AND number = ?))",
+            "(SELECT coalesce(max(ordinal) + 1, 0) FROM version WHERE tenant = ? AND number = ?))",
             [
                 (
                     *(self._tenant, row.number, row.owner, row.text, row.visibility, row.valid_from, change.now),
@@ -585,7 +585,8 @@ def digest(text: str) -> bytes:
 
 
 def _version(row: Sequence[Any]) -> SkillVersion:
-    return SkillVersion(*(*row[:-1], _object(row[-1])))
+    text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal = row
+    return SkillVersion(text, visibility, valid_from, valid_to, recorded_at, _object(metadata), ordinal)
 
 
 def _object(text: str) -> dict[str, Any]:

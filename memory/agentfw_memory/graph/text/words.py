@@ -8,9 +8,12 @@
     ['katz', 'schlaf', 'sofa']
     >>> terms("我住在柏林")
     ['我住', '住在', '在柏', '柏林']
+    >>> terms("买iPhone手机")
+    ['买', 'iphon', '手机', '买i', 'e手']
 
 Words are stemmed in their language, which languages.py finds out. Where words aren't separated by spaces, and in
-Korean, where endings hide them, each pair of neighbouring characters is a term.
+Korean, where endings hide them, each pair of neighbouring characters is a term. So is the pair where such characters
+meet a number or a word in other letters, because what stands beside a year tells what happened in it.
 
 A query and a skill pass through the same function, so a wrong stem does little harm as long as it is the same one.
 Without `snowballstemmer` (extra `memory`), words are compared as they are.
@@ -64,7 +67,8 @@ def terms(text: str) -> list[str]:
         plain = _ORDINAL.sub(r"\1", _GROUPED.sub("", _ISO_DATE.sub(_spelled, plain)))
     spoken = words(plain)
     language = language_of(spoken)
-    return [_stem(word, language) for word in spoken if word not in STOP_WORDS[language]] or spoken
+    found = [_stem(word, language) for word in spoken if word not in STOP_WORDS[language]] or spoken
+    return [*found, *_borders(plain)] if _PAIRED.search(plain) else found
 
 
 def _split(plain: str) -> Iterator[str]:
@@ -74,6 +78,11 @@ def _split(plain: str) -> Iterator[str]:
                 yield from map("".join, pairwise(run))
             else:
                 yield run
+
+
+def _borders(plain: str) -> Iterator[str]:
+    for word in _MARKED_WORD.findall(unicodedata.normalize("NFKC", plain)):
+        yield from (before[-1] + after[0] for before, after in pairwise(_RUN.findall(word)))
 
 
 def _spelled(date: re.Match[str]) -> str:

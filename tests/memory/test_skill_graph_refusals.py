@@ -1,0 +1,266 @@
+"""SkillGraph: what is refused, whose file it is, and which embedder made its vectors."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentfw_memory import (
+    BadInputError,
+    GraphSettings,
+    NewSkill,
+    SkillGraph,
+    StoreRefusedError,
+    UnknownSkillError,
+)
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[SkillGraph]:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as opened:
+        yield opened
+
+
+def texts(graph: SkillGraph, query: str, user: str, k: int = 5) -> list[str]:
+    return [hit.skill.text for hit in graph.recall(query, user=user, k=k)]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("query", ["", " \n", "x" * 10_000_000, None, "half \ud83e", "nul \x00"])
+def test_a_query_that_asks_nothing_or_too_much_is_refused(graph: SkillGraph, query: Any) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError) as refusal:
+        graph.recall(query, user="ana")
+    assert refusal.value.fix
+    assert texts(graph, "stays", "ana") == ["stays"]
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True])
+def test_a_number_of_hits_that_cannot_be_is_refused(graph: SkillGraph, k: Any) -> None:
+    with pytest.raises(BadInputError, match="can't recall"):
+        graph.recall("query", user="ana", k=k)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"text": ""},
+        {"text": "x" * 10_000_000},
+        {"text": "half \udc80"},
+        {"owner": "ana \ud83e"},
+        {"tools": ["half \udfff"]},
+        {"text": 3},
+        {"owner": ""},
+        {"owner": "ana\n"},
+        {"owner": "a\x00b"},
+        {"owner": "\x1b[31mana"},
+        {"owner": "x" * 201},
+        {"tools": "calendar"},
+        {"tools": [""]},
+        {"scenarios": ["a\tb"]},
+        {"visibility": "public"},
+        {"valid_from": float("nan")},
+        {"valid_from": 1e12},
+    ],
+)
+def test_a_skill_that_cannot_be_kept_is_refused_and_nothing_lost(graph: SkillGraph, changed: dict[str, Any]) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError) as refusal:
+        graph.add_skill(**{"owner": "ana", "text": "fine", **changed})
+    assert refusal.value.fix
+    assert graph.stats().nodes == {"skill": 1, "user": 1}
+
+
+@pytest.mark.parametrize(
+    "name", ["O'Brien", 'x" OR "1"="1', "100%", "a_b", "*", "'; DROP TABLE live; --", "naïve 🫖", "[a-z]"]
+)
+def test_quotes_and_wildcards_in_a_name_mean_themselves(graph: SkillGraph, name: str) -> None:
+    graph.add_skill(owner="ana", text="hers")
+    graph.add_skill(owner="axb", text="not theirs")
+    graph.add_skill(owner=name, text="theirs", tools=[name], scenarios=[name])
+    (hit,) = graph.recall("theirs", user=name)
+    assert (hit.skill.owner, hit.skill.tools) == (name, (name,))
+    assert graph.forget(name).skills == 1
+    assert graph.recall("theirs", user=name) == []
+    assert texts(graph, "hers", "ana") == ["hers"]
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "target", "words"),
+    [
+        ("s2", "LIKES", "s3", "not a kind of edge"),
+        ("s2", "owns", "s3", "not a kind of edge"),
+        ("ana", "OWNS", "s3", "added automatically"),
+        ("s2", "CONFLICTS", "s2", "with itself"),
+        ("s2", "REQUIRES", "", "name of the tool is empty"),
+    ],
+)
+def test_an_edge_that_cannot_be_is_refused(graph: SkillGraph, source: str, kind: str, target: str, words: str) -> None:
+    assert [one.id for one in graph.add_skills([NewSkill("ana", "one"), NewSkill("ana", "two")])] == ["s2", "s3"]
+    before = graph.stats().edges
+    with pytest.raises(BadInputError, match=words):
+        graph.connect(source, kind, target)
+    assert graph.stats().edges == before
+    with pytest.raises(BadInputError, match="weigh"):
+        graph.connect("s2", "CONFLICTS", "s3", weight=0)
+
+
+@pytest.mark.parametrize("skill", ["s99", "17", "", "s01", "s-1", None, "s2; DROP"])
+def test_an_unknown_skill_is_named(graph: SkillGraph, skill: Any) -> None:
+    graph.add_skill(owner="ana", text="one")
+    for call in (graph.skill, graph.history, graph.retire_skill, lambda one: graph.connect(one, "CONFLICTS", "s2")):
+        with pytest.raises(UnknownSkillError, match="unknown skill"):
+            call(skill)
+
+
+def test_a_vector_with_nan_is_refused_and_nothing_kept(tmp_path: Path) -> None:
+    sick = [False]
+
+    def embed(wanted: Any) -> np.ndarray:
+        rows = np.ones((len(wanted), 4), np.float32)
+        rows[0, 2] = np.nan if sick[0] else 1.0
+        return rows
+
+    with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder=embed) as graph:
+        graph.add_skill(owner="ana", text="well")
+        sick[0] = True
+        with pytest.raises(BadInputError, match="NaN"):
+            graph.add_skill(owner="ana", text="sick")
+        with pytest.raises(BadInputError, match="NaN"):
+            graph.recall("well", user="ana")
+        sick[0] = False
+        assert texts(graph, "well", "ana") == ["well"]
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    for wrong in ({"candidates": -1}, {"probed": 0.0}, {"query_weight": float("nan")}, {"resolutions": ()}):
+        with pytest.raises(BadInputError) as refusal:
+            GraphSettings(**wrong)  # type: ignore[arg-type]
+        assert next(iter(wrong)) in str(refusal.value)
+    with pytest.raises(BadInputError, match="unknown ablation"):
+        GraphSettings.ablation("C1")
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("the query contains half a character", lambda graph: graph.recall("move \ud83e", user="ana")),
+        ("the user 'ana.*half a character", lambda graph: graph.recall("move", user="ana\ud83e")),
+        ("the skill contains half a character", lambda graph: graph.add_skill(owner="ana", text="tea \udc80")),
+        ("the skill contains half a character", lambda graph: graph.update_skill("s2", text="tea \udc80")),
+        ("the profile contains half a character", lambda graph: graph.set_profile("ana", "likes \udc80")),
+        ("the scenario .*half a character", lambda graph: graph.connect("s2", "APPLIES_TO", "\udc80")),
+        (
+            "the outcome contains half a character",
+            lambda graph: graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "\udc80"}, 1.0),
+        ),
+        (
+            "the drafted skill contains half a character",
+            lambda graph: graph.learn(
+                {"id": "t", "user": "ana", "query": "q", "steps": [{"action": "look", "tool": "\udc80"}]}, 1.0
+            ),
+        ),
+    ],
+)
+def test_half_a_character_is_told_as_such_wherever_it_comes(
+    graph: SkillGraph, words: str, call: Callable[[SkillGraph], object]
+) -> None:
+    graph.add_skill(owner="ana", text="stays")
+    with pytest.raises(BadInputError, match=words) as refusal:
+        call(graph)
+    assert "cut" in refusal.value.fix
+    assert graph.stats().nodes == {"skill": 1, "user": 1}
+    assert texts(graph, "stays", "ana") == ["stays"]
+
+
+# Whose file it is
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_bytes(b"PK\x03\x04 this is something else" * 100),
+        lambda path: sqlite3.connect(path).executescript("CREATE TABLE theirs (a)"),
+        lambda path: sqlite3.connect(path).executescript("PRAGMA application_id = 7"),
+    ],
+)
+def test_a_file_of_another_program_is_refused_and_untouched(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    path = tmp_path / "theirs.db"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreRefusedError, match=r"theirs\.db"):
+        SkillGraph.open(path, tenant="t", embedder="hash")
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    SkillGraph.open(path, tenant="t", embedder="hash").close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreRefusedError, match="newer"):
+        SkillGraph.open(path, tenant="t", embedder="hash")
+    assert path.read_bytes() == before
+
+
+def test_a_place_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "no folder" / "skills.db"):
+        with pytest.raises(StoreRefusedError):
+            SkillGraph.open(place, tenant="t", embedder="hash")
+    with pytest.raises(BadInputError, match="tenant"):
+        SkillGraph.open(tmp_path / "skills.db", tenant="", embedder="hash")
+
+
+# Embedders
+
+
+def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
+        graph.add_skill(owner="ana", text="mornings")
+    with pytest.raises(StoreRefusedError, match=r"hash:64 .*64 dimensions.* not by hash:32") as refusal:
+        SkillGraph.open(path, tenant="t", embedder="hash:32")
+    assert "reembed" in refusal.value.fix
+    with SkillGraph.open(path, tenant="t") as again:  # without a choice it is the one that was recorded
+        assert texts(again, "mornings", "ana") == ["mornings"]
+
+
+def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "skills.db"
+    monkeypatch.setattr("agentfw_memory.skill_graph.REEMBED_BATCH", 10)
+    with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
+        graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
+        graph.set_profile("ana", "likes mornings")
+        graph.recall("way 3", user="ana")
+
+        def stop(done: int) -> None:
+            if done >= 20:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            SkillGraph.reembed(path, tenant="t", embedder="hash:32", progress=stop)
+        assert texts(graph, "way 3", "ana", k=1) == ["way 3"]
+        graph.add_skill(owner="ana", text="way 99")
+        assert SkillGraph.reembed(path, tenant="t", embedder="hash:32") == 17
+        # Who still has the old embedder mustn't write or read with it.
+        with pytest.raises(StoreRefusedError, match="hash:32"):
+            graph.add_skill(owner="ana", text="way 100")
+        with pytest.raises(StoreRefusedError, match="hash:32"):
+            graph.recall("way 3", user="ana")
+    with SkillGraph.open(path, tenant="t") as again:
+        assert again.stats().dimensions == 32
+        assert texts(again, "way 99", "ana", k=1) == ["way 99"]
+        assert again.stats().nodes["skill"] == 36
