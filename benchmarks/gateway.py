@@ -1,18 +1,15 @@
-"""The gateway: exact tokens, `kill -9`, hostile input, and what it costs.
+"""The gateway: exact tokens, `kill -9`, hostile input, and clients that hang up.
 
     python benchmarks/gateway.py tokens --sessions 100
     python benchmarks/gateway.py kill --kills 50
     python benchmarks/gateway.py hostile --requests 10000
     python benchmarks/gateway.py hangups --clients 24 --seconds 40
-    python benchmarks/gateway.py overhead
 
 `tokens`: random sessions with tools, branches, retries and edits, with a small model; do the recorded tokens equal
 those that the policy drew, and does a learner agree about their logprobs within 1e-5? `kill`: a gateway under load is
 killed at random moments; is all that it had answered on disk? `hostile`: mutated requests. `hangups`: clients that hang
 up at random, in front of an upstream whose answers never end; is each of them stopped there, and does nothing remain
-here? `overhead`: milliseconds a turn beyond a policy that answers at once, one after the other and from 200 sessions at
-once, and until a stream's first token; required: under 3 and 10. The time of the processor is counted apart for the
-gateway and for the client, so that it can be measured beside other work (on Linux).
+here?
 """
 
 from __future__ import annotations
@@ -20,9 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
-import statistics
 import sys
 import tempfile
 import time
@@ -186,89 +181,10 @@ def hangups(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    from killing import start
-
-    process, url, _ = start(folder, "--policy", "scripted", "--set", 'policy.replies=["yes"]')
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "Is it so?"}]}
-
-    async def run() -> dict[str, Any]:
-        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=options.at_once)) as client:
-
-            async def turn(name: str, **more: Any) -> float:
-                began = time.perf_counter()
-                (await client.post(f"{url}/s/{name}/v1/chat/completions", json={**body, **more})).raise_for_status()
-                return (time.perf_counter() - began) * 1000
-
-            async def first(name: str) -> float:
-                began = time.perf_counter()
-                asked = {**body, "stream": True}
-                async with client.stream("POST", f"{url}/s/{name}/v1/chat/completions", json=asked) as answer:
-                    async for line in answer.aiter_lines():
-                        if '"content":"' in line and '"content":""' not in line:
-                            return (time.perf_counter() - began) * 1000
-                raise AssertionError("no token came")
-
-            async def session(number: int) -> None:
-                await led(url, f"many-{number}", body, options.turns)
-
-            for _ in range(50):
-                await turn("warm")
-            alone = [await turn("alone") for _ in range(300)]
-            models = []
-            for _ in range(300):
-                began = time.perf_counter()
-                await client.get(f"{url}/v1/models")
-                models.append((time.perf_counter() - began) * 1000)
-            streamed = [await first("streamed") for _ in range(200)]
-            began, here, there = time.perf_counter(), time.process_time(), processor_time(process.pid)
-            await asyncio.gather(*(session(number) for number in range(options.at_once)))
-            seconds = time.perf_counter() - began
-            here, there = time.process_time() - here, processor_time(process.pid) - there
-            turns = options.at_once * options.turns
-            return {
-                "ms a turn, one after the other (median)": statistics.median(alone),
-                "ms of a request that does nothing (median)": statistics.median(models),
-                "ms until a stream's first token (median)": statistics.median(streamed),
-                f"ms a turn, {options.at_once} sessions at once (wall clock by turns, client included)": seconds
-                * 1000
-                / turns,
-                "of the processor's time, the gateway's": there * 1000 / turns,
-                "of the processor's time, the client's": here * 1000 / turns,
-            }
-
-    try:
-        return asyncio.run(run())
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
-async def led(url: str, name: str, body: dict[str, Any], turns: int) -> None:
-    """Ask so many times on one connection."""
-    host, port = url.removeprefix("http://").split(":")
-    content = json.dumps(body).encode()
-    request = request_of(name, host, content)
-    reader, writer = await asyncio.open_connection(host, int(port))
-    for _ in range(turns):
-        writer.write(request)
-        answered = await reader.readuntil(b"\r\n\r\n")
-        assert answered.startswith(b"HTTP/1.1 200"), answered
-        length = next(line for line in answered.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-        await reader.readexactly(int(length.partition(b":")[2]))
-    writer.close()
-
-
 def request_of(name: str, host: str, content: bytes) -> bytes:
     """The bytes of a request. A full client would take more of the processor than the gateway does."""
     path = f"/s/{name}/v1/chat/completions"
     return f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
-
-
-def processor_time(process: int) -> float:
-    """Seconds of the processor that a process took so far."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def show(found: dict[str, Any]) -> None:
@@ -286,11 +202,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         clients=(24, "clients that hang up"),
         seconds=(40.0, "how long they do"),
         patience=(3.0, "seconds that each of them waits at most"),
-        at_once=200,
-        turns=(10, "turns of each of the sessions at once"),
         seed=7,
     )
-    measures = {"tokens": tokens, "kill": kill, "hostile": hostile, "hangups": hangups, "overhead": overhead}
+    measures = {"tokens": tokens, "kill": kill, "hostile": hostile, "hangups": hangups}
     parser.add_argument("what", choices=measures)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

@@ -196,7 +196,7 @@ async def played(options: argparse.Namespace, folder: Path, faults: list[str], s
     given = [f"--set=policy.{name}={value}" for name, value in settings.items()]
     asked = ("--policy", "openai", "--set=max_turns=1000000", "--max-concurrency", str(2 * options.clients), *given)
     process, url, run = await asyncio.to_thread(start, folder, *asked)
-    told = asyncio.create_task(asyncio.to_thread(process.stderr.read))  # or the pipe fills up, and the gateway waits
+    told = asyncio.create_task(asyncio.to_thread(process.stderr.read))
     try:
         before = await asyncio.to_thread(state, process.pid, url)
         clients = [Client(url, number, faults) for number in range(options.clients)]

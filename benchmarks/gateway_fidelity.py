@@ -447,7 +447,8 @@ def through_agentfw(upstream: str, folder: Path) -> Iterator[Ask]:
 
 
 @contextmanager
-def through_litellm(command: str, upstream: str, native: str, folder: Path) -> Iterator[Ask]:
+def litellm_proxy(command: str, upstream: str, native: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """Its address, and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -478,7 +479,7 @@ def through_litellm(command: str, upstream: str, native: str, folder: Path) -> I
                 break
             except httpx.HTTPError:
                 time.sleep(0.1)
-        yield asking(url)
+        yield url, process.pid
     finally:
         process.terminate()
         process.wait()
@@ -499,7 +500,8 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
         here = [stack.enter_context(through_agentfw(at, folder)) for at in (address, native_at)]
         ways = {"agentfw": here}
         if litellm:
-            ways["LiteLLM"] = [stack.enter_context(through_litellm(litellm, address, native_at, folder))] * 2
+            url, _ = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))
+            ways["LiteLLM"] = [asking(url)] * 2
         rows = []
         for one in [*features(), *other_features()][::every]:
             behind = native if one.native else server

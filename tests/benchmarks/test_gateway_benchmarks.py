@@ -100,3 +100,14 @@ def test_no_fault_of_a_server_reaches_another_request() -> None:
     assert found["exit code"] == 0
     assert found["errors on stderr"] == 0
     assert all(part["answers in progress"] == part["waiting"] == 0 for part in found["held after each third"])
+
+
+def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    size = ["--requests", "4", "--at-once", "5", "--turns", "2", "--rounds", "2", "--json"]
+    result = load("gateway_overhead").main(size)
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {row["what"]: row for row in result["rows"]}
+    assert {"a request", "until a stream's first token", "a request, 5 requests at once"} <= rows.keys()
+    assert rows["until a stream's first token"]["directly"] <= rows["until a stream's end"]["directly"]
+    assert all(row["agentfw adds"][1] <= row["agentfw adds"][0] <= row["agentfw adds"][2] for row in rows.values())

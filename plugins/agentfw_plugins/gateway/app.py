@@ -296,9 +296,14 @@ class Gateway:
 
     async def _events(self, work: Work, piece: str | bytes | None, writing: Writing) -> AsyncIterator[bytes]:
         while piece is not None:
-            for event in writing.piece(piece):
-                yield event
-            piece = await work.told.get()
+            events = [*writing.piece(piece)]
+            # What has come by now goes out in one write.
+            while not work.told.empty() and (piece := work.told.get_nowait()) is not None:
+                events += writing.piece(piece)
+            if events:
+                yield b"".join(events)
+            if piece is not None:
+                piece = await work.told.get()
         try:
             reply = await work.reply()
         except AgentfwError as error:

@@ -148,6 +148,7 @@ def serve(
     from .live import Limits, Stop, opened, serve_until, until_free
     from .models import served_models
     from .request_log import log_as_json
+    from .stderr_thread import stderr_in_a_thread
 
     given_limits = {
         "--idle": idle,
@@ -161,6 +162,7 @@ def serve(
     for name, limit in given_limits.items():
         if not limit > 0:
             raise UsageError(f"{name} is {limit}, and must be more than 0", fix=f"leave {name} out")
+    context.with_resource(stderr_in_a_thread())
     if log is not None:
         log_as_json()
     key = os.environ.get(key_env, "").strip()

@@ -14,6 +14,7 @@ import json
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -85,6 +86,8 @@ class LiveSessionFinder:
         self._answers: dict[_Answer, str] = {}
         """The session of each conversation up to an answer; of sessions without a name."""
         self._conversations: dict[str, list[_Answer]] = {}
+        self._in_use = Counter[str]()
+        """Number of requests of each session, with those that wait to be answered."""
         self._newest: dict[str, str] = {}
         """What the names of sessions stand for that were begun again."""
         for name in (*live.ended, *live.sessions):  # in the order in which they began
@@ -99,17 +102,23 @@ class LiveSessionFinder:
         ended = self._ended(full)
         if name and ended is not None and ended.finish in (IDLE, CLOSED):
             self._check(caller, ended.user)
-            return self._begin_again(caller, full)
+            return self._use(self._begin_again(caller, full))
         if name and (ended is not None or full in self.live.sessions):
             return await self.known(caller, name)
         self._check_room()
         full = self._new_name(caller, name)
         if not name:
             self._conversations[full] = []
-        return self.live.begin(full, caller.user)
+        return self._use(self.live.begin(full, caller.user))
 
     async def release(self, session: Session) -> None:
-        return None
+        self._in_use[session.name] -= 1
+        if not self._in_use[session.name]:
+            del self._in_use[session.name]
+
+    def _use(self, session: Session) -> Session:
+        self._in_use[session.name] += 1
+        return session
 
     async def known(self, caller: Caller, name: str) -> Session:
         full = self._full(caller, name)
@@ -118,7 +127,7 @@ class LiveSessionFinder:
         session = self.live.sessions.get(full)
         if session is None:
             raise no_such_session()
-        return self._of(caller, session)
+        return self._use(self._of(caller, session))
 
     def _of(self, caller: Caller, session: Session) -> Session:
         """The session, if the caller may use it. One of nobody becomes theirs."""
@@ -181,7 +190,8 @@ class LiveSessionFinder:
         while True:
             await asyncio.sleep(min(60.0, max(0.05, self.idle / 4)))
             for session in list(self.live.sessions.values()):
-                if not session.over and not session.in_flight and time.monotonic() - session.used > self.idle:
+                is_used = self._in_use[session.name] or time.monotonic() - session.used <= self.idle
+                if not (session.over or is_used):
                     await self._end(session, IDLE)
 
     async def _end(self, session: Session, finish: str) -> float:

@@ -17,8 +17,8 @@ import math
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -28,6 +28,8 @@ from agentfw.errors import EndpointError, QuotaEndedError, one_line
 from .streamed import Malformed, StreamedReply
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = ["LARGEST", "Endpoint", "Refused", "key_in"]
@@ -63,7 +65,10 @@ def key_in(variable: str) -> str:
 class _Connection(NamedTuple):
     """State that belongs to one event loop."""
 
-    client: httpx.AsyncClient
+    made: list[httpx.AsyncClient]
+    idle: list[httpx.AsyncClient]
+    """Those of them that have no request. Each has a connection of its own, because for each request the pool of a
+    client looks at every connection that it has, with a system call."""
     slots: asyncio.Semaphore
     lock: asyncio.Lock
 
@@ -98,6 +103,7 @@ class Endpoint:
         self.url, self.concurrency, self.deadline, self.retries = url, concurrency, deadline, retries
         self.key, self._key_header, self._advice = key, key_header.lower(), advice
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
+        self._tls: ssl.SSLContext | None = None  # takes 20 ms to make
         # Not a named generator: the pauses between retries don't affect results.
         self._jitter = random.Random()
 
@@ -115,24 +121,38 @@ class Endpoint:
     async def close(self) -> None:
         connection = self._connections.pop(asyncio.get_running_loop(), None)
         if connection is not None:
-            await connection.client.aclose()
+            for client in connection.made:
+                await client.aclose()
 
     def _connection(self) -> _Connection:
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
-            import httpx
-
             for other in [other for other in self._connections if other.is_closed()]:
                 del self._connections[other]
-            client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=_CONNECT),
-                # The slots are the limit.
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency),
-                # A proxy from the environment can't reach a server on this machine.
-                trust_env=urlsplit(self.url).hostname not in ("localhost", "127.0.0.1", "::1"),
-            )
-            self._connections[loop] = _Connection(client, asyncio.Semaphore(self.concurrency), asyncio.Lock())
+            self._connections[loop] = _Connection([], [], asyncio.Semaphore(self.concurrency), asyncio.Lock())
         return self._connections[loop]
+
+    @contextmanager
+    def _client(self) -> Iterator[httpx.AsyncClient]:
+        """A client for one request."""
+        import httpx
+
+        connection = self._connection()
+        if connection.idle:
+            client = connection.idle.pop()  # the last used: its connection is most likely still open
+        else:
+            # A proxy from the environment can't reach a server on this machine.
+            trust = urlsplit(self.url).hostname not in ("localhost", "127.0.0.1", "::1")
+            self._tls = self._tls or httpx.create_ssl_context(trust_env=trust)
+            timeout = httpx.Timeout(None, connect=_CONNECT)
+            # The slots are the limit.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1)
+            client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=trust, verify=self._tls)
+            connection.made.append(client)
+        try:
+            yield client
+        finally:
+            connection.idle.append(client)
 
     async def ask(
         self,
@@ -217,12 +237,14 @@ class Endpoint:
         """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
         from .hanging_up import sent
 
-        client, headers = self._connection().client, {**headers, **self._headers()}
-        response = await sent(client, client.build_request(method, self.url + path, content=content, headers=headers))
-        try:
-            yield response
-        finally:
-            await response.aclose()
+        headers = {**headers, **self._headers()}
+        with self._client() as client:
+            request = client.build_request(method, self.url + path, content=content, headers=headers)
+            response = await sent(client, request)
+            try:
+                yield response
+            finally:
+                await response.aclose()
 
     def _headers(self) -> dict[str, str]:
         key = self.key()

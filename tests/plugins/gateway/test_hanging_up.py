@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -89,6 +90,25 @@ def test_who_comes_to_a_full_line_is_told_when_to_try_again(serve: Serve) -> Non
             assert late.status_code == 503
             assert late.json()["error"]["code"] == "server_busy"
             assert 1 <= int(late.headers["retry-after"]) <= 60
+
+
+def test_a_session_does_not_end_while_its_request_waits_in_the_line(serve: Serve) -> None:
+    with endless() as upstream, ThreadPoolExecutor() as threads:
+        gateway = in_front_of(serve, upstream, 1, Limits(concurrency=1, idle=2, queue_timeout=600))
+        for name in ("tea", "other"):
+            ask(gateway.session(name), body("now"))
+        first = asking(gateway, "first", stream=True)
+        first.recv(1)
+        waits = threads.submit(ask, gateway.session("tea"), body("now"))
+        until(lambda: "\nagentfw_requests_waiting 1.0" in httpx.get(f"{gateway.url}/metrics").text)
+
+        for name in ("tea", "other"):
+            gateway.live.sessions[name].used -= 1000
+        until(lambda: "other" in gateway.live.ended)
+        first.close()
+
+        assert waits.result()["session"] == "tea"
+        assert len(gateway.live.sessions["tea"].episode.turns) == 2
 
 
 def test_clients_take_turns() -> None:
