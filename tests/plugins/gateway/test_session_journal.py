@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -75,7 +77,7 @@ def say(store: SessionStore, name: str, *, liked: float | None = None, user: str
     assert shared is not None
     task = Task(shared.number, 0, user=user, query=name)
     messages = [Message("user", f"Which tea for {name}?"), Message("assistant", "mint")]
-    turn = Turn(0, 0.0, 1.0, shown=(0,), text="mint")
+    turn = Turn(0, 0.0, 1.0, shown=(0,), text="mint", token_ids=(5, 6), logprobs=(-0.5, -0.25))
     store.append(shared.number, 0, Episode(task, messages=messages, turns=[turn]).to_record(), user=user, first=name)
     store.give_back(shared.number)
     if liked is not None:
@@ -211,16 +213,47 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
     journal = SessionJournal(where)
 
     none = journal.delete(Chosen(before=1.0))
-    of_user = journal.delete(Chosen(user="u0", space="shop"))
+    command = [sys.executable, "-m", "agentfw", "serve", "sessions", "delete", where, "--user", "u0", "--key", "shop"]
+    of_user = json.loads(
+        subprocess.run([*command, "--json", "--yes"], check=True, capture_output=True, text=True).stdout
+    )
     rest = {(episode.task.user, episode.task.query.partition(":")[0]) for episode in journal.sessions(Chosen())}
 
+    unsure = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    assert (unsure.returncode, "--yes" in unsure.stderr) == (2, True)
     assert held is not None
     assert none == (0, 0)
-    assert of_user == (149, 1), "one is being answered"
+    assert of_user == {"deleted": 149, "in_use": 1}, "one is being answered"
     assert rest == {("u0", "shop"), ("u1", "shop"), ("u2", "shop"), ("u0", "shop_")}
     assert store.take("shop:3") is not None
     assert store.records(held.number), "the session in progress has all that was said"
     journal.close()
+
+
+def test_answers_are_exported_with_their_tokens_and_feedback(store: SessionStore, where: str, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    for number in range(250):  # more than are read at a time
+        say(store, f"s{number}", liked=-1.0 if number == 7 else None, user=f"u{number % 2}")
+    file = tmp_path / "answers.parquet"
+    command = [sys.executable, "-m", "agentfw", "serve", "sessions", "export", where, str(file), "--user", "u1"]
+
+    subprocess.run(command, check=True)
+
+    rows = parquet.read_table(file).to_pylist()
+    assert [row["session"] for row in rows] == [f"s{number}" for number in range(1, 250, 2)]
+    assert [row["session"] for row in rows if row["feedback"] is not None] == ["s7"]
+    said = {key: rows[3][key] for key in ("user", "turn", "question", "answer", "feedback", "token_ids", "logprobs")}
+    assert said == {
+        "user": "u1",
+        "turn": 0,
+        "question": "Which tea for s7?",
+        "answer": "mint",
+        "feedback": -1.0,
+        "token_ids": [5, 6],
+        "logprobs": [-0.5, -0.25],
+    }
+    assert os.stat(file).st_mode & 0o077 == 0, "only its owner reads what people said"
 
 
 @pytest.mark.slow
