@@ -214,9 +214,7 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
 
     none = journal.delete(Chosen(before=1.0))
     command = [sys.executable, "-m", "agentfw", "serve", "sessions", "delete", where, "--user", "u0", "--key", "shop"]
-    of_user = json.loads(
-        subprocess.run([*command, "--json", "--yes"], check=True, capture_output=True, text=True).stdout
-    )
+    done = subprocess.run([*command, "--json", "--yes"], check=True, capture_output=True, text=True)
     rest = {(episode.task.user, episode.task.query.partition(":")[0]) for episode in journal.sessions(Chosen())}
 
     unsure = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -224,7 +222,7 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
     assert (unsure.returncode, "--yes" in unsure.stderr) == (2, True)
     assert held is not None
     assert none == (0, 0)
-    assert of_user == {"deleted": 149, "in_use": 1}, "one is being answered"
+    assert json.loads(done.stdout) == {"deleted": 149, "in_use": 1}, "one is being answered"
     assert rest == {("u0", "shop"), ("u1", "shop"), ("u2", "shop"), ("u0", "shop_")}
     assert store.take("shop:3") is not None
     assert store.records(held.number), "the session in progress has all that was said"
