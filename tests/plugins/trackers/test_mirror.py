@@ -21,7 +21,7 @@ import pytest
 import agentfw
 from agentfw import Host, Run
 from agentfw.errors import RunFolderError, SettingsError, StorageError
-from agentfw.runs import Mirror, RunFolder, find_run, parse_spec
+from agentfw.runs import Mirror, RunFolder, find_run, parse_spec, policy_of_run
 from agentfw.testing import fresh_host
 
 pytest.importorskip("fsspec", reason="needs fsspec")
@@ -105,6 +105,7 @@ def test_a_run_is_read_from_its_mirror_as_from_its_folder(store: str, host: Host
     assert [one.to_record() for one in result.episodes] == [one.to_record() for one in run.folder.episodes()]
     assert result.to_record() == {**agentfw.load(str(run.folder.path)).to_record(), "folder": str(there)}
     assert os.stat(there / "episodes.jsonl").st_mode & 0o077 == 0, "only its owner reads what was said"
+    assert policy_of_run(host, f"{store}/{run.id}", tmp_path / "there") == {"name": "scripted", "settings": {}}
     viewed = tmp_path / "site"
     command = [sys.executable, "-m", "agentfw", "view", f"{store}/{run.id}", "--runs", str(there.parent)]
     subprocess.run([*command, "--bundle", str(viewed)], check=True, capture_output=True)
