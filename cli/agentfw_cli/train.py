@@ -36,7 +36,8 @@ __all__ = ["train"]
     multiple=True,
     type=RunName(),
     metavar="RUN",
-    help="Learn from what was recorded in this run. Can be repeated.",
+    help="Learn from what was recorded in this run, or from new feedback in the sessions that gateways share at this "
+    "postgresql:// address. Can be repeated.",
 )
 @samples_option
 @spec_options
@@ -53,6 +54,7 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
       agentfw train --from last --set policy.model=path/to/model
       agentfw train --from last --optimizer kto --set policy.model=path/to/model
+      agentfw train --from postgresql://db.example.org/agentfw --set policy.model=path/to/model
     """
     from agentfw.runs.spec.start import start_from_runs, start_of_training
 

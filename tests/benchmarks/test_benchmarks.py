@@ -344,6 +344,12 @@ def test_broken_plugins_end_and_are_named(only: str) -> None:
     assert result["wrong"] == []
 
 
+def test_many_runs_are_begun_and_listed() -> None:
+    result = load("many_runs").main(["--begun", "6", "--listed", "20", "--processes", "2", "--json"])
+    assert (result["begun"], result["of these complete and different"]) == (6, 6)
+    assert "s of CPU" in result["list, again (median)"]
+
+
 @pytest.mark.slow
 def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])

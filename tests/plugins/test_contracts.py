@@ -46,6 +46,7 @@ SETTINGS["environment", "program"] = {
     "function": f"{__name__}:judged",
     "tasks": str(Path(__file__).parent / "worlds" / "program" / "tasks.jsonl"),
 }
+SETTINGS["tracker", "mirror"] = {"address": f"file://{tempfile.mkdtemp()}"}
 SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .live import EndedSession, LiveRun, read_sessions
     from .observers.observer import Observer, RunInfo
-    from .records.folder import RunFolder, find_run
-    from .records.journal import Journal, make_folder, make_private, read_journal, write_whole
+    from .records.folder import RunFolder, find_run, list_runs
+    from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
+    from .records.mirror import Mirror, check_address
     from .records.play_records import Records
     from .records.summary import Summary
     from .results.run_charts import timeline_picture
@@ -35,6 +36,7 @@ __all__ = [
     "EndedSession",
     "Journal",
     "LiveRun",
+    "Mirror",
     "Observer",
     "Records",
     "RewardChoice",
@@ -44,9 +46,12 @@ __all__ = [
     "Summary",
     "apply_assignments",
     "assemble",
+    "check_address",
+    "encoded",
     "find_run",
     "find_training",
     "in_processes",
+    "list_runs",
     "make_folder",
     "make_private",
     "newest_version",
@@ -66,9 +71,10 @@ __all__ = [
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
-    "records.folder": ("RunFolder", "find_run"),
+    "records.folder": ("RunFolder", "find_run", "list_runs"),
     "records.summary": ("Summary",),
-    "records.journal": ("Journal", "make_folder", "make_private", "read_journal", "write_whole"),
+    "records.journal": ("Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"),
+    "records.mirror": ("Mirror", "check_address"),
     "live": ("EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
     "results.run_charts": ("timeline_picture",),

@@ -33,6 +33,14 @@ REGISTRATION = Registration(
             needs=("wandb",),
         ),
         Component(
+            "mirror",
+            "agentfw_plugins.trackers.mirror:MirrorTracker",
+            "Keeps a copy of the run's folder in object storage, to resume and view it on other machines",
+            settings="agentfw_plugins.trackers.mirror:MirrorSettings",
+            extra="cloud",
+            needs=("fsspec",),
+        ),
+        Component(
             "otel",
             "agentfw_plugins.trackers.otel:OtelTracker",
             "Sends OpenTelemetry spans of turns, tool calls, recalls and scores",

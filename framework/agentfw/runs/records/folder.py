@@ -319,7 +319,11 @@ def list_runs(root: Path) -> Iterator[RunFolder]:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """Find a run by its path, its name, the end of its name, or `last`."""
+    """Find a run by its path, its name, the end of its name, or `last`, or fetch it from its address."""
+    if "://" in name:
+        from .mirror import fetched
+
+        return RunFolder.open(fetched(name, root))
     path = Path(name)
     if name and path.is_dir() and (len(path.parts) > 1 or (path / "run.json").exists()):
         return RunFolder.open(path)

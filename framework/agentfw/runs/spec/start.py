@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import SettingsError, nearest
 from ...host import Host
 from ...host.project import find_project
+from ...metadata import entry_points
 from ..records.folder import find_run
 from .run_spec import RunSpec, read_spec, relative_to
 
@@ -25,6 +26,7 @@ _WITH_MORE = {"tools": "alias", "rewards": "weight"}
 
 _FROM_RUNS = "train-from-feedback"
 """The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
+_RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
 
@@ -89,12 +91,13 @@ def start_from_runs(
 ) -> Callable[[Host, str | None, Path | None], dict[str, Any]]:
     """Trainings that learn from what was recorded in these runs.
 
-    They are the setting `runs` of the environment, and of each reward that has one in the spec.
+    They are the setting `runs` of the environment, and of each reward that has one in the spec. A name may also be an
+    address such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins. This
+    is a function that makes runs of what is there: `copied(address, host, directory_of_runs)` returns their folders.
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
-
-        folders = [str(find_run(runs, each).path.resolve()) for each in names]
+        folders = [str(path.resolve()) for each in names for path in _recorded(each, host, runs)]
         if name is None and spec is None:
             own = f"{_FROM_RUNS}-{optimizer}"
             values = read_spec(Path(host.find_spec(own if own in host.specs() else _FROM_RUNS).path))
@@ -107,6 +110,16 @@ def start_from_runs(
         return {**values, "environment": _reading(environment, folders), "rewards": scored}
 
     return start
+
+
+def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
+    """The folders of runs that a name means."""
+    scheme, mark, _ = name.partition("://")
+    for entry in entry_points(_RECORDINGS) if mark else ():
+        if entry.name == scheme:
+            copied: Any = entry.load()
+            return list(copied(name, host, runs))
+    return [find_run(runs, name).path]
 
 
 def _reads(choice: Any) -> bool:

@@ -1,0 +1,258 @@
+"""A copy of a run's folder in object storage, such as s3://bucket/runs: written while the run works, read anywhere.
+
+The run itself works in its local folder. A mirror follows it, and is at each moment a folder that the run could have
+left if it had been killed a while ago. So what holds for a folder after `kill -9` holds for a mirror as well.
+
+For that, files are looked at in the reverse of the order in which a run writes them: what the last file says of the
+others is then true of those that were looked at later. They are sent in the order in which a run writes them. Journals
+only grow, so they are sent up to the length that they had.
+
+    Mirror(folder, "s3://bucket/runs").send()
+    fetched("s3://bucket/runs/2026-11-21-inbox-7f3a19c4", Path("runs"))     # the local folder
+
+`fsspec` reaches the storage, and takes its keys from the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from ...errors import MissingExtraError, RunFolderError, SettingsError, StorageError
+from .journal import make_folder, make_private, write_whole
+
+__all__ = ["Mirror", "check_address", "fetched"]
+
+_OWNER = "mirror.json"
+_FETCHED = ".fetched.json"
+_OWN = {"lock", _OWNER, _FETCHED}
+_PASSING = ("answers", "streams")
+"""Folders with files of answers in progress, which come and go."""
+_SQLITE = b"SQLite format 3\0"
+_LATE = ("metrics.jsonl", "heard.jsonl", "updates.jsonl", "state.json", "summary.json", "run.json")
+"""Files that say something of others, in the order in which they are written. `run.json` makes it a run."""
+
+
+class _Seen(NamedTuple):
+    """A file as it was when it was looked at."""
+
+    path: Path
+    name: str
+    mark: tuple[int, int]
+    """Changes when the file does."""
+    size: int | None = None
+    """Bytes of a journal."""
+    content: bytes | None = None
+
+
+class Mirror:
+    """The mirror of one run, as the process that executes the run writes it."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder, self.address = folder, f"{address.rstrip('/')}/{folder.name}"
+        self._storage, self._root = _storage(self.address)
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._is_ours = False
+        self._owner = json.dumps({"machine": socket.gethostname(), "process": os.getpid(), "id": secrets.token_hex(8)})
+
+    def send(self) -> None:
+        """Send what has changed.
+
+        The first time, this takes the mirror over. A process on another machine that still has it stops writing to it.
+        """
+        with _reached(self.address), tempfile.TemporaryDirectory(prefix="agentfw-mirror-") as room:
+            if not self._is_ours:
+                self._storage.makedirs(self._root, exist_ok=True)
+                self._storage.pipe_file(f"{self._root}/{_OWNER}", self._owner.encode())
+                self._is_ours = True
+            owner = self._storage.cat_file(f"{self._root}/{_OWNER}").decode()
+            if owner != self._owner:
+                other = json.loads(owner)
+                raise StorageError(
+                    f"process {other['process']} on {other['machine']} has taken {self.address} over",
+                    fix="let one machine at a time execute a run",
+                )
+            found = [seen for path in reversed(_files(self.folder)) if (seen := self._look(path, Path(room)))]
+            for seen in reversed(found):
+                self._put(seen)
+                self._sent[seen.name] = seen.mark
+            for name in [name for name in self._sent if not (self.folder / name).exists()]:
+                self._storage.rm_file(f"{self._root}/{name}")
+                del self._sent[name]
+
+    def _look(self, path: Path, room: Path) -> _Seen | None:
+        """The file, if it has changed since it was sent."""
+        name = path.relative_to(self.folder).as_posix()
+        try:
+            about = path.stat()
+            mark = about.st_mtime_ns, about.st_size
+            if path.suffix == ".jsonl":
+                return None if mark == self._sent.get(name) else _Seen(path, name, mark, size=about.st_size)
+            if path.name in _LATE:
+                return None if mark == self._sent.get(name) else _Seen(path, name, mark, content=path.read_bytes())
+            if _is_database(path):
+                log = path.with_name(f"{path.name}-wal")
+                mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
+                return None if mark == self._sent.get(name) else _Seen(_database(path, room), name, mark)
+        except FileNotFoundError:  # removed meanwhile
+            return None
+        return None if mark == self._sent.get(name) else _Seen(path, name, mark)
+
+    def _put(self, seen: _Seen) -> None:
+        target = f"{self._root}/{seen.name}"
+        self._storage.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
+        if seen.content is not None:
+            self._storage.pipe_file(target, seen.content)
+        elif seen.size is None:
+            self._storage.put_file(str(seen.path), target)
+        else:
+            with seen.path.open("rb") as source, self._storage.open(target, "wb") as sink:
+                left = seen.size
+                while left and (piece := source.read(min(left, 1 << 22))):
+                    sink.write(piece)
+                    left -= len(piece)
+
+
+def check_address(address: str) -> None:
+    """Raise if nothing reaches such an address. Nothing is asked of it."""
+    _storage(address)
+
+
+def fetched(address: str, root: Path) -> Path:
+    """The local folder, below `root`, of a run that is in object storage.
+
+    A folder that was fetched before is brought up to date. One that a run has worked in on this machine stays as it is.
+    """
+    storage, remote = _storage(address)
+    folder = root / PurePosixPath(remote).name
+    known = _known(folder)
+    if folder.exists() and (known is None or any(not _is_same(folder / name, one) for name, one in known.items())):
+        return folder
+    with _reached(address):
+        found = storage.find(remote, detail=True)
+        names = {path.removeprefix(remote).lstrip("/"): path for path in found}
+        if "run.json" not in names:
+            raise RunFolderError(f"there is no run at {address}", fix="give the address of its folder")
+        tokens = {name: _token(found[path]) for name, path in names.items() if name not in _OWN}
+        if known is not None and {name: one["token"] for name, one in known.items()} == tokens:
+            return folder
+        make_folder(root)
+        # A folder in a folder: it isn't a run of `root` before it is complete.
+        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=root) as room:
+            new = Path(room) / folder.name
+            # What says something of other files is fetched before them: they may grow meanwhile.
+            for name in sorted(tokens, key=_rank, reverse=True):
+                make_folder((new / name).parent)
+                if known is not None and known.get(name, {}).get("token") == tokens[name]:
+                    shutil.copy2(folder / name, new / name)
+                else:
+                    _get(storage, names[name], new / name)
+            marks = {name: {"token": token, "mark": _mark(new / name)} for name, token in tokens.items()}
+            write_whole(new / _FETCHED, json.dumps(marks))
+            if folder.exists():
+                folder.rename(Path(room) / "before")
+            new.rename(folder)
+    return folder
+
+
+def _get(storage: Any, source: str, local: Path) -> None:
+    make_private(local)
+    with storage.open(source, "rb") as remote, local.open("wb") as sink:
+        shutil.copyfileobj(remote, sink, 1 << 22)
+
+
+def _token(about: dict[str, Any]) -> str:
+    """What changes when an object does."""
+    when = next((about[key] for key in ("ETag", "etag", "mtime", "created", "LastModified") if about.get(key)), "")
+    return f"{when} {about.get('size')}"
+
+
+def _known(folder: Path) -> dict[str, Any] | None:
+    """What was fetched before. None if nothing was."""
+    try:
+        found: dict[str, Any] = json.loads((folder / _FETCHED).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _mark(file: Path) -> list[int]:
+    about = file.stat()
+    return [about.st_mtime_ns, about.st_size]
+
+
+def _is_same(file: Path, known: dict[str, Any]) -> bool:
+    return file.exists() and _mark(file) == known["mark"]
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files to mirror, in the order in which a run writes them."""
+    found = []
+    for path in folder.rglob("*"):
+        inner = path.relative_to(folder)
+        is_left_out = inner.parts[0] in _PASSING or path.name in _OWN or path.suffix in (".new", ".torn")
+        if not is_left_out and path.is_file() and not path.name.endswith(("-wal", "-shm", "-journal")):
+            found.append(path)
+    return sorted(found, key=lambda path: _rank(path.relative_to(folder).as_posix()))
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """The place of a file in the order of writing: episodes, then memories, then what refers to both."""
+    last = PurePosixPath(name).name
+    if last in _LATE:
+        return 2 + _LATE.index(last), name
+    return int(not last.endswith((".jsonl", ".safetensors", ".json"))), name
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as handle:
+        return handle.read(len(_SQLITE)) == _SQLITE
+
+
+def _database(path: Path, room: Path) -> Path:
+    """A copy of a SQLite database as it is between two transactions."""
+    copy = room / secrets.token_hex(8)
+    with (
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+    return copy
+
+
+def _storage(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path there."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingExtraError("object storage", "cloud", module=error.name or "fsspec") from None
+    try:
+        # Listings that are kept would hide what another machine has written.
+        storage, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
+    except ImportError as error:
+        raise MissingExtraError(f"the storage at {address}", "cloud", module=error.name or "") from None
+    except ValueError as error:
+        raise SettingsError(f"{address}: {error}", fix="use an address such as s3://bucket/runs") from None
+    return storage, str(path).rstrip("/")
+
+
+@contextmanager
+def _reached(address: str) -> Iterator[None]:
+    try:
+        yield
+    except (StorageError, RunFolderError):
+        raise
+    except Exception as error:  # each storage has exceptions of its own
+        raise StorageError(
+            f"can't reach {address}: {type(error).__name__}: {error}",
+            fix="check the address, the network, and the keys in the environment",
+        ) from error

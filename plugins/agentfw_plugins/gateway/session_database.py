@@ -1,0 +1,156 @@
+"""The database of sessions that several gateways share: its tables, and how it is reached.
+
+It is PostgreSQL or, for the gateways of one machine, a SQLite file. Tables are created where they are missing, so a
+store of an earlier version gets those that came later.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentfw.errors import MissingExtraError, SettingsError, StorageError
+
+try:
+    from sqlalchemy import (
+        JSON,
+        Column,
+        Connection,
+        Float,
+        Integer,
+        MetaData,
+        String,
+        Table,
+        Text,
+        UniqueConstraint,
+        create_engine,
+        event,
+        literal_column,
+        select,
+        text,
+    )
+    from sqlalchemy.engine import URL, make_url
+    from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+except ImportError as error:
+    raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
+
+__all__ = ["ANSWERS", "LEARNED", "NEWS", "SESSIONS", "SessionDatabase", "UnreachableError"]
+
+_CONNECTIONS = 10
+
+_tables = MetaData()
+SESSIONS = Table(
+    "agentfw_session",
+    _tables,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("first", String(300), nullable=False),
+    Column("again", Integer, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("holder", String(100), nullable=False),
+    Column("held_until", Float, nullable=False),
+    Column("used", Float, nullable=False, index=True),
+    Column("finish", String(50), nullable=False),
+    Column("concluded", Integer, nullable=False, index=True),
+    UniqueConstraint("first", "again"),
+    sqlite_autoincrement=True,
+)
+NEWS = Table(
+    "agentfw_session_news",
+    _tables,
+    Column("session", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("record", JSON, nullable=False),
+)
+ANSWERS = Table(
+    "agentfw_session_answer",
+    _tables,
+    Column("digest", String(200), primary_key=True),
+    Column("first", String(300), nullable=False),
+)
+LEARNED = Table(
+    "agentfw_session_learned",
+    _tables,
+    Column("session", Integer, primary_key=True, autoincrement=False),
+    Column("taker", String(300), primary_key=True),
+    Column("after", Integer, nullable=False),
+    Column("upto", Integer, nullable=False),
+)
+"""Which news were taken for which training: those after `after`, up to `upto`."""
+
+
+class UnreachableError(StorageError):
+    """The database doesn't answer. Whatever was asked may be asked again."""
+
+
+class SessionDatabase:
+    """A database of sessions. Every method of it waits, so an event loop calls it in threads."""
+
+    def __init__(self, address: str) -> None:
+        url = _url(address)
+        self.where = url.render_as_string(hide_password=True)
+        self.is_file = url.get_backend_name() == "sqlite"
+        if self.is_file:
+            os.close(os.open(str(url.database), os.O_CREAT | os.O_RDWR, 0o600))
+        options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
+        # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
+        self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=True, **options)
+        if self.is_file:
+            event.listen(self._engine, "connect", _plain)
+            event.listen(self._engine, "begin", _at_once)
+        with self.transaction() as connection:
+            self.alone(connection, 6074001)  # two that begin at once must not both make the tables
+            _tables.create_all(connection)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def alone(self, connection: Connection, number: int) -> None:
+        """Wait until no other transaction has this lock, and keep it to the end of this one."""
+        if not self.is_file:  # there is one transaction at a time in a file
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+
+    def now(self, connection: Connection) -> float:
+        """The database's time, in seconds since 1970."""
+        words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
+        return float(connection.execute(select(literal_column(words))).scalar_one())
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Commit what the block does, or nothing of it."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            raise UnreachableError(
+                f"the sessions at {self.where} can't be reached: {reason}", fix="see to the database, and try again"
+            ) from error
+
+
+def _url(address: str) -> URL:
+    if "://" not in address:
+        return URL.create("sqlite", database=os.path.abspath(address))
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        url = None
+    if url is None or url.drivername.partition("+")[0] not in ("postgresql", "postgres"):
+        raise SettingsError(
+            "sessions can't be shared at this address", fix="give the path of a file, or a postgresql:// address"
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _plain(connection: Any, record: object) -> None:
+    connection.isolation_level = None  # transactions are begun below
+    connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _at_once(connection: Connection) -> None:
+    # Whoever reads a row here changes it next, so waiting for the right to write comes first.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

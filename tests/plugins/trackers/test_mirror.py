@@ -1,0 +1,252 @@
+"""A run in object storage: what is there can be resumed, viewed and loaded on another machine, whatever was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import agentfw
+from agentfw import Host, Run
+from agentfw.errors import RunFolderError, SettingsError, StorageError
+from agentfw.runs import Mirror, RunFolder, find_run, parse_spec, policy_of_run
+from agentfw.testing import fresh_host
+
+pytest.importorskip("fsspec", reason="needs fsspec")
+
+SPEC: dict[str, Any] = {
+    "environment": "inbox",
+    "policy": "scripted",
+    "memories": ["strategyhub"],
+    "episodes": 6,
+    "concurrency": 1,
+    "seed": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return fresh_host(builtins=True, strict=False)
+
+
+def mirrored(address: str, **more: Any) -> dict[str, Any]:
+    return SPEC | {"trackers": [{"name": "mirror", "settings": {"address": address, "every": 0.02}}]} | more
+
+
+def execute(run: Run) -> None:
+    asyncio.run(run.execute())
+
+
+def outcome(folder: RunFolder) -> list[dict[str, Any]]:
+    """What a run has come to, without its times."""
+    return [{key: line[key] for key in ("episode", "reward", "scores", "turns")} for line in folder.metrics()]
+
+
+@pytest.fixture(params=["file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "file":
+        return f"file://{tmp_path}/store"
+    server = request.getfixturevalue("s3_server")
+    for name, value in {
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ACCESS_KEY_ID": "any",
+        "AWS_SECRET_ACCESS_KEY": "any-secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    bucket = f"runs-{time.time_ns()}"
+    httpx.put(f"{server}/{bucket}").raise_for_status()
+    return f"s3://{bucket}/below"
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    """A server that speaks S3's protocol."""
+    pytest.importorskip("s3fs", reason="needs s3fs")
+    pytest.importorskip("moto.server", reason="needs moto and flask")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/")
+                break
+            except httpx.HTTPError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_run_is_read_from_its_mirror_as_from_its_folder(store: str, host: Host, tmp_path: Path) -> None:
+    run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")
+    execute(run)
+
+    result = agentfw.load(f"{store}/{run.id}", runs=tmp_path / "there")
+
+    there = tmp_path / "there" / run.id
+    assert result.path == there
+    assert [one.to_record() for one in result.episodes] == [one.to_record() for one in run.folder.episodes()]
+    assert result.to_record() == {**agentfw.load(str(run.folder.path)).to_record(), "folder": str(there)}
+    assert os.stat(there / "episodes.jsonl").st_mode & 0o077 == 0, "only its owner reads what was said"
+    assert policy_of_run(host, f"{store}/{run.id}", tmp_path / "there") == {"name": "scripted", "settings": {}}
+    viewed = tmp_path / "site"
+    command = [sys.executable, "-m", "agentfw", "view", f"{store}/{run.id}", "--runs", str(there.parent)]
+    subprocess.run([*command, "--bundle", str(viewed)], check=True, capture_output=True)
+    assert (viewed / "index.html").exists()
+
+
+KILLED = """
+import os, signal, sys
+from agentfw_plugins.trackers.mirror import Mirror, MirrorTracker
+
+last = int(sys.argv.pop(1))
+put = Mirror._put
+sent = 0
+
+def counted(self, seen):
+    global sent
+    put(self, seen)
+    sent += 1
+    if sent == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Mirror._put = counted
+# After each episode instead of after a while, so that the kill is at the same place whatever the machine's speed.
+MirrorTracker._follow = lambda self: None
+MirrorTracker.log = lambda self, step, metrics: self._mirror.send()
+from agentfw_cli.main import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [2, 9, 17])
+def test_a_run_that_was_killed_while_it_sent_goes_on_on_another_machine(
+    sent: int, store: str, host: Host, tmp_path: Path
+) -> None:
+    undisturbed = Run.create(parse_spec(SPEC), host, tmp_path / "undisturbed")
+    execute(undisturbed)
+    run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")
+    command = [sys.executable, "-c", KILLED, str(sent), "runs", "resume", str(run.folder.path), "--quiet"]
+    killed = subprocess.run(command, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    address = f"{store}/{run.id}"
+    try:
+        folder = find_run(tmp_path / "there", address)
+    except RunFolderError:
+        assert sent == 2, "run.json comes last"
+        return
+
+    resumed = Run.open(folder, host)
+    execute(resumed)
+
+    assert outcome(resumed.folder) == outcome(undisturbed.folder)
+    third = find_run(tmp_path / "third", address)
+    assert third.state == "done", "the other machine sends to the same place"
+    assert outcome(third) == outcome(undisturbed.folder)
+
+
+def test_a_process_that_was_taken_over_writes_no_more(tmp_path: Path) -> None:
+    folder, store = tmp_path / "run", f"file://{tmp_path}/store"
+    folder.mkdir()
+    (folder / "run.json").write_text("first")
+    old, new = Mirror(folder, store), Mirror(folder, store)
+    old.send()
+    new.send()
+    (folder / "run.json").write_text("second")
+
+    with pytest.raises(StorageError, match=f"process {os.getpid()} on .* has taken"):
+        old.send()
+
+    assert (tmp_path / "store" / "run" / "run.json").read_text() == "first"
+
+
+def test_what_a_file_says_of_others_is_true_in_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, store = tmp_path / "run", tmp_path / "store"
+    folder.mkdir()
+    (folder / "run.json").write_text("{}")
+    line = '{"episode": 1}\n'
+    for name in ("metrics.jsonl", "episodes.jsonl"):
+        (folder / name).write_text(line)
+    mirror = Mirror(folder, f"file://{store}")
+    look = Mirror._look
+
+    def meanwhile(self: Mirror, path: Path, room: Path) -> Any:
+        seen = look(self, path, room)
+        if path.name == "metrics.jsonl":  # an episode ends between two looks
+            for name in ("episodes.jsonl", "metrics.jsonl"):
+                (folder / name).write_text(line * 2)
+        return seen
+
+    monkeypatch.setattr(Mirror, "_look", meanwhile)
+    mirror.send()
+
+    counts = {
+        name: len((store / "run" / name).read_text().splitlines()) for name in ("episodes.jsonl", "metrics.jsonl")
+    }
+    assert counts == {"episodes.jsonl": 2, "metrics.jsonl": 1}
+
+
+def test_a_database_is_sent_whole_while_it_is_written(tmp_path: Path) -> None:
+    folder, store = tmp_path / "run", tmp_path / "store"
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE notes (text TEXT)")
+        mirror = Mirror(folder, f"file://{store}")
+        mirror.send()
+        connection.execute("INSERT INTO notes VALUES ('lunch')")  # this is in the log beside the file only
+        mirror.send()
+
+    with closing(sqlite3.connect(store / "run" / "memory.db")) as copy:
+        assert copy.execute("SELECT text FROM notes").fetchall() == [("lunch",)]
+
+
+def test_a_folder_that_was_fetched_follows_the_mirror_until_it_is_worked_in(host: Host, tmp_path: Path) -> None:
+    store = f"file://{tmp_path}/store"
+    run = Run.create(parse_spec(SPEC), host, tmp_path / "here")
+    address = f"{store}/{run.id}"
+    mirror = Mirror(run.folder.path, store)
+    mirror.send()
+    there = tmp_path / "there"
+    first = find_run(there, address).state
+    execute(run)
+    mirror.send()
+    second = find_run(there, address).state
+    (there / run.id / "episodes.jsonl").write_text("")  # something works in it
+
+    third = list(find_run(there, address).episodes())
+
+    assert (first, second, third) == ("interrupted", "done", [])
+
+
+def test_what_is_wrong_is_told(host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SettingsError, match="Protocol not known"):
+        Run.create(parse_spec(mirrored("nowhere://bucket")), host, tmp_path / "none")
+    with pytest.raises(RunFolderError, match="there is no run at"):
+        find_run(tmp_path, f"file://{tmp_path}/nothing")
+    (tmp_path / "file").write_text("in the way")
+    run = Run.create(parse_spec(mirrored(f"file://{tmp_path}/file")), host, tmp_path / "here")
+    execute(run)
+
+    assert run.folder.state == "done", "the run itself goes on"
+    assert not (tmp_path / "none").exists()
+    assert any("can't reach" in note for note in host.notes)
+    assert "it is tried again" in caplog.text
