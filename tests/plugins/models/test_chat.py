@@ -127,6 +127,37 @@ def test_a_template_of_a_file_takes_the_place_of_the_models(small_model: Path, t
     assert shown(chat, chat.prompt(ASK)) == "[system]Serve tea.<|end|>[user]Green tea, please.<|end|>"
 
 
+def test_the_result_of_a_call_is_as_the_template_has_results(chat: Chat) -> None:
+    call = Call("serve", {"drink": "tea"}, "1.0")
+    written = '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call>'
+    result = Message("tool", "accepted", answers="1.0")
+
+    texts = [
+        shown(chat, chat.prompt([*ASK, Message("assistant", text, (call,)), result], [SERVE])) for text in ("", written)
+    ]
+
+    assert texts[0] == texts[1]
+    assert texts[1].endswith(f"<|assistant|>{written}<|end|><|tool|>accepted<|end|><|assistant|>")
+
+
+def test_an_answer_ends_where_a_template_of_lines_ends_it(base_model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lines.jinja"
+    file.write_text("{% for message in messages %}{{ message.content }}{{ '\\n' }}{% endfor %}")
+    chat = Chat(base_model, str(file))
+    ask = [Message("user", "1+2")]
+
+    first = chat.prompt(ask)
+    said = generated(chat, first, chat.answer("3"))
+    second = chat.prompt([*ask, Message("assistant", said.text), Message("user", "2+2")], before=said)
+
+    assert said.text == "3"
+    assert said.token_ids[-1] in chat.end_ids
+    assert shown(chat, said.token_ids[-1:]) == "\n"
+    assert second[: len(first) + len(said.token_ids)] == (*first, *said.token_ids)
+    assert shown(chat, second) == "1+2\n3\n2+2\n"
+    assert shown(chat, Chat(base_model, "plain").answer("3")[-1:]) != "\n"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

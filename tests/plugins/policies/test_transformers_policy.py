@@ -104,6 +104,23 @@ def test_the_policy_says_of_its_answer_what_it_said_when_it_gave_it(small_model:
     assert list(again) == pytest.approx(list(answer.logprobs), abs=1e-5)
 
 
+def test_several_answers_are_scored_as_each_alone(small_model: Path) -> None:
+    """More than go through the model in one pass, and of lengths that fill blocks and that don't."""
+    draw = random.Random(7)
+    lengths = [(1, 1), (15, 1), (16, 16), (40, 90), (3, 60), (200, 2), (31, 33)]
+    answers = [
+        tuple(tuple(draw.randrange(10, 380) for _ in range(length)) for length in each) for each in lengths for _ in "ab"
+    ]
+
+    async def use(policy: TransformersPolicy) -> tuple[Sequence[Sequence[float]], list[Sequence[float]]]:
+        return await policy.score(answers), [await policy.logprobs(*answer) for answer in answers]
+
+    several, alone = using(make(small_model), use)
+
+    assert [list(one) for one in several] == [list(one) for one in alone]
+    assert [len(one) for one in several] == [len(answer) for _, answer in answers]
+
+
 @pytest.mark.slow
 def test_tokens_come_as_often_as_their_probability_says(small_model: Path) -> None:
     draws = 400
