@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentfw_benchmarks.kept import Kept, keep, measure, read
-from agentfw_benchmarks.numbers import differences
+from agentfw_benchmarks.numbers import differences, numbers
+from agentfw_benchmarks.page_figures import figures_of
 
 refresh = importlib.import_module("refresh")
 
@@ -82,3 +83,13 @@ def test_a_name_that_no_result_has_is_refused(capsys: pytest.CaptureFixture[str]
         refresh.main(["nothing", "--run"])
 
     assert "no result is kept as nothing" in capsys.readouterr().err
+
+
+def test_a_figure_comes_out_again_where_it_is_within_its_interval() -> None:
+    (figure,) = figures_of("<!-- figures: one -->\n0.50\n", "page.md")
+    before, inside, outside = (
+        numbers({"share": {"mean": mean, "low": mean - 0.08, "high": mean + 0.08}}) for mean in (0.5, 0.57, 0.59)
+    )
+
+    assert refresh.comes_out(figure, before, inside, ["share.mean"])
+    assert not refresh.comes_out(figure, before, outside, ["share.mean"])

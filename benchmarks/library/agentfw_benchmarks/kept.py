@@ -21,12 +21,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from .numbers import Number, numbers
 from .places import ROOT
 from .program import SHOWN
 
 FOLDERS = (ROOT / "benchmarks", ROOT / "plugins" / "papers" / "benchmarks")
 _RECORDER = Path(__file__).parent / "recorder"
 _DIGITS = 6
+_INDENTS = {"sources": 1, "shown": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ class Kept:
         """The program and its options."""
         return shlex.split(self.command)[1:]
 
+    @property
+    def numbers(self) -> dict[str, Number]:
+        """All numbers of it, as JSON and as they are printed."""
+        return numbers([self.result, self.shown])
+
     def changed(self) -> list[str]:
         """The sources that are not what they were."""
         return [name for name, digest in self.sources.items() if _digest(ROOT / name) != digest]
@@ -73,10 +80,11 @@ def place_of(name: str, words: list[str]) -> Path:
 
 
 def keep(path: Path, one: Kept) -> None:
+    """Write a result. What the program prints has a line for each of its lines, so that a change can be read."""
     path.parent.mkdir(exist_ok=True)
-    text = json.dumps(asdict(one), indent=1, ensure_ascii=False)
+    lines = (f'"{name}": {json.dumps(value, indent=_INDENTS.get(name))}' for name, value in asdict(one).items())
     partial = path.with_suffix(".partial")
-    partial.write_text(text + "\n", "utf-8")
+    partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
     partial.replace(path)
 
 

@@ -6,19 +6,21 @@ A comment directly above a table or a paragraph names the results that its figur
     <!-- figures: quota; given: 900 2,813 -->
 
 What is `given` comes from elsewhere: a paper's figure, a target, a size. Every other number with a decimal point, or
-above 12, has to be in one of the results, rounded as the page rounds it. A page may show a share as a percentage, and
-seconds in thousandths or millionths.
+above 12, has to be in one of the results, rounded as the page rounds it. The numbers of a table's row have to be in one
+record of a result, or in one line that its program prints. A page may show a share as a percentage, and seconds in
+thousandths or millionths.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .kept import Kept
-from .numbers import numbers, texts_of, value_of
+from .numbers import Number, texts_of, value_of
 from .places import ROOT
 
 _BLOCK = re.compile(
@@ -26,6 +28,8 @@ _BLOCK = re.compile(
 )
 _FACTORS = (1, 100, 1e3, 1e6)
 _SMALL = 12
+_RECORD = 100
+"""A record of a result with more numbers than this is not one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +41,13 @@ class PageFigure:
     text: str
     names: tuple[str, ...]
     """The kept results that it may come from."""
+    in_table: bool
 
-    def shows(self, value: float) -> bool:
-        """Whether a page that rounds this value as it rounded the figure has the same text."""
-        decimals = len(self.text.partition(".")[2])
-        half = 0.500001 * 10.0**-decimals
-        return any(abs(abs(value) * factor - abs(value_of(self.text))) <= half for factor in _FACTORS)
-
-    def is_in(self, kept: Kept) -> bool:
-        return any(self.shows(one.value) for one in numbers([kept.result, kept.shown]).values())
-
-    def holds(self, before: Kept, now: Kept) -> bool:
-        """Whether it comes out again in a later result, or its estimate is within the interval it had."""
-        old, new = (numbers([one.result, one.shown]) for one in (before, now))
-        return any(
-            (place in new and self.shows(new[place].value))
-            or (one.judge in new and old[one.judge].holds(new[one.judge].value))
-            for place, one in old.items()
-            if self.shows(one.value)
-        )
+    def shown_for(self, values: Iterable[float]) -> list[bool]:
+        """Of which values a page that rounds them as it rounded this figure has the same text."""
+        half = 0.500001 * 10.0 ** -len(self.text.partition(".")[2])
+        sought = abs(value_of(self.text))
+        return [any(abs(abs(value) * factor - sought) <= half for factor in _FACTORS) for value in values]
 
 
 def pages() -> list[Path]:
@@ -67,16 +59,53 @@ def pages() -> list[Path]:
 
 def page_figures() -> list[PageFigure]:
     """Every figure that a comment says the result of."""
-    return [
-        figure for page in pages() for figure in figures_of(page.read_text("utf-8"), page.relative_to(ROOT).as_posix())
-    ]
+    return [one for page in pages() for one in figures_of(page.read_text("utf-8"), page.relative_to(ROOT).as_posix())]
 
 
 def figures_of(text: str, page: str) -> Iterator[PageFigure]:
-    """The figures of one page."""
+    """The figures of one page, line by line."""
     for block in _BLOCK.finditer(text):
         given = set((block["given"] or "").split())
         names = tuple(re.findall(r"[\w-]+", block["names"]))
-        for number in texts_of(block["text"]):
-            if number[0] not in given and ("." in number[0] or abs(value_of(number[0])) > _SMALL):
-                yield PageFigure(page, text.count("\n", 0, block.start("text") + number.start()) + 1, number[0], names)
+        first = text.count("\n", 0, block.start("text")) + 1
+        for line, content in enumerate(block["text"].splitlines(), first):
+            for number in texts_of(content):
+                if number[0] not in given and ("." in number[0] or abs(value_of(number[0])) > _SMALL):
+                    yield PageFigure(page, line, number[0], names, content.startswith("|"))
+
+
+Origins = dict[PageFigure, list[str]]
+"""Where in a result each figure may come from: the places of numbers."""
+
+
+def origins(figures: Iterable[PageFigure], results: Mapping[str, Mapping[str, Number]]) -> dict[str, Origins]:
+    """Where the figures of a page come from, for each result that they name."""
+    found: dict[str, Origins] = {}
+    for _, same in itertools.groupby(figures, key=lambda one: one.line):
+        row = list(same)
+        for name in row[0].names:
+            found.setdefault(name, {}).update(_in_result(row, results.get(name, {})))
+    return found
+
+
+def _in_result(row: Sequence[PageFigure], result: Mapping[str, Number]) -> Origins:
+    values = [one.value for one in result.values()]
+    places = {one: list(itertools.compress(result, one.shown_for(values))) for one in row}
+    if not row[0].in_table:
+        return places
+    record = _record_with_most(places, result)
+    return {one: [place for place in every if record in _records_of(place)] for one, every in places.items()}
+
+
+def _record_with_most(places: Origins, result: Mapping[str, Number]) -> str:
+    """The record that has most figures of a row, without those that are too large to be one."""
+    sizes = Counter(record for place in result for record in _records_of(place))
+    counts = Counter(
+        record for every in places.values() for record in {one for each in every for one in _records_of(each)}
+    )
+    return max((one for one in counts if sizes[one] <= _RECORD), key=lambda one: counts[one], default="")
+
+
+def _records_of(place: str) -> list[str]:
+    """The records that a number is in, from the smallest on: "[0].rows[2].share" is in "[0].rows[2]" and two others."""
+    return [place, *(place[: end.start()] for end in list(re.finditer(r"[.\[#]", place))[:0:-1])]
