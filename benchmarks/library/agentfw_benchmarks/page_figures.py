@@ -81,25 +81,28 @@ Origins = dict[PageFigure, list[str]]
 def origins(figures: Iterable[PageFigure], results: Mapping[str, Mapping[str, Number]]) -> dict[str, Origins]:
     """Where the figures of a page come from, for each result that they name."""
     found: dict[str, Origins] = {}
+    sizes: dict[str, Counter[str]] = {}
     for _, same in itertools.groupby(figures, key=lambda one: one.line):
         row = list(same)
         for name in row[0].names:
-            found.setdefault(name, {}).update(_in_result(row, results.get(name, {})))
+            result = results.get(name, {})
+            if name not in sizes:
+                sizes[name] = Counter(record for place in result for record in _records_of(place))
+            found.setdefault(name, {}).update(_in_result(row, result, sizes[name]))
     return found
 
 
-def _in_result(row: Sequence[PageFigure], result: Mapping[str, Number]) -> Origins:
+def _in_result(row: Sequence[PageFigure], result: Mapping[str, Number], sizes: Mapping[str, int]) -> Origins:
     values = [one.value for one in result.values()]
     places = {one: list(itertools.compress(result, one.shown_for(values))) for one in row}
     if not row[0].in_table:
         return places
-    record = _record_with_most(places, result)
+    record = _record_with_most(places, sizes)
     return {one: [place for place in every if record in _records_of(place)] for one, every in places.items()}
 
 
-def _record_with_most(places: Origins, result: Mapping[str, Number]) -> str:
+def _record_with_most(places: Origins, sizes: Mapping[str, int]) -> str:
     """The record that has most figures of a row, without those that are too large to be one."""
-    sizes = Counter(record for place in result for record in _records_of(place))
     counts = Counter(
         record for every in places.values() for record in {one for each in every for one in _records_of(each)}
     )
