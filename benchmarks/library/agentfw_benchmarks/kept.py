@@ -102,8 +102,6 @@ def measure(words: list[str]) -> Kept:
             check=False,
         )
         sources, lines = _sources(Path(modules), ROOT / words[0]), [line.rstrip() for line in shown]
-    if done.returncode:
-        raise SystemExit(f"{words[0]} ended with {done.returncode}; the error is above")
     return Kept(
         command=shlex.join(["python", *words]),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -113,17 +111,19 @@ def measure(words: list[str]) -> Kept:
         load=round(load, 1),
         seconds=round(time.monotonic() - began, 1),
         sources=sources,
-        result=_shortened(_parsed(done.stdout)),
+        result=_shortened(_parsed(done)),
         shown=lines,
     )
 
 
-def _parsed(text: str) -> Any:
-    """The JSON value that a program prints, or prints last."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return json.loads(text.splitlines()[-1])
+def _parsed(done: subprocess.CompletedProcess[str]) -> Any:
+    """The JSON value that a program prints, or prints last. A program that misses its target may fail after that."""
+    for text in (done.stdout, *done.stdout.splitlines()[-1:]):
+        try:
+            return json.loads(text)
+        except ValueError:
+            continue
+    raise SystemExit(f"{done.args[1]} ended with {done.returncode} and printed no JSON; the error is above")
 
 
 def _shortened(value: Any) -> Any:
