@@ -9,11 +9,15 @@ These two lines are the end of nearly every program:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+SHOWN = "AGENTFW_SHOWN"
+"""The variable with the file that gets, beside JSON, what `show` prints."""
 
 
 class Options(argparse.ArgumentParser):
@@ -45,6 +49,9 @@ def tell(result: Result, as_json: bool, show: Callable[[Result], object]) -> Res
     """Print a result as JSON, or as `show` prints it, and return it."""
     if as_json:
         print(json.dumps(result, indent=2))
+        if path := os.environ.get(SHOWN):
+            with open(path, "a", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+                show(result)
     else:
         show(result)
     return result

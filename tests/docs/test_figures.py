@@ -1,0 +1,106 @@
+"""Figures of the pages come from kept results, and the commands that print them exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from snippets import PAGES, ROOT
+
+from agentfw_benchmarks.kept import kept_results
+from agentfw_benchmarks.numbers import numbers
+from agentfw_benchmarks.page_figures import figures_of, origins
+
+RESULTS = kept_results()
+NUMBERS = {name: kept.numbers for name, kept in RESULTS.items()}
+_COMMAND = re.compile(r"python ((?:plugins/papers/)?benchmarks/\w+\.py)([^`|\n]*)")
+_TABLE = re.compile(r"(?P<above>[^\n]*)\n(?:\n)?(?P<head>^\|[^\n]+\|)\n\|[ :|-]+\|$", re.M)
+NOT_YET = {"calendar.md", "gateway.md", "real-models.md", "scaling.md", "skill-graph.md", "index.md"}
+"""Results pages whose tables don't say yet whether their results are kept."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_figure_of_a_page_is_in_the_result_that_it_names(page: Path) -> None:
+    figures = list(figures_of(page.read_text("utf-8"), page.name))
+
+    found = origins(figures, NUMBERS)
+    missing = [f"line {one.line}: {one.text}" for one in figures if not any(found[name][one] for name in one.names)]
+
+    assert set(found) <= set(RESULTS)
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent.name == "results" and page.name not in NOT_YET],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_every_table_of_results_says_where_its_figures_are_kept_or_why_not(page: Path) -> None:
+    text = page.read_text("utf-8")
+
+    silent = [
+        found["head"]
+        for found in _TABLE.finditer(text)
+        if not re.match("<!-- (figures|not kept): .+ -->", found["above"])
+    ]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "benchmarks" / "README.md", ROOT / "plugins" / "papers" / "benchmarks" / "README.md"],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_every_command_that_measures_exists_and_has_these_options(page: Path) -> None:
+    called = _COMMAND.findall(page.read_text("utf-8").replace("\\\n", " "))
+
+    wrong = [f"{program}{words}" for program, words in called if not has_options(ROOT / program, words)]
+
+    assert wrong == []
+
+
+def has_options(program: Path, words: str) -> bool:
+    """Whether the program is there and declares each option, itself or in the library's `Options`."""
+    if not program.is_file() and program.name != "NAME.py":
+        return False
+    source = program.read_text("utf-8") if program.is_file() else ""
+    options = set(re.findall(r"(?<!\S)--([a-z][\w-]*)", words.partition("#")[0])) - {"json", "help"}
+    return all(f'"--{name}"' in source or re.search(rf"\b{name.replace('-', '_')}=", source) for name in options)
+
+
+def test_every_kept_result_has_a_program() -> None:
+    gone = [name for name, kept in RESULTS.items() if not has_options(ROOT / kept.words[0], kept.command)]
+
+    assert RESULTS
+    assert gone == []
+
+
+def texts_found(page: str, result: object) -> list[str]:
+    """The figures of a page that are in a result."""
+    found = origins(figures_of(page, "page.md"), {"one": numbers(result)})
+    return [figure.text for figure, places in found["one"].items() if places]
+
+
+def test_a_figure_is_looked_for_as_the_page_rounds_it() -> None:
+    page = "<!-- figures: one; given: 0.95 -->\nIt is 0.984 (0.95 wanted), so 98%, in 12.5 ms.\n\nNot checked: 0.7\n"
+
+    assert texts_found(page, {"share": 0.98361, "seconds": 0.01249}) == ["0.984", "98", "12.5"]
+    assert texts_found(page, {"share": 0.9829, "seconds": 0.01261}) == ["98"]
+
+
+def test_a_figure_that_a_program_only_prints_is_found() -> None:
+    page = "<!-- figures: one -->\nIt is 0.506.\n"
+
+    assert texts_found(page, ["| grpo | 0.506 ± 0.097 |"]) == ["0.506"]
+    assert texts_found(page, ["| grpo | 0.507 ± 0.097 |"]) == []
+
+
+def test_figures_of_a_row_come_from_one_record() -> None:
+    page = "<!-- figures: one -->\n| loop | 0.501 | 0.25 | 0.125 |\n| event | 0.501 | 0.99 | 0.125 |\n"
+    result = {"rows": [{"gain": 0.501, "missed": {"mean": 0.25}, "late": 0.125}, {"gain": 0.7, "missed": 0.99}]}
+
+    found = origins(figures_of(page, "page.md"), {"one": numbers(result)})["one"]
+
+    assert [(one.line, one.text) for one, places in found.items() if not places] == [(3, "0.99")]
