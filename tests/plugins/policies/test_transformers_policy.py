@@ -109,7 +109,9 @@ def test_several_answers_are_scored_as_each_alone(small_model: Path) -> None:
     draw = random.Random(7)
     lengths = [(1, 1), (15, 1), (16, 16), (40, 90), (3, 60), (200, 2), (31, 33)]
     answers = [
-        tuple(tuple(draw.randrange(10, 380) for _ in range(length)) for length in each) for each in lengths for _ in "ab"
+        tuple(tuple(draw.randrange(10, 380) for _ in range(length)) for length in each)
+        for each in lengths
+        for _ in "ab"
     ]
 
     async def use(policy: TransformersPolicy) -> tuple[Sequence[Sequence[float]], list[Sequence[float]]]:
