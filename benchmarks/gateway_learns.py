@@ -63,7 +63,7 @@ updates = 10
 tasks = 8
 samples = 1
 """
-"""The spec train-from-feedback-kto with a higher learning rate, for a model this small; chosen on seed 1."""
+"""The spec train-from-feedback-kto with a higher learning rate, for a model this small."""
 
 
 class Said(NamedTuple):

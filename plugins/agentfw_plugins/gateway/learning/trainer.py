@@ -114,10 +114,7 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         before = file.adapter(state.version(state.served)) if state.served else None
         comparison = await _compared(host, chosen, adapter, before, held_out)
         sessions = sorted({one.session for one in taught})
-        why, test = (
-            str(comparison),
-            {"estimate": comparison.estimate, "share": comparison.share, "p": comparison.p_value},
-        )
+        why, test = str(comparison), {"margin": comparison.margin, "p": comparison.p_value, "liked": comparison.liked}
         version = Version(number, time.time(), REJECTED, state.served, "", sessions, len(taught), test, why)
         if comparison.better:
             version.adapter = f"{number:05d}/{adapter.name}"
@@ -176,7 +173,7 @@ async def _compared(
 async def _logprobs(
     host: Host, policy: str | dict[str, Any], adapter: Path | None, ratings: Sequence[Rating]
 ) -> list[float]:
-    """The log probability of each answer."""
+    """The mean log probability per token of each answer."""
     name, settings = (policy["name"], policy["settings"]) if isinstance(policy, dict) else (policy, {})
     served = host.create("policy", name, settings)
     assert isinstance(served, Policy)
@@ -188,7 +185,7 @@ async def _logprobs(
         await served.close()
     if not all(found):
         raise UsageError(f"the policy {name} can't tell how likely an answer is, so versions can't be compared")
-    return [sum(one) for one in found]
+    return [sum(one) / len(one) for one in found]
 
 
 def _judge(file: VersionFile, state: State, ratings: Sequence[Rating], seen: float) -> None:
