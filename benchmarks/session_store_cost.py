@@ -29,7 +29,7 @@ def news(task: Task, number: int, generator: random.Random) -> Episode:
     """What one turn adds to a session."""
     question = Message("user", " ".join(generator.choices(WORDS, k=60)))
     said = " ".join(generator.choices(WORDS, k=150))
-    turn = Turn(number, float(number), float(number) + 1, (2 * number,), said)
+    turn = Turn(number, float(number), float(number) + 1, shown=(2 * number,), text=said)
     return Episode(task=task, messages=[question, Message("assistant", said)], turns=[turn])
 
 
