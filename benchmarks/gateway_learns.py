@@ -63,7 +63,7 @@ updates = 10
 tasks = 8
 samples = 1
 """
-"""The spec train-from-feedback-kto. Of nine trainings with the ratings of seed 1, it was one of two that were accepted."""
+"""The spec train-from-feedback-kto. Of nine trainings with the ratings of seed 1, it was one of two accepted."""
 
 
 class Said(NamedTuple):
