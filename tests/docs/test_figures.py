@@ -70,7 +70,7 @@ def has_options(program: Path, words: str) -> bool:
     if not program.is_file() and program.name != "NAME.py":
         return False
     source = program.read_text("utf-8") if program.is_file() else ""
-    options = set(re.findall(r"(?<!\S)--([a-z][\w-]*)", words.partition("#")[0])) - {"json", "help"}
+    options = set(re.findall(r"(?<!\S)--([a-z][\w-]*)", re.split("#| --new ", words)[0])) - {"json", "help"}
     return all(f'"--{name}"' in source or re.search(rf"\b{name.replace('-', '_')}=", source) for name in options)
 
 
