@@ -57,7 +57,8 @@ def measure(rounds: int, interruptions: int, seed: int) -> dict[str, Any]:
                 break
             told.append(said.splitlines()[0])
             command = ["runs", "resume", "last", "--runs", name, "--quiet"]
-        subprocess.run([*AGENTFW, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        else:  # otherwise it has come to its end
+            subprocess.run([*AGENTFW, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         [folder] = [RunFolder.open(path.parent) for path in runs.glob("*/run.json")]
         turns = sum(len(episode.turns) for episode in folder.episodes())
         concurrency = int(folder.about["spec"]["concurrency"])
