@@ -13,7 +13,7 @@ from agentfw.runs.spec.run_spec import (
     OF_RUNS,
     OF_TRAININGS,
     TRAINING_DEFAULTS,
-    BudgetSettings,
+    SpendingSettings,
     Choice,
     EvaluationSettings,
     IsolableChoice,
@@ -40,7 +40,7 @@ _KINDS: Mapping[Any, str] = {
     RewardChoice: "a reward",
     ModelChoice: "a model",
     SamplingSettings: "a table",
-    BudgetSettings: "a table",
+    SpendingSettings: "a table",
     EvaluationSettings: "a table",
     EngineSettings: "`local`, `ray` or a table",
 }
@@ -60,7 +60,7 @@ def tables() -> str:
         ("A model", ModelChoice.model_fields),
         ("`[engine]`", EngineSettings.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),
-        ("`[budget]`", BudgetSettings.model_fields),
+        ("`[budget]`", SpendingSettings.model_fields),
         ("`[evaluation]` of a training", EvaluationSettings.model_fields),
     ]
     return "\n\n".join(f"### {title}\n\n{_table(fields)}" for title, fields in parts)

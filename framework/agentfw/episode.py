@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from .errors import StorageError
@@ -234,7 +236,7 @@ class Episode:
             measures=list(self.measures),
             actions=_own(self.actions),
             messages=[replace(one, calls=_own_calls(one.calls)) if one.calls else one for one in self.messages],
-            turns=[replace(one, calls=_own_calls(one.calls)) for one in self.turns],
+            turns=[_own_turn(one) if one.calls else one for one in self.turns],
             profile=dict(self.profile),
         )
 
@@ -248,7 +250,7 @@ class Episode:
         turns: list[dict[str, Any]] = []
         before: tuple[int, ...] = ()
         for turn in self.turns:
-            row = {item.name: getattr(turn, item.name) for item in fields(turn)}
+            row = dict(zip(_TURN, _values(turn), strict=True))
             row["calls"] = [list(_values(call)) for call in turn.calls]
             row["usage"] = list(_values(turn.usage))
             shared = _shared(before, turn.prompt_ids)
@@ -290,18 +292,24 @@ class Episode:
 def _own(value: Any) -> Any:
     """A copy of a JSON value. `copy.deepcopy` would take ten times as long."""
     if isinstance(value, dict):
-        return {key: _own(inner) if isinstance(inner, _SHARED) else inner for key, inner in value.items()}
+        return {key: inner if type(inner) in _UNCHANGEABLE else _own(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_own(inner) if isinstance(inner, _SHARED) else inner for inner in value]
+        return [inner if type(inner) in _UNCHANGEABLE else _own(inner) for inner in value]
     return value
 
 
-_SHARED = (dict, list)
-"""What two copies of a JSON value would share."""
+_TURN = tuple(item.name for item in fields(Turn))
+_UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
+"""The JSON values that two copies may share."""
 
 
 def _own_calls(calls: tuple[Call, ...]) -> tuple[Call, ...]:
     return tuple(Call(call.name, _own(call.arguments), call.id) for call in calls)
+
+
+def _own_turn(turn: Turn) -> Turn:
+    # `dataclasses.replace` would look up each of the fields by itself.
+    return Turn(**dict(zip(_TURN, _values(turn), strict=True), calls=_own_calls(turn.calls)))
 
 
 def _sum(one: Number | None, more: Number | None) -> Number | None:
@@ -309,7 +317,13 @@ def _sum(one: Number | None, more: Number | None) -> Number | None:
 
 
 def _values(value: object) -> tuple[Any, ...]:
-    return tuple(getattr(value, item.name) for item in fields(value))  # type: ignore[arg-type]
+    """The values of a dataclass that has at least two fields."""
+    return _getter(type(value))(value)
+
+
+@cache
+def _getter(kind: type) -> attrgetter[tuple[Any, ...]]:
+    return attrgetter(*(item.name for item in fields(kind)))
 
 
 def _message_record(message: Message) -> list[Any]:

@@ -17,7 +17,7 @@ from agentfw.host import Host, HostOptions
 from agentfw.price import Price
 from agentfw.runs import LiveRun, RunFolder
 from agentfw.runs.components.spending import Spending
-from agentfw.runs.spec.run_spec import BudgetSettings, parse_spec
+from agentfw.runs.spec.run_spec import SpendingSettings, parse_spec
 from agentfw_cli.main import main
 
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -252,9 +252,9 @@ def test_a_run_that_stops_first_waits_for_the_answers_on_their_way() -> None:
     async def quota() -> object:
         raise QuotaEndedError("used up", fix="pay")
 
-    spent = Spending(BudgetSettings(tokens=11))
+    spent = Spending(SpendingSettings(tokens=11))
     assert asyncio.run(all_of(spent, answer, BudgetSpentError)) == ["answered", "stopped"]
     assert spent.policy.tokens == 22
 
-    ended = Spending(BudgetSettings())
+    ended = Spending(SpendingSettings())
     assert asyncio.run(all_of(ended, quota, QuotaEndedError)) == ["answered", "stopped"]

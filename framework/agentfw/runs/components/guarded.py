@@ -29,7 +29,7 @@ from ...secrets import Pieces, strike, struck
 from ...timeline import Time
 from ...tool import Tool, Toolbox
 from ..records.long_texts import LongTexts
-from ..spec.run_spec import BudgetSettings
+from ..spec.run_spec import SpendingSettings
 from .creation import Alive, Guard
 from .spending import Spending
 
@@ -74,7 +74,7 @@ class GuardedPolicy(Policy):
 
     def __init__(self, policy: Policy, guard: Guard, spending: Spending | None = None) -> None:
         self.policy, self.guard = policy, guard
-        self.spending = spending or Spending(BudgetSettings())
+        self.spending = spending or Spending(SpendingSettings())
         self.forwards, self.is_program = policy.forwards, policy.is_program
         self.follows_schemas, self.continues = policy.follows_schemas, policy.continues
 
@@ -282,7 +282,9 @@ class GuardedReward(RewardModel):
 
     def __init__(self, model: RewardModel, guard: Guard, spending: Spending | None = None) -> None:
         self.model, self.guard = model, guard
-        self.spending = spending or Spending(BudgetSettings())
+        self.spending = spending or Spending(SpendingSettings())
+        self.learns = type(model).learn is not RewardModel.learn
+        """Whether it learns from episodes, and so needs a copy of each."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         given = [episode.copied() for episode in group]
@@ -298,7 +300,8 @@ class GuardedReward(RewardModel):
         return scores
 
     async def learn(self, episode: Episode) -> None:
-        await self.guard.answer("learn()", lambda: self.model.learn(episode.copied()), episode.id)
+        if self.learns:
+            await self.guard.answer("learn()", lambda: self.model.learn(episode.copied()), episode.id)
 
     async def write_learned(self, folder: Path) -> bool:
         return bool(await self.guard.answer("write_learned()", lambda: self.model.write_learned(folder)))

@@ -19,7 +19,7 @@ from ...episode import Usage
 from ...errors import BudgetSpentError, QuotaEndedError, UsageError
 from ...policy import Policy
 from ...price import FREE
-from ..spec.run_spec import BudgetSettings
+from ..spec.run_spec import SpendingSettings
 
 __all__ = ["Spending"]
 
@@ -31,7 +31,7 @@ _NOTHING = Usage(0, 0, 0)
 class Spending:
     """What a run has spent so far, in earlier executions too."""
 
-    def __init__(self, budget: BudgetSettings) -> None:
+    def __init__(self, budget: SpendingSettings) -> None:
         self.budget = budget
         self.policy = self.judges = _NOTHING
         self.tell: Callable[[Usage, Usage], object] = lambda policy, judges: None

@@ -58,7 +58,7 @@ __all__ = [
     "OF_TRAININGS",
     "SINGULAR",
     "TRAINING_DEFAULTS",
-    "BudgetSettings",
+    "SpendingSettings",
     "Choice",
     "EvaluationSettings",
     "IsolableChoice",
@@ -211,7 +211,7 @@ class SamplingSettings(Settings):
         return Sampling(self.temperature, self.top_p, self.max_tokens, seed)
 
 
-class BudgetSettings(Settings):
+class SpendingSettings(Settings):
     """What a run may use. At a limit it stops in good order, and can be resumed with a higher one."""
 
     tokens: int | None = Field(
@@ -294,8 +294,8 @@ class RunSpec(Settings):
         description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
         "the run stops when more do. Default: 0.1, in a training 0.25",
     )
-    budget: Annotated[BudgetSettings, OPERATIONAL] = Field(
-        default_factory=lambda: BudgetSettings.model_validate({}),
+    budget: Annotated[SpendingSettings, OPERATIONAL] = Field(
+        default_factory=lambda: SpendingSettings.model_validate({}),
         description="Limits on tokens and money, at which the run stops and can be resumed",
     )
     window: int | None = Field(
