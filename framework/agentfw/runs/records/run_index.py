@@ -1,7 +1,7 @@
 """The names of the runs below a folder, the newest first.
 
 When a run began is in its run.json. So that a folder of thousands of runs needn't be read each time, the answer is kept
-beside them in a small SQLite file, which can be deleted at any time. A run is read again when its folder has changed.
+beside them in a small SQLite file, which can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -27,22 +27,31 @@ _Known = tuple[int, float | None]
 def newest_first(root: Path) -> list[str]:
     """The names of all folders that have a run.json. Those that can't be read come last."""
     try:
-        folders = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(root) if entry.is_dir()}
+        folders = {entry.name for entry in os.scandir(root) if entry.is_dir()}
     except OSError:
         return []
     known = _load(root / INDEX)
-    found: dict[str, _Known] = {}
+    began: dict[str, float] = {}
     changed: dict[str, _Known] = {}
-    for name, modified in folders.items():
-        if (before := known.get(name)) is not None and before[0] == modified:
-            found[name] = before
-        else:
-            found[name] = changed[name] = (modified, _began(root / name / "run.json"))
-    gone = known.keys() - found.keys()
-    if len(found) >= _WORTH_IT and (changed or gone):
+    for name in folders:
+        modified, moment = known.get(name, (-1, None))
+        # A run begins only once. What was no run, or couldn't be read, is tried again when its folder has changed.
+        if not moment and (now := _modified(root / name)) != modified:
+            modified, moment = changed[name] = (now, _began(root / name / "run.json"))
+        if moment is not None:
+            began[name] = moment
+    gone = known.keys() - folders
+    if len(folders) >= _WORTH_IT and (changed or gone):
         _save(root / INDEX, changed, gone)
-    began = {name: moment for name, (_, moment) in found.items() if moment is not None}
-    return sorted(began, key=lambda name: (began[name], name), reverse=True)
+    return [name for _, name in sorted(zip(began.values(), began, strict=True), reverse=True)]
+
+
+def _modified(folder: Path) -> int:
+    """When a folder changed, or 0 if it is gone meanwhile."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _began(file: Path) -> float | None:
