@@ -1,16 +1,20 @@
-"""Batches to learn from: episodes whose turns have the tokens that a test gives them."""
+"""Learners of a small model, and batches: episodes whose turns have the tokens that a test gives them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agentfw.episode import Episode, Task, Turn
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage, Loss
+from agentfw_plugins.learners.settings import LoraSettings
+
+if TYPE_CHECKING:
+    from agentfw_plugins.learners.lora import LoraLearner
 
 TurnValues = tuple[Sequence[int], Sequence[int], float]
 """Prompt, sampled tokens, advantage."""
@@ -37,3 +41,13 @@ def batch_of(
 def make_batch(tmp_path: Path) -> Callable[..., Batch]:
     count = iter(range(1000))
     return lambda *episodes, **options: batch_of(tmp_path / f"update-{next(count)}", *episodes, **options)
+
+
+@pytest.fixture
+def learner_of(small_model: Path) -> Callable[..., LoraLearner]:
+    from agentfw_plugins.learners.lora import LoraLearner
+
+    def make(**changes: Any) -> LoraLearner:
+        return LoraLearner(LoraSettings(**({"model": str(small_model), "learning_rate": 1e-2} | changes)))
+
+    return make
