@@ -289,8 +289,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         litellm=("", "the command litellm of an environment that has litellm[proxy]"),
         requests=(300, "requests of each way, one after the other, and as many streams"),
         at_once=(200, "sessions at once"),
-        turns=(5, "requests of each of them in a round"),
-        rounds=(7, "rounds of each way"),
+        turns=(2, "requests of each of them in a round"),
+        rounds=(5, "rounds of each way"),
     ).parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         return tell(measure(options, Path(folder)), options.json, show)
