@@ -40,12 +40,20 @@ def hook_docs() -> list[HookDoc]:
 def hook_page() -> str:
     """The whole page as Markdown."""
     hooks = hook_docs()
-    lines = [HEAD, "| hook | purpose | since |", "| --- | --- | --- |"]
-    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} | {hook.facts['Since']} |" for hook in hooks]
-    for hook in hooks:
-        lines += ["", f"## {hook.name}", "", hook.summary, "", "```python", hook.signature, "```", ""]
-        lines += [f"- **{label}:** {text}" for label, text in hook.facts.items()]
+    lines = [HEAD, "| hook | purpose |", "| --- | --- |"]
+    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} |" for hook in hooks]
+    for place, hook in enumerate(hooks):
+        lines += ["", f"## {hook.name}", "", "```python", hook.signature, "```", ""]
+        alike = next((one for one in hooks[:place] if _differ_in(one, hook) <= {"Returns"}), None)
+        facts = {"Returns": hook.facts["Returns"]} if alike else hook.facts
+        lines += [f"- **{label}:** {text}" for label, text in facts.items()]
+        lines += [f"- Otherwise as [`{alike.name}`](#{alike.name})."] if alike else []
     return "\n".join(lines) + "\n"
+
+
+def _differ_in(one: HookDoc, other: HookDoc) -> set[str]:
+    """The labels of which the two hooks say something else."""
+    return {label for label in LABELS if one.facts[label] != other.facts[label]}
 
 
 def _read(function: Callable[..., object]) -> HookDoc:
