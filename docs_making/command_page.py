@@ -5,10 +5,10 @@ An option that several commands have word for word is explained once, at the com
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from unittest.mock import patch
 
 import click
@@ -94,7 +94,8 @@ def _homes(contexts: Mapping[str, click.Context]) -> dict[Option, str]:
     homes: dict[Option, str] = {}
     taken = set()
     for option, paths in sorted(users.items(), key=lambda item: -len(item[1])):
-        home = " ".join(os.path.commonprefix([path.split() for path in paths]))
+        columns = zip(*(path.split() for path in paths), strict=False)
+        home = " ".join(words[0] for words in takewhile(lambda words: len(set(words)) == 1, columns))
         if len(paths) >= _SEVERAL and (home, _flag(option)) not in taken:
             homes[option] = home
             taken.add((home, _flag(option)))

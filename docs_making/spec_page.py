@@ -31,10 +31,9 @@ def spec_page(host: Host, settings: str) -> str:
     for spec in specs:
         text = Path(spec.path).read_text(encoding="utf-8").strip()
         lines += ["", f"## {spec.name}", ""]
-        changes = {base: _changes(text, other) for base, other in whole.items()}
-        near = min(
-            (base for base, change in changes.items() if change is not None), default="", key=changes.__getitem__
-        )
+        found = {base: _changes(text, other) for base, other in whole.items()}
+        changes = {base: change for base, change in found.items() if change is not None}
+        near = min(changes, default="", key=lambda base: len(changes[base]))
         if not near:
             whole[spec.name] = text
             lines += ["```toml", text, "```"]

@@ -58,7 +58,8 @@ def test_settings_of_several_components_are_listed_once_with_each_default(pages:
 
     (row,) = re.findall(r"^\| `clip_high` \|.*$", optimizers, re.M)
 
-    assert "| `0.2`; " in row and "`gspo`: `0.0004`" in row
+    assert "| `0.2`; " in row
+    assert "`gspo`: `0.0004`" in row
     assert "\n## gspo\n\nAlso the [shared settings](#shared-by-dapo-" in optimizers
 
 
