@@ -26,8 +26,8 @@ _ROOT = "agentfw"
 _HEAD = """\
 # Command line
 
-The help text of every command, as `agentfw COMMAND --help` prints it. Options that several commands share are listed
-once. Data goes to stdout and everything else to stderr. `agentfw --debug COMMAND` shows the traceback of an error.
+The help text of every command, as `agentfw COMMAND --help` prints it. Options that several commands share are explained
+once, and lists of subcommands are left out: their sections follow. Data goes to stdout and everything else to stderr. `agentfw --debug COMMAND` shows the traceback of an error.
 [Settings]({settings}) lists the exit codes and the environment variables.
 
 ## Common options
@@ -111,6 +111,8 @@ def _help(context: click.Context, distribution: str, homes: Mapping[Option, str]
         text = context.command.get_help(context)
     for option in elsewhere:
         option.hidden = False
+    if context.command_path != _ROOT:
+        text = text.partition("\n\nCommands:\n")[0]  # their sections follow, and begin with the same words
     return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
 
