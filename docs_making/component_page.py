@@ -24,7 +24,7 @@ _TYPES = {
 }
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _HEAD = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
-_SHARED_AT_LEAST = 3
+_SHARED_AT_LEAST = 5
 
 
 class Setting(NamedTuple):
