@@ -27,8 +27,9 @@ _HEAD = """\
 # Command line
 
 The help text of every command, as `agentfw COMMAND --help` prints it. Options that several commands share are explained
-once, and lists of subcommands are left out: their sections follow. Data goes to stdout and everything else to stderr. `agentfw --debug COMMAND` shows the traceback of an error.
-[Settings]({settings}) lists the exit codes and the environment variables.
+once, and lists of subcommands are left out, because their sections follow. Data goes to stdout and everything else to
+stderr. `agentfw --debug COMMAND` shows the traceback of an error. [Settings]({settings}) lists the exit codes and the
+environment variables.
 
 ## Common options
 

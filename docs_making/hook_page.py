@@ -11,6 +11,8 @@ from agentfw import hookspecs
 __all__ = ["HookDoc", "hook_docs", "hook_page"]
 
 LABELS = ("Called", "With", "Returns", "Combined", "Since")
+_FEW = 2
+"""A hook that differs from an earlier one in so many labels has just these."""
 
 HEAD = """\
 # Hooks
@@ -44,16 +46,16 @@ def hook_page() -> str:
     lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} |" for hook in hooks]
     for place, hook in enumerate(hooks):
         lines += ["", f"## {hook.name}", "", "```python", hook.signature, "```", ""]
-        alike = next((one for one in hooks[:place] if _differ_in(one, hook) <= {"Returns"}), None)
-        facts = {"Returns": hook.facts["Returns"]} if alike else hook.facts
-        lines += [f"- **{label}:** {text}" for label, text in facts.items()]
+        alike = next((one for one in hooks[:place] if len(_differences(one, hook)) <= _FEW), None)
+        labels = _differences(alike, hook) if alike else LABELS
+        lines += [f"- **{label}:** {hook.facts[label]}" for label in labels]
         lines += [f"- Otherwise as [`{alike.name}`](#{alike.name})."] if alike else []
     return "\n".join(lines) + "\n"
 
 
-def _differ_in(one: HookDoc, other: HookDoc) -> set[str]:
+def _differences(one: HookDoc, other: HookDoc) -> list[str]:
     """The labels of which the two hooks say something else."""
-    return {label for label in LABELS if one.facts[label] != other.facts[label]}
+    return [label for label in LABELS if one.facts[label] != other.facts[label]]
 
 
 def _read(function: Callable[..., object]) -> HookDoc:

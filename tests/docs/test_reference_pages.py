@@ -102,11 +102,19 @@ def test_every_hook_is_on_the_page_of_hooks() -> None:
 
 
 def test_a_section_tells_how_to_write_the_hook() -> None:
-    section = hook_page().partition("\n## agentfw_updated\n")[2].partition("\n## ")[0]
+    section = hook_page().partition("\n## agentfw_run_started\n")[2].partition("\n## ")[0]
 
-    assert "def agentfw_updated(" in section
+    assert "def agentfw_run_started(" in section
     for label in ("Called", "With", "Returns", "Combined", "Since"):
         assert f"- **{label}:** " in section
+
+
+def test_a_hook_like_an_earlier_one_has_only_what_differs() -> None:
+    section = hook_page().partition("\n## agentfw_updated\n")[2].partition("\n## ")[0]
+
+    assert "- **Called:** after each update" in section
+    assert "- **Combined:**" not in section
+    assert section.rstrip().endswith("- Otherwise as [`agentfw_run_started`](#agentfw_run_started).")
 
 
 def test_the_type_of_a_setting_reads_like_a_sentence() -> None:
