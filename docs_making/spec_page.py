@@ -1,6 +1,6 @@
 """The pages reference/specs.md: the run specs that ship with a distribution, as they are on disk.
 
-Of a spec that adds only a few keys to an earlier one, or changes them, the page has just these.
+Of a spec that only adds or changes a few keys of an earlier one, the page has just these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _HEAD = """\
 A spec is a TOML file that says what a run or a training does. `agentfw run NAME` and `agentfw train NAME` start from
 the spec of that name. Options and `--set` change single values. [Settings]({settings}) explains every key.
 """
-_MOST_CHANGES = 4
 
 
 def spec_page(host: Host, settings: str) -> str:
@@ -45,11 +44,11 @@ def spec_page(host: Host, settings: str) -> str:
 
 
 def _changes(text: str, base: str) -> list[str] | None:
-    """The lines that turn `base` into `text`; None where these aren't a few whole keys."""
-    lines = [line for line in text.splitlines() if line not in base.splitlines() and not line.startswith("#")]
+    """The lines that turn `base` into `text`; None where these are many, or no whole keys."""
+    lines = [line for line in text.splitlines() if line not in base.splitlines()]
     before, after = tomllib.loads(base), tomllib.loads(text)
     changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
-    if len(lines) > _MOST_CHANGES or not before.keys() <= after.keys() or _parsed(lines) != changed:
+    if 3 * len(lines) > len(text.splitlines()) or not before.keys() <= after.keys() or _parsed(lines) != changed:
         return None
     return lines
 
