@@ -82,8 +82,9 @@ def _only(distribution: str) -> AbstractContextManager[object]:
 
 
 def _options(context: click.Context) -> dict[Option, click.Option]:
+    """Those that may be explained elsewhere: a required one stays with its command."""
     options = [one for one in context.command.get_params(context) if isinstance(one, click.Option)]
-    return {record: option for option in options if (record := option.get_help_record(context))}
+    return {record: option for option in options if (record := option.get_help_record(context)) and not option.required}
 
 
 def _homes(contexts: Mapping[str, click.Context]) -> dict[Option, str]:
