@@ -1,9 +1,13 @@
-"""The pages reference/components/KIND.md: every component of a kind that a distribution brings, with its settings."""
+"""The pages reference/components/KIND.md: every component of a kind that a distribution brings, with its settings.
+
+Settings that several components share are listed once, in a section of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from agentfw.host import Host, Registered
 
@@ -18,7 +22,17 @@ _TYPES = {
     "object": "table",
     "null": "none",
 }
-_BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+_HEAD = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
+_SHARED_AT_LEAST = 5
+
+
+class Setting(NamedTuple):
+    """What a row of a table says, but for the default."""
+
+    name: str
+    kind: str
+    meaning: str
 
 
 def component_page(host: Host, kind: str, distribution: str) -> str:
@@ -27,19 +41,28 @@ def component_page(host: Host, kind: str, distribution: str) -> str:
     if not offers:
         return ""
     plural = "policies" if kind == "policy" else "memories" if kind == "memory" else f"{kind}s"
+    settings = {offer.component.name: _settings(host, offer) for offer in offers}
+    shared = _shared(settings)
     lines = [
         f"# {'Built-in ' + plural if distribution == 'agentfw' else plural.capitalize()}",
         "",
-        f"These {plural} ship with {distribution}. `agentfw plugins show NAME` prints the same, "
-        "and does so for every plugin.",
+        f"These {plural} ship with {distribution}. `agentfw plugins show NAME` prints the settings of any, also of "
+        "plugins. Names without a link have no settings.",
         "",
         "| name | what it is |",
         "| --- | --- |",
-        *[f"| [`{offer.component.name}`](#{offer.component.name}) | {offer.component.summary} |" for offer in offers],
     ]
+    sections: list[str] = []
+    for names, common in shared.items():
+        sections += ["", f"## {_title(names)}", "", *_HEAD]
+        sections += [_row(one, _defaults({name: settings[name][one] for name in names})) for one in common]
     for offer in offers:
-        lines += ["", f"## {offer.component.name}", "", f"{offer.component.summary}.", "", *_settings(host, offer)]
-    return "\n".join(lines) + "\n"
+        name, extra = offer.component.name, offer.component.extra
+        body = [f"Requires the extra `{extra}`.", ""] if extra else []
+        body += _own(name, settings[name], shared)
+        lines.append(f"| {f'[`{name}`](#{name})' if body else f'`{name}`'} | {offer.component.summary} |")
+        sections += ["", f"## {name}", "", *body[:-1]] if body else []
+    return "\n".join([*lines, *sections]) + "\n"
 
 
 def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
@@ -53,22 +76,66 @@ def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(value_type(choice, definitions) for choice in choices))
     name = _TYPES[schema["type"]] if "type" in schema else "any value"
-    bounds = [f"{words} {_number(schema[key])}" for key, words in _BOUNDS.items() if key in schema]
-    return ", ".join([name, *bounds])
+    if "minimum" in schema and "maximum" in schema:
+        return f"{name}, {_number(schema['minimum'])} to {_number(schema['maximum'])}"
+    bounds = [f"{sign} {_number(schema[key])}" for key, sign in _BOUNDS.items() if key in schema]
+    return f"{name} {', '.join(bounds)}".strip()
 
 
-def _settings(host: Host, offer: Registered) -> list[str]:
+def _settings(host: Host, offer: Registered) -> dict[Setting, str]:
+    """Each setting with its default."""
     model = host.settings_model(offer.kind, offer.component.name)
-    extra = [f"Requires the extra `{offer.component.extra}`.", ""] if offer.component.extra else []
-    if model is None or not model.model_fields:
-        return [*extra, "No settings."]
+    if model is None:
+        return {}
     schema = model.model_json_schema(by_alias=False)
-    rows = []
+    found = {}
     for name, field in model.model_fields.items():
         kind = value_type(schema["properties"][name], schema.get("$defs", {}))
         default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
-        rows.append(f"| `{name}` | {kind} | {default} | {_cell(field.description or '')} |")
-    return [*extra, "| setting | type | default | what it does |", "| --- | --- | --- | --- |", *rows]
+        found[Setting(name, kind, _cell(field.description or ""))] = default
+    return found
+
+
+def _shared(settings: Mapping[str, Mapping[Setting, str]]) -> dict[tuple[str, ...], list[Setting]]:
+    """The settings that the same components have in common, by the names of these components."""
+    owners: dict[Setting, list[str]] = defaultdict(list)
+    for name, found in settings.items():
+        for one in found:
+            owners[one].append(name)
+    groups: dict[tuple[str, ...], list[Setting]] = defaultdict(list)
+    for one, names in owners.items():
+        if len(names) > 1:
+            groups[tuple(names)].append(one)
+    return {names: common for names, common in groups.items() if len(common) >= _SHARED_AT_LEAST}
+
+
+def _own(name: str, settings: Mapping[Setting, str], shared: Mapping[tuple[str, ...], Sequence[Setting]]) -> list[str]:
+    """The settings that only this component has, and links to the others."""
+    links: list[str] = []
+    elsewhere: set[Setting] = set()
+    for names, common in shared.items():
+        if name in names:
+            title = _title(names)
+            anchor = title.lower().replace(" ", "-").replace(",", "")
+            links += [f"Also the [shared settings](#{anchor}).", ""]
+            elsewhere.update(common)
+    rows = [_row(one, default) for one, default in settings.items() if one not in elsewhere]
+    return [*links, *([*_HEAD, *rows, ""] if rows else [])]
+
+
+def _title(names: Sequence[str]) -> str:
+    return f"Shared by {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _row(setting: Setting, default: str) -> str:
+    return f"| `{setting.name}` | {setting.kind} | {default} | {setting.meaning} |"
+
+
+def _defaults(by_name: Mapping[str, str]) -> str:
+    """The commonest default first, then the others with the components that have them."""
+    commonest, *others = [default for default, _ in Counter(by_name.values()).most_common()]
+    named = [f"{', '.join(f'`{name}`' for name in by_name if by_name[name] == one)}: {one}" for one in others]
+    return "; ".join([commonest, *named])
 
 
 def _default(value: object) -> str:

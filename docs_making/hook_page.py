@@ -11,6 +11,8 @@ from agentfw import hookspecs
 __all__ = ["HookDoc", "hook_docs", "hook_page"]
 
 LABELS = ("Called", "With", "Returns", "Combined", "Since")
+_FEW = 2
+"""A hook that differs from an earlier one in so many labels has just these."""
 
 HEAD = """\
 # Hooks
@@ -40,12 +42,20 @@ def hook_docs() -> list[HookDoc]:
 def hook_page() -> str:
     """The whole page as Markdown."""
     hooks = hook_docs()
-    lines = [HEAD, "| hook | purpose | since |", "| --- | --- | --- |"]
-    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} | {hook.facts['Since']} |" for hook in hooks]
-    for hook in hooks:
-        lines += ["", f"## {hook.name}", "", hook.summary, "", "```python", hook.signature, "```", ""]
-        lines += [f"- **{label}:** {text}" for label, text in hook.facts.items()]
+    lines = [HEAD, "| hook | purpose |", "| --- | --- |"]
+    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} |" for hook in hooks]
+    for place, hook in enumerate(hooks):
+        lines += ["", f"## {hook.name}", "", "```python", hook.signature, "```", ""]
+        alike = next((one for one in hooks[:place] if len(_differences(one, hook)) <= _FEW), None)
+        labels = _differences(alike, hook) if alike else LABELS
+        lines += [f"- **{label}:** {hook.facts[label]}" for label in labels]
+        lines += [f"- Otherwise as [`{alike.name}`](#{alike.name})."] if alike else []
     return "\n".join(lines) + "\n"
+
+
+def _differences(one: HookDoc, other: HookDoc) -> list[str]:
+    """The labels of which the two hooks say something else."""
+    return [label for label in LABELS if one.facts[label] != other.facts[label]]
 
 
 def _read(function: Callable[..., object]) -> HookDoc:

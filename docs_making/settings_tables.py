@@ -54,10 +54,10 @@ def tables() -> str:
         ("Only without an optimizer", {key: keys[key] for key in OF_RUNS}),
         ("Only with an optimizer, in a training", {key: keys[key] for key in OF_TRAININGS}),
         ("A component", Choice.model_fields),
-        ("A memory", IsolableChoice.model_fields),
-        ("A tool", ToolChoice.model_fields),
-        ("A reward", RewardChoice.model_fields),
-        ("A model", ModelChoice.model_fields),
+        ("Also of a memory, a tool or a reward", _added(IsolableChoice, Choice)),
+        ("Also of a tool", _added(ToolChoice, IsolableChoice)),
+        ("Also of a reward", _added(RewardChoice, IsolableChoice)),
+        ("Also of a model", _added(ModelChoice, Choice)),
         ("`[engine]`", EngineSettings.model_fields),
         ("`[sampling]`", SamplingSettings.model_fields),
         ("`[budget]`", SpendingSettings.model_fields),
@@ -73,6 +73,10 @@ def insert(page: str) -> str:
     if not begin or not end:
         raise ValueError(f"the page needs the lines {BEGIN} and {END}")
     return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+
+
+def _added(model: type[BaseModel], base: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {name: field for name, field in model.model_fields.items() if name not in base.model_fields}
 
 
 def _table(fields: Mapping[str, FieldInfo]) -> str:

@@ -48,9 +48,35 @@ def test_no_generated_page_is_left_over(pages: dict[str, str]) -> None:
 
 def test_every_component_is_on_the_page_of_its_kind(pages: dict[str, str]) -> None:
     assert "\n## calendar\n" in pages[f"{CORE}/components/environment.md"]
-    assert re.search(r"\| `warm_up` \| integer, .* \| `3` \| .+ \|", pages[f"{CORE}/components/optimizer.md"])
+    assert re.search(r"\| `warm_up` \| integer .* \| `3` \| .+ \|", pages[f"{CORE}/components/optimizer.md"])
     assert {f"{CORE}/components/{kind}.md" for kind in KINDS} <= pages.keys()
     assert "\n## kitchen\n" in pages[f"{PAPERS}/components/policy.md"]
+
+
+def test_settings_of_several_components_are_listed_once_with_each_default(pages: dict[str, str]) -> None:
+    optimizers = pages[f"{CORE}/components/optimizer.md"]
+
+    (row,) = re.findall(r"^\| `clip_high` \|.*$", optimizers, re.M)
+
+    assert "| `0.2`; " in row
+    assert "`gspo`: `0.0004`" in row
+    assert "\n## gspo\n\nAlso the [shared settings](#shared-by-dapo-" in optimizers
+
+
+def test_options_of_several_commands_are_explained_once(pages: dict[str, str]) -> None:
+    commands = pages[f"{CORE}/command-line.md"]
+    recall = commands.partition("### agentfw memory recall\n")[2].partition("\n### ")[0]
+
+    assert commands.count("Directory of runs. Default: ./runs.") == 1
+    assert "Also: `--store`, `--tenant` ([see above](#agentfw-memory)); `--json` ([common](#common-options))." in recall
+    assert "  --why " in recall
+    assert "  --store" not in recall
+
+
+def test_a_spec_that_differs_little_from_another_shows_the_difference(pages: dict[str, str]) -> None:
+    section = pages[f"{CORE}/specs.md"].partition("\n## default\n")[2].partition("\n## ")[0]
+
+    assert section.strip() == "The same as [`calendar-tiny`](#calendar-tiny)."
 
 
 def test_every_command_is_on_the_page_of_commands(pages: dict[str, str]) -> None:
@@ -76,15 +102,24 @@ def test_every_hook_is_on_the_page_of_hooks() -> None:
 
 
 def test_a_section_tells_how_to_write_the_hook() -> None:
-    section = hook_page().partition("\n## agentfw_updated\n")[2].partition("\n## ")[0]
+    section = hook_page().partition("\n## agentfw_run_started\n")[2].partition("\n## ")[0]
 
-    assert "def agentfw_updated(" in section
+    assert "def agentfw_run_started(" in section
     for label in ("Called", "With", "Returns", "Combined", "Since"):
         assert f"- **{label}:** " in section
 
 
+def test_a_hook_like_an_earlier_one_has_only_what_differs() -> None:
+    section = hook_page().partition("\n## agentfw_updated\n")[2].partition("\n## ")[0]
+
+    assert "- **Called:** after each update" in section
+    assert "- **Combined:**" not in section
+    assert section.rstrip().endswith("- Otherwise as [`agentfw_run_started`](#agentfw_run_started).")
+
+
 def test_the_type_of_a_setting_reads_like_a_sentence() -> None:
-    assert value_type({"type": "integer", "minimum": 1, "maximum": 5}, {}) == "integer, at least 1, at most 5"
+    assert value_type({"type": "integer", "minimum": 1, "maximum": 5}, {}) == "integer, 1 to 5"
+    assert value_type({"type": "number", "exclusiveMinimum": 0, "maximum": 1}, {}) == "number > 0, ≤ 1"
     assert value_type({"enum": ["one", "multi"]}, {}) == "`one`, `multi`"
     assert value_type({"anyOf": [{"type": "number"}, {"type": "null"}]}, {}) == "number or none"
     assert value_type({"$ref": "#/$defs/Dish"}, {"Dish": {"type": "object"}}) == "table"
