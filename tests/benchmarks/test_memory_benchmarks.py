@@ -207,6 +207,7 @@ def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.Captu
     result = load("memory_words").main(["--texts", "500", "--queries", "10", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["ms of a search"]["word index"]["p50"] > 0
+    assert result["ms of a search for rare words"]["FTS5"]["p50"] > 0
 
 
 def test_facts_that_change_are_found_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
