@@ -47,8 +47,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 language_option = click.option(
     "--language",
     type=click.Choice(LANGUAGES),
+    metavar="LANGUAGE",
     callback=lambda context, parameter, value: value or "",
-    help="Language of questions and of the page. Default: that of the calendar.",
+    help="Language of questions and of the page: en, de, fr, es, it or pt. Default: that of the calendar.",
 )
 _READING = (
     click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="Number of days."),
@@ -63,7 +64,7 @@ _READING = (
         "--people",
         type=_FILE,
         help='TOML file about you and others, with lines such as "acme.example" = "client", and under [me] '
-        'travel = 30 and country = "DE".',
+        'travel = 30, country = "DE" and language = "de".',
     ),
     click.option(
         "--busy",
