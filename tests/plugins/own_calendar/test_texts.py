@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import shutil
 import string
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,14 @@ import yaml
 
 from agentfw_cli.main import main
 from agentfw_plugins.own_calendar import texts as module
+from agentfw_plugins.own_calendar.answers import Answer, Question, understood
+from agentfw_plugins.own_calendar.person_file import PersonFile
+from agentfw_plugins.own_calendar.session import Session, Wishes
+from agentfw_plugins.own_calendar.sources import FileSource
 from agentfw_plugins.own_calendar.texts import LANGUAGES, Texts
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 from agentfw_plugins.worlds.calendar.simple_rules import RULES
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
@@ -174,6 +180,48 @@ def test_no_line_of_a_session_is_english_in_another_language(
     same = [line for line in other if line in english and words.search(line.replace("agentfw calendar", ""))]
     assert len(other) == len(english)
     assert [line for line in same if "has no DTSTART" not in line] == []
+
+
+class Asked:
+    """Keeps the question that it is asked, and stops."""
+
+    is_person = True
+
+    def answer(self, question: Question) -> Answer:
+        self.question = question
+        return Answer("", stop=True)
+
+    def told(self, *given: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp_path: Path, language: str) -> None:
+    pytest.importorskip("icalendar")
+    person, texts = Asked(), Texts.of(language)
+    found = Session.open([FileSource(ics_file(SERIES, CLASH))], Wishes(since=date(2099, 11, 2)))
+    with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
+        asyncio.run(found.play(LinearPolicy(), person, known))
+    rows = [re.split(r"  +", line)[0] for line in texts("help").splitlines()]
+    both, later, series, always, move, undo, stop = rows[2:]
+    named = [words.split(" ", 1)[1] for words in texts("prompt_answers", default="", letters="").split(", ")[2:5]]
+    again = re.findall('["„«] ?(.+?) ?["“»]', texts("clash_again"))
+
+    def read(*words: str) -> list[Answer]:
+        return [understood(one, person.question) for one in words]
+
+    assert read(both) == [Answer("", both=True)]
+    assert read(f"b {series}", f"b {always}", f"{both} {series}") == [
+        Answer("B", scope="series"),
+        Answer("B", scope="always"),
+        Answer("", both=True, scope="series"),
+    ]
+    assert read(f"b {move}", f"B {always} : Acme") == [
+        Answer("B", scope="series", move=True),
+        Answer("B", "Acme", scope="always"),
+    ]
+    assert read(*again) == [Answer("B", scope="series"), Answer("", both=True, scope="series")]
+    assert read(later, undo, stop) == read(*named) == [Answer(""), Answer("", undo=True), Answer("", stop=True)]
 
 
 def test_the_language_is_that_of_the_calendar_unless_it_is_chosen(
