@@ -84,8 +84,8 @@ class Session:
         self.agenda = Agenda(self.found, people, self.home)
         self.outcomes: list[Outcome] = []
         self.stopped = False
-        self.undone: list[Mapping[str, Any]] = []
-        """Decisions that were taken back."""
+        self.undone: list[str] = []
+        """Titles that were kept until their answers were taken back."""
         self._drafted: list[dict[str, Any]] | None = None
         self.changed_meanwhile: list[str] = []
         """Titles of conflicts that aren't written, because somebody changed their events during the session."""
@@ -159,7 +159,7 @@ class Session:
                 last = settled.popitem()[1] if settled else None
                 if last is None or last.kept is not None or last.both:
                     decision = known.undo()
-                    self.undone += [] if decision is None else [decision]
+                    self.undone += [] if decision is None else [_title_kept(decision)]
                 self.agenda = Agenda(self.found, self.people, self.home)
         finally:
             await policy.close()
@@ -226,8 +226,6 @@ class Session:
 
     def record(self) -> dict[str, Any]:
         """Everything found and decided, as plain values."""
-        again = (outcome for outcome in self.outcomes if outcome.kept is not None or outcome.both)
-        decided = [sorted(each.one.key for each in outcome.question.candidates) for outcome in again]
         return {
             "calendars": [source.name for source in self.sources],
             "person": self.person,
@@ -238,7 +236,7 @@ class Session:
             "conflicts": [_recorded(outcome, self.home) for outcome in self.outcomes],
             "declined": sum(len(outcome.declined) for outcome in self.outcomes),
             "other_times": self.other_times(),
-            "undone": [_title_kept(decision) for decision in self.undone if sorted(decision["keys"]) not in decided],
+            "undone": self.undone,
             "stopped": self.stopped,
             "problems": [
                 {"file": one.file, "line": one.line, "event": one.what, "why": one.why} for one in self.problems

@@ -88,8 +88,10 @@ def conclude(
     if strategies:
         label.line("label_learned", weights_in_words(strategies, texts), out)
     show_other_times(record, texts, out)
+    answered = {event["title"] for one in asked if one["kept"] or one["both"] for event in one["events"]}
     for title in record["undone"]:
-        label.line("label_undone", texts("kept_until_undone", title=title), out)
+        if title not in answered:
+            label.line("label_undone", texts("kept_until_undone", title=title), out)
     if not written:
         out.line(texts("no_file"))
     else:

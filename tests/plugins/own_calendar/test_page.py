@@ -210,14 +210,22 @@ def test_in_a_german_calendar_everything_on_the_page_is_german(address: str, chr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("events", [EVENTS[4:]])
-def test_a_week_without_clashes_says_so(address: str, chromium: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("events", "days", "said"),
+    [
+        (EVENTS[4:], "November 2 to November 29", "No open conflicts"),
+        (GERMAN[4:], "2. November bis 29. November", "Keine offenen Überschneidungen"),
+    ],
+)
+def test_a_week_without_clashes_says_so(
+    address: str, chromium: Callable[..., Any], events: tuple[str, ...], days: str, said: str
+) -> None:
     browser = chromium()
     shown_at(browser, address, 1280, "light")
-    photo(browser, "quiet-en")
+    photo(browser, f"quiet-{browser.evaluate('state.language')}")
 
-    assert "2 to November 29" in browser.evaluate("document.querySelector('#who').textContent")
-    assert browser.evaluate("document.querySelector('#asked h2').textContent") == "No open conflicts"
+    assert days in browser.evaluate("document.querySelector('#who').textContent")
+    assert browser.evaluate("document.querySelector('#asked h2').textContent") == said
     assert browser.evaluate("document.querySelectorAll('#asked button').length") == 0
 
 
