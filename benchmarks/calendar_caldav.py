@@ -28,6 +28,7 @@ from agentfw_plugins.own_calendar.answers import AnswersGiven
 from agentfw_plugins.own_calendar.caldav_source import PASSWORD, CalDavSource
 from agentfw_plugins.own_calendar.person_file import PersonFile
 from agentfw_plugins.own_calendar.session import Session, Wishes
+from agentfw_plugins.own_calendar.texts import Texts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 CONFLICTS = 200
@@ -64,7 +65,7 @@ def measure(address: str, folder: Path) -> dict[str, Any]:
         edited = calendar.event_by_uid("b0")
         edited.data = edited.data.replace("SUMMARY:Meeting b0", "SUMMARY:Edited meanwhile")
         edited.save()
-        written = list(session.write(known))
+        written = [Texts.of().say(told) for told in session.write(known)]
 
     after = contents(calendar)
     declined = {f"UID:{'b' if number % 2 == 0 else 'a'}{number}" for number in range(CONFLICTS)}

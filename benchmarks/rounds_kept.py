@@ -88,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--interruptions", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
+    # A job in a shell's background ignores Ctrl-C, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return tell(measure(options.rounds, options.interruptions, options.seed), options.json, show)
 
 

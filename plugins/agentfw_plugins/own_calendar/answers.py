@@ -29,6 +29,8 @@ from agentfw.errors import UsageError
 
 from .occurrences import Occurrence
 from .precedents import ALWAYS, SERIES, Precedent
+from .texts import Said, Texts
+from .wording import reason_in_words
 from .words import said
 
 __all__ = [
@@ -43,12 +45,9 @@ __all__ = [
     "understood",
 ]
 
-_LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])([.:,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
-_LEAVE = ("s", "skip", "leave", "all")
+_LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])(\s?:|[.,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
 _SCOPES = (SERIES, ALWAYS, "move")
 """What may stand directly behind a letter, or behind "both"; its words are in the lists of all languages."""
-_STOP = ("q", "quit", "stop")
-_UNDO = ("u", "undo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +75,16 @@ class Question:
     proposed: str
     """A letter, or empty if the policy has no proposal."""
     reason: str
+    """As the policy said it."""
     before: Precedent | None = None
     """What was decided before, if something has changed since."""
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)
+
+    def because(self, texts: Texts) -> str:
+        """Why the proposal is made, in words for the person."""
+        return reason_in_words(self.reason, {each.letter: each.title for each in self.candidates}, texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ class Answer:
 class NotUnderstood(ValueError):
     """Raised for an answer that can't be parsed; says what is allowed."""
 
+    def __init__(self, name: str, /, **fields: str) -> None:
+        self.said = Said(name, fields)
+        super().__init__(Texts.of().say(self.said))
+
 
 class Person(Protocol):
     """Answers questions about conflicts."""
@@ -113,8 +121,8 @@ class Person(Protocol):
 
     def answer(self, question: Question) -> Answer: ...
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
-        """Told what the answer changed."""
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
+        """Told what the answer changed. `learned` is what weighs more and less now, in the hub's words."""
 
 
 def understood(text: str, question: Question) -> Answer:
@@ -123,13 +131,13 @@ def understood(text: str, question: Question) -> Answer:
     letters = [candidate.letter for candidate in question.candidates]
     if not words:
         if not question.proposed:
-            raise NotUnderstood(f"there is no proposal: answer one of {', '.join(letters)}, s or q")
+            raise NotUnderstood("answer_no_proposal", letters=", ".join(letters))
         return Answer(question.proposed)
-    if words.lower() in _STOP:
+    if words.lower() in said("stop"):
         return Answer("", stop=True)
-    if words.lower() in _UNDO:
+    if words.lower() in said("undo"):
         return Answer("", undo=True)
-    if words.lower() in _LEAVE:
+    if words.lower() in said("leave"):
         return Answer("")
     for both in _longest_first("both"):
         if words.lower() == both or words.lower().startswith(f"{both} "):
@@ -140,14 +148,15 @@ def understood(text: str, question: Question) -> Answer:
     match = _LETTER.fullmatch(words)
     if match is not None:
         verb, written, mark, why = match.groups()
-        if written == "a" and why and not (verb or mark or why.startswith("because ") or _begins_with_scope(why)):
-            raise NotUnderstood(f'"{words[:40]}" may begin with the word "a": write "A: {why[:40]}" to keep A')
+        if written == "a" and why and not (verb or mark or _because(why) or _begins_with_scope(why)):
+            raise NotUnderstood("answer_article", words=words[:40], why=why[:40])
         letter = written.upper() if written.isalpha() else "ABCDE"[int(written) - 1]
         if letter in letters:
             spoken = " ".join(why.split())
-            return Answer(letter, spoken) if mark in (".", ":", ")") else _with_scope(Answer(letter), spoken, question)
-    reason = f'; a reason goes behind the letter: "A: {words[:40]}"' if " " in words else ""
-    raise NotUnderstood(f'"{words[:40]}" is no answer: answer one of {", ".join(letters)}, s or q{reason}')
+            is_reason = mark.strip() in (".", ":", ")")
+            return Answer(letter, spoken) if is_reason else _with_scope(Answer(letter), spoken, question)
+    name = "answer_reason" if " " in words else "answer_unknown"
+    raise NotUnderstood(name, words=words[:40], letters=", ".join(letters))
 
 
 def _with_scope(answer: Answer, words: str, question: Question) -> Answer:
@@ -158,20 +167,21 @@ def _with_scope(answer: Answer, words: str, question: Question) -> Answer:
             rest = words[len(name) :]
             if not lower.startswith(name) or rest[:1].isalnum():
                 continue
-            if rest.strip() and not rest.startswith((":", ",", " because ")):
-                written = f'"{name}: {rest.strip()[:40]}" or ": {words[:40]}"'
-                raise NotUnderstood(
-                    f'"{name}" may be how far it holds, or a part of why: write {written} behind the letter'
-                )
+            if rest.strip() and not (_because(rest.strip()) or rest.lstrip().startswith((":", ","))):
+                raise NotUnderstood("answer_scope", name=name, rest=rest.strip()[:40], words=words[:40])
             is_series = any(each.one.of_series is not None for each in question.candidates)
             if scope != ALWAYS and not is_series:
-                raise NotUnderstood(
-                    'none of these is part of a series; "always" holds for new events with these titles'
-                )
-            why = rest.lstrip(":, ").removeprefix("because ")
+                raise NotUnderstood("answer_no_series")
+            reason = rest.lstrip(":, ")
+            why = reason.removeprefix(_because(reason))
             is_move = scope == "move" and bool(answer.keep)
             return replace(answer, why=why, scope=SERIES if scope == "move" else scope, move=is_move)
     return replace(answer, why=words)
+
+
+def _because(words: str) -> str:
+    """The word with which a reason begins, in any language, and the blank behind it."""
+    return next((f"{word} " for word in _longest_first("because") if words.startswith(f"{word} ")), "")
 
 
 def _begins_with_scope(words: str) -> bool:
@@ -193,7 +203,7 @@ class Nobody:
             "there is no terminal to ask on", fix="pass --list to see the conflicts, or --answers FILE or --yes"
         )
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         pass
 
 
@@ -205,7 +215,7 @@ class TakesProposals:
     def answer(self, question: Question) -> Answer:
         return Answer(question.proposed)
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         pass
 
 
@@ -233,7 +243,7 @@ class AnswersGiven:
             ) from None
         return replace(answer, why=why or answer.why)
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         pass
 
 

@@ -18,10 +18,10 @@ from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from agentfw.errors import EndpointError, MissingExtraError, UsageError
-from agentfw.out import counted
 
 from .ics_lines import FileLines
 from .sources import Part, Saved
+from .texts import Said
 
 __all__ = ["PASSWORD", "CalDavBusy", "CalDavSource"]
 
@@ -114,10 +114,10 @@ class CalDavSource:
             except EndpointError as error:
                 written = number - len(refused)
                 raise EndpointError(f"{error.message}; {written} events are written", fix=error.fix) from None
-        told = [f"{self.name}, {counted(written, 'event')}"] if (written := len(changed) - len(refused)) else []
-        if refused:
-            told.append(f"{len(refused)} not written to {self.name}, as somebody changed them meanwhile")
-        return Saved(told, refused)
+        counts = {"on_server": len(changed) - len(refused), "not_on_server": len(refused)}
+        return Saved(
+            [Said(name, {"name": self.name, "count": count}) for name, count in counts.items() if count], refused
+        )
 
     def put(self, part: Part, data: bytes) -> bool:
         """Write one event. False if somebody changed it since it was read, and then it stays as it is."""

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out, counted
+from agentfw.out import Out
 
 from ..command_options import json_option
-from .ics_command import Asked, Command, ask, deciding, reading
+from .ics_command import Asked, Command, ask, deciding, language_option, reading
+from .texts import Texts
 
 if TYPE_CHECKING:
     from .person_file import PersonFile
@@ -41,7 +42,7 @@ def _of_a_person(command: Command) -> Command:
         "--hub", type=click.Path(path_type=Path, dir_okay=False), help="File that keeps what is learned."
     )
     me = click.option("--me", metavar="ADDRESS", default="", help="Whose decisions, if several people use the file.")
-    return me(hub(json_option(command)))
+    return me(hub(language_option(json_option(command))))
 
 
 @click.group()
@@ -77,7 +78,14 @@ def list_conflicts(calendars: tuple[str, ...], **options: Any) -> None:
 @click.option("--list", "only_list", is_flag=True, help="Show what can be undone, and change nothing.")
 @_of_a_person
 def undo(
-    title: str | None, on: datetime | None, everything: bool, only_list: bool, me: str, hub: Path | None, out: Out
+    title: str | None,
+    on: datetime | None,
+    everything: bool,
+    only_list: bool,
+    me: str,
+    hub: Path | None,
+    language: str,
+    out: Out,
 ) -> None:
     """Take back decisions: of the last session, or one by its TITLE.
 
@@ -89,8 +97,9 @@ def undo(
     if title is not None and everything:
         raise UsageError("TITLE and --all can't be combined", fix="pass one of them")
     with _known(hub, me, read_only=only_list) as known:
+        texts = _texts(language, known)
         if only_list:
-            _show_marks(known, out)
+            _show_marks(known, texts, out)
             return
         if title is not None:
             choice = undoing.named_event(known, title, on.date() if on is not None else None)
@@ -107,21 +116,25 @@ def undo(
             }
         )
         return
-    for word, some in (("restored", undone.restored), ("gone", undone.gone), ("failed", undone.failed)):
+    became = {"label_restored": undone.restored, "label_gone": undone.gone, "label_failed": undone.failed}
+    width = max(len(texts(label)) for label in became)
+    for label, some in became.items():
         for noted in some:
-            out.line(f"{word:9} {_shown(noted)}")
+            out.line(f"{texts(label):{width}}  {_shown(noted, texts)}")
     if undone.gone:
-        out.note("what is gone was changed back, moved or deleted by somebody else")
+        out.note(texts("gone"))
     if undone.failed:
-        out.note("what failed was changed by somebody at this moment: run the same command again")
-    out.line(
-        f"{counted(len(undone.decisions), 'decision')} taken back" if undone.decisions else "no decision to take back"
-    )
+        out.note(texts("failed"))
+    count = len(undone.decisions)
+    if count:
+        out.line(texts("decisions_taken_back", count=count))
+    else:  # one date of a series
+        out.line(texts("others_stay" if undone.restored else "no_decision"))
 
 
 @calendar.command()
 @_calendars
-@click.option("--port", default=8766, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option("--port", default=8767, show_default=True, help="Port to listen on; 0 for any free one.")
 @reading
 def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     """Show the week, its clashes and the proposals as a page.
@@ -136,12 +149,15 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     from .planner import Planner
 
     asked = Asked(calendars, **options)
-    with PersonFile(asked.hub or data_file(), opened(asked).person) as known:
+    session = opened(asked)
+    texts = session.texts
+    with PersonFile(asked.hub or data_file(), session.person) as known:
         planner = Planner(lambda: opened(asked), known, lambda: assembled(asked.policy, asked.assignments).policy)
         try:
-            asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   Ctrl-C stops it\n")))
+            told = texts("stop_hint")
+            asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   {told}\n")))
         except KeyboardInterrupt:
-            asked.out.note("stopped; what you decided is kept")
+            asked.out.note(texts("stopped"))
 
 
 @calendar.command()
@@ -151,7 +167,9 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
 )
 @click.option("--forget", type=int, metavar="NUMBER", help="Learn no more from the decisions behind this sentence.")
 @_of_a_person
-def me(pin: int | None, correct: int | None, forget: int | None, me: str, hub: Path | None, out: Out) -> None:
+def me(
+    pin: int | None, correct: int | None, forget: int | None, me: str, hub: Path | None, language: str, out: Out
+) -> None:
     """Show what is known of you, and the decisions behind each sentence."""
     from .knowledge import Preference
 
@@ -170,49 +188,60 @@ def me(pin: int | None, correct: int | None, forget: int | None, me: str, hub: P
                 known.forget(statement)
             if name != "forget":
                 known.pin(Preference(preference.second, preference.first) if name == "correct" else preference)
-        _show_knowledge(known, out)
+        _show_knowledge(known, _texts(language, known), out)
 
 
-def _show_knowledge(known: PersonFile, out: Out) -> None:
+def _show_knowledge(known: PersonFile, texts: Texts, out: Out) -> None:
     weeks = _acceptance(known)
     found = known.statements()
     if out.json:
         sentences = [
             {
                 "number": number,
-                "sentence": one.text,
+                "sentence": one.said(Texts.of()),
                 "first": one.preference.first,
                 "second": one.preference.second,
                 "agreeing": one.agreeing,
                 "pinned": one.pinned,
-                "decisions": [_decision(decision) for decision in one.decisions],
+                "decisions": [
+                    _decision(decision, Texts.of(), _day(decision) or "earlier") for decision in one.decisions
+                ],
             }
             for number, one in enumerate(found, start=1)
         ]
         out.data({"person": known.person, "sentences": sentences, "weeks": weeks})
         return
-    out.line(f"{known.person}   {counted(len(known.choices), 'decision')}")
+    out.line(f"{known.person}   {texts('decisions', count=len(known.choices))}")
     for number, one in enumerate(found, start=1):
-        out.line(f"{number:3}  {one.text}")
+        out.line(f"{number:3}  {one.said(texts)}")
         for decision in one.decisions[-_BEHIND:]:
-            out.line(f"       {_decision(decision)}")
+            day = _day(decision)
+            on = texts.date("date", datetime.fromisoformat(day)) if day else texts("earlier")
+            out.line(f"       {_decision(decision, texts, on)}")
         if len(one.decisions) > _BEHIND:
-            out.line(f"       and {len(one.decisions) - _BEHIND} more before")
-    if not found:
-        out.line("nothing is clear yet: at first, health, family and what can't be moved go before work")
+            out.line(f"       {texts('more_before', count=len(one.decisions) - _BEHIND)}")
+    if found:
+        out.note(texts("change_hint"))
     else:
-        out.note("agentfw calendar me --pin, --correct or --forget NUMBER changes a sentence")
+        out.line(texts("nothing_clear"))
     if weeks:
-        out.line("proposals that you accepted")
-        for week in weeks:
-            out.line(f"     {_week(week['week']):26} {week['accepted']} of {week['proposed']}")
+        out.line(texts("accepted"))
+        names = [_week(week["week"], texts) for week in weeks]
+        for name, week in zip(names, weeks, strict=True):
+            count = texts("so_many", count=week["accepted"], all=week["proposed"])
+            out.line(f"     {name:{max(map(len, names))}}   {count}")
 
 
-def _decision(decision: Mapping[str, Any]) -> str:
+def _decision(decision: Mapping[str, Any], texts: Texts, day: str) -> str:
     kept = [event["title"] for event in decision["events"] if event["letter"] == decision["accepted"]]
     others = [event["title"] for event in decision["events"] if event["letter"] != decision["accepted"]]
-    why = f' "{decision["why"]}"' if decision.get("why") else ""
-    return f"{decision.get('at', '')[:10] or 'earlier'}: {kept[0]}, and not {'; '.join(others)}.{why}"
+    why = f" {texts('quoted', text=decision['why'])}" if decision.get("why") else ""
+    return f"{texts('decision', day=day, kept=kept[0], others=texts('semicolon').join(others))}{why}"
+
+
+def _day(decision: Mapping[str, Any]) -> str:
+    """The day of a decision; empty for those of early versions, which don't say it."""
+    return str(decision.get("at", ""))[:10]
 
 
 def _acceptance(known: PersonFile) -> list[dict[str, Any]]:
@@ -225,32 +254,38 @@ def _acceptance(known: PersonFile) -> list[dict[str, Any]]:
     return [{"week": week, "accepted": sum(some), "proposed": len(some)} for week, some in weeks.items()]
 
 
-def _week(name: str) -> str:
+def _week(name: str, texts: Texts) -> str:
     """A week by its Monday."""
     if name == "earlier":
-        return name
-    monday = datetime.strptime(f"{name}-1", "%G-W%V-%u")
-    return f"week of {monday.day} {monday:%B %Y}"
+        return texts("earlier")
+    return texts("week_of", date=texts.date("date", datetime.strptime(f"{name}-1", "%G-W%V-%u")))
 
 
-def _show_marks(known: PersonFile, out: Out) -> None:
+def _show_marks(known: PersonFile, texts: Texts, out: Out) -> None:
     marks = known.written.marks
     if out.json:
         out.data([_plain(noted) for noted in marks])
         return
     for noted in marks:
-        out.line(f"{_shown(noted)}   decided {noted.at[:10]}")
+        decided = texts.date("date", datetime.fromisoformat(noted.at))
+        out.line(f"{_shown(noted, texts)}   {texts('decided_on', date=decided)}")
     if not marks:
-        out.line("nothing is declined")
+        out.line(texts("nothing_declined"))
 
 
 def _plain(noted: Noted) -> dict[str, str]:
     return {"title": noted.title, "start": noted.start, "calendar": noted.source, "decided": noted.at}
 
 
-def _shown(noted: Noted) -> str:
-    day = datetime.fromisoformat(noted.start).astimezone()
-    return f"{day:%a} {day.day} {day:%B %Y}   {noted.title}"
+def _shown(noted: Noted, texts: Texts) -> str:
+    return f"{texts.date('day_and_year', datetime.fromisoformat(noted.start).astimezone())}   {noted.title}"
+
+
+def _texts(language: str, known: PersonFile) -> Texts:
+    """In the language that was chosen, or that of the titles that were decided about."""
+    from .drafts import Language
+
+    return Texts.of(language or Language(reversed(known.titles)).calendar)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A message to whoever called a meeting that is declined, in the language of the event or else of the calendar.
 
 language = Language(titles)
-draft([occurrence], to, home, language.of(occurrence))
+draft([occurrence], to, home, Texts.of(language.of(occurrence)))
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
 from .occurrences import Occurrence
-from .words import LANGUAGES, phrases, spoken
+from .texts import LANGUAGES, Texts
+from .words import spoken
 
 __all__ = ["Language", "draft"]
 
@@ -22,12 +23,17 @@ _READ = 300
 
 
 class Language:
-    """The language of events."""
+    """The language of a calendar and of its events."""
 
     def __init__(self, titles: Iterable[str]) -> None:
         self._calendar: Counter[str] = Counter()
         for _, title in zip(range(_READ), titles, strict=False):
             self._calendar.update(spoken(title))
+
+    @property
+    def calendar(self) -> str:
+        """The language of most words of the titles."""
+        return max(LANGUAGES, key=lambda name: self._calendar[name])
 
     def of(self, one: Occurrence) -> str:
         """What the event says, else the language of most of its words, else that of most titles of the calendar."""
@@ -39,17 +45,11 @@ class Language:
         return max(LANGUAGES, key=lambda name: (words[name], self._calendar[name]))
 
 
-def draft(ones: Sequence[Occurrence], to: datetime, home: tzinfo, language: str, *, move: bool = False) -> str:
+def draft(ones: Sequence[Occurrence], to: datetime, home: tzinfo, texts: Texts, *, move: bool = False) -> str:
     """What to write about these dates of one event. With `move`, that the whole series should be at another time."""
-    entry, said = ones[0].entry, phrases(language)
+    entry = ones[0].entry
     name = entry.organizer.name if entry.organizer is not None else ""
-    dates = "; ".join(_date(one.start.astimezone(home), language) for one in ones)
-    kind = "move" if move else "one" if len(ones) == 1 else "several"
-    text = said[kind].format(title=entry.title, date=dates, to=_date(to.astimezone(home), language))
-    return f"{said['hello'].format(name=f' {name}' if name else '')}\n{text}"
-
-
-def _date(moment: datetime, language: str) -> str:
-    said = phrases(language)
-    weekday, month = said["weekdays"][moment.weekday()], said["months"][moment.month - 1]
-    return str(said["date"].format(weekday=weekday, day=moment.day, month=month, time=f"{moment:%H:%M}"))
+    dates = texts("semicolon").join(texts.date("draft_date", one.start.astimezone(home)) for one in ones)
+    kind = "draft_move" if move else "draft_one" if len(ones) == 1 else "draft_several"
+    text = texts(kind, title=entry.title, date=dates, to=texts.date("draft_date", to.astimezone(home)))
+    return f"{texts('draft_hello', name=f' {name}' if name else '')}\n{text}"

@@ -12,7 +12,6 @@ the last few as text. Nothing takes time here: the next conflict comes when the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -30,14 +29,14 @@ from .person_file import PersonFile
 from .precedents import Facts, Precedent, facts, precedent
 from .reasons import reasons
 from .tagging import tags
-from .wording import reworded
+from .texts import Texts
+from .wording import AWAY
 
 __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
 
 MOST_CONFLICTS = 200
 """Maximum number of questions per session; the next session continues."""
 _TURNS = 4
-_AWAY = "you are away then"
 _AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
 _TOLD = 5
 """Number of past decisions shown as text."""
@@ -95,7 +94,7 @@ class RealConflicts(Environment):
         self._question: Question | None = None
         # What is assumed at first, and pinned, comes before the decisions.
         rounds, told = self.known.rounds, self.known.choices[-_TOLD:]
-        lines = [f"pinned: {preference.text}" for preference in self.known.pinned]
+        lines = [f"pinned: {preference.said(Texts.of())}" for preference in self.known.pinned]
         lines += [_told(decision) for decision in told]
         world.observe("past", {"rounds": rounds}, text="\n".join(lines or [_AT_FIRST]))
         self._open()
@@ -229,8 +228,8 @@ class RealConflicts(Environment):
         assert self._question is not None
         asked = self._question
         if (away := self._stays_away(asked)) is not None:
-            proposed, reason = away.letter, _AWAY
-        question = replace(asked, proposed=proposed, reason=_with_titles(reworded(" ".join(reason.split())), asked))
+            proposed, reason = away.letter, AWAY
+        question = replace(asked, proposed=proposed, reason=" ".join(reason.split()))
         self._question = None
         answer = self.person.answer(question)
         if answer.stop or answer.undo:
@@ -243,7 +242,7 @@ class RealConflicts(Environment):
             self.known.note_both(self._decision(question, answer))
         if not answer.keep:
             self._decide(Outcome(question, None, (), answer.why, False, answer.both, answer.scope))
-            self.person.told(question, answer, (), "")
+            self.person.told(question, answer, (), ())
             self.world.observe("left", {"round": self._number}, text="left: all of them stay as they are.")
             return
         kept = question.candidate(answer.keep)
@@ -252,7 +251,7 @@ class RealConflicts(Environment):
         if not self.person.is_person:
             # Nothing is learned from a proposal that nobody looked at.
             self._decide(outcome)
-            self.person.told(question, answer, others, "")
+            self.person.told(question, answer, others, ())
             self.world.observe("taken", {"round": self._number}, text="taken: nobody was asked about this one.")
             return
         decision = self._decision(question, answer)
@@ -320,20 +319,6 @@ class RealConflicts(Environment):
 
     def _end(self) -> None:
         self.world.finish(**self.outcome())
-
-
-def _with_titles(reason: str, question: Question) -> str:
-    """A reason that names an event by its title instead of its letter, which not everything shows.
-
-    What stands behind a letter speaks against that event.
-    """
-    titles = {each.letter: each.title for each in question.candidates}
-
-    def named(match: re.Match[str]) -> str:
-        title = titles.get(match[2])
-        return match[0] if title is None else f'{match[1] and "; "}against "{title}": '
-
-    return re.sub(r"(^|, )([A-E]): ", named, reason)
 
 
 def _told(decision: Mapping[str, Any]) -> str:

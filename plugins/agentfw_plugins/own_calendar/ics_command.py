@@ -27,6 +27,7 @@ from agentfw.errors import UsageError
 from agentfw.out import Out
 
 from ..command_options import json_option
+from .texts import LANGUAGES, Texts
 
 if TYPE_CHECKING:
     from agentfw.runs import Assembly
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from .session import Session
     from .sources import Source
 
-__all__ = ["Asked", "ask", "assembled", "deciding", "ics", "opened", "reading", "source_of"]
+__all__ = ["Asked", "ask", "assembled", "deciding", "ics", "language_option", "opened", "reading", "source_of"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OTHER_WORLD = ("tiny", "teacher")
@@ -43,6 +44,13 @@ _OTHER_WORLD = ("tiny", "teacher")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+language_option = click.option(
+    "--language",
+    type=click.Choice(LANGUAGES),
+    metavar="LANGUAGE",
+    callback=lambda context, parameter, value: value or "",
+    help="Language of questions and of the page: en, de, fr, es, it or pt. Default: that of the calendar.",
+)
 _READING = (
     click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="Number of days."),
     click.option("--from", "since", type=click.DateTime(["%Y-%m-%d"]), help="First day. Default: today."),
@@ -56,7 +64,7 @@ _READING = (
         "--people",
         type=_FILE,
         help='TOML file about you and others, with lines such as "acme.example" = "client", and under [me] '
-        'travel = 30 and country = "DE".',
+        'travel = 30, country = "DE" and language = "de".',
     ),
     click.option(
         "--busy",
@@ -67,6 +75,7 @@ _READING = (
         "proposed when they are free, too. Can be repeated.",
     ),
     click.option("--hub", type=_FILE, help="File that keeps what is learned about you."),
+    language_option,
     click.option(
         "--hours", metavar="HH:MM-HH:MM", default="09:00-17:00", show_default=True, help="Your working hours."
     ),
@@ -120,6 +129,7 @@ class Asked:
     busy: tuple[str, ...]
     hub: Path | None
     hours: str
+    language: str
     show_what_is_sent: bool
     out: Out
     output: Path | None = None
@@ -176,18 +186,18 @@ def ask(asked: Asked) -> None:
                 asyncio.run(session.play(policy, person, known, sampling=sampling, window=window, anew=asked.anew))
         except KeyboardInterrupt:
             answered = sum(not outcome.known and outcome.kept is not None for outcome in session.outcomes)
-            Out().note(f"\ninterrupted; {answered} answers are kept: run the same command again to go on")
+            Out().note(f"\n{session.texts('interrupted', count=answered)}")
             raise click.exceptions.Exit(130) from None
         strategies = list(known.hub.list())
         written = [] if only_list else session.write(known)
         record = session.record()
     if out.json:
         extra = {"policy": assembly.spec.policy.name, "strategies": strategies, "hub": str(known.path)}
-        out.data({**record, **extra, "listed": only_list, "outputs": written})
+        out.data({**record, **extra, "listed": only_list, "outputs": [Texts.of().say(one) for one in written]})
     elif only_list:
-        show_other_times(record, out)
+        show_other_times(record, session.texts, out)
     else:
-        conclude(record, strategies, written, out)
+        conclude(record, strategies, written, session.texts, out)
 
 
 def opened(asked: Asked) -> Session:
@@ -197,17 +207,19 @@ def opened(asked: Asked) -> Session:
     from .session import Session, Wishes
 
     first = asked.since.date() if asked.since is not None else None
-    sources = [source_of(given, asked.output) for named in asked.calendars for given in _calendars_at(named, asked)]
-    about, hours = read_people(asked.people), Hours.parse(asked.hours)
-    return Session.open(sources, Wishes(asked.days, first, asked.me, asked.zone, about, hours, _busy(asked.busy)))
+    about, hours, language = read_people(asked.people), Hours.parse(asked.hours), asked.language
+    named = [given for one in asked.calendars for given in _calendars_at(one, asked, language or about.language)]
+    sources, busy = [source_of(given, asked.output) for given in named], _busy(asked.busy)
+    return Session.open(sources, Wishes(asked.days, first, asked.me, asked.zone, about, hours, busy, language))
 
 
-def _calendars_at(given: str, asked: Asked) -> list[str]:
+def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
     """The address itself, or the calendars of an account that the person chooses."""
     if not given.lower().startswith(("caldav://", "caldavs://")):
         return [given]
     from .caldav_source import CalDavSource
     from .discovery import calendars_at, chosen_before, remember
+    from .drafts import Language
     from .person_file import data_file
     from .terminal import choose
 
@@ -216,14 +228,15 @@ def _calendars_at(given: str, asked: Asked) -> list[str]:
         return [found[0].address]
     hub = asked.hub or data_file()
     kept_in = hub.with_name(f"{hub.name}.calendars.json")
-    before = [one.address for one in found if one.address in chosen_before(kept_in, given)]
+    texts = Texts.of(language or Language(one.name for one in found).calendar)
+    before = [one for one in found if one.address in chosen_before(kept_in, given)]
     if before:
-        asked.out.note(f"{', '.join(one.name for one in found if one.address in before)}, as chosen before")
-        return before
+        asked.out.note(texts("as_chosen_before", names=", ".join(one.name for one in before)))
+        return [one.address for one in before]
     if not _at_terminal():
         listed = "\n       ".join(f"{one.address}   {one.name}" for one in found)
         raise UsageError(f"there are {len(found)} calendars at {given}", fix=f"pass one or several:\n       {listed}")
-    chosen = [found[place].address for place in choose([one.name for one in found])]
+    chosen = [found[place].address for place in choose([one.name for one in found], texts)]
     remember(kept_in, given, chosen)
     return chosen
 
@@ -293,7 +306,7 @@ def _person(asked: Asked, only_list: bool, session: Session) -> Person:
     if (answers is not None) + asked.yes + only_list > 1:
         raise UsageError("--answers, --yes and --list can't be combined", fix="pass one of them")
     if only_list:
-        return Lister(session.home, silent=asked.out.json)
+        return Lister(session.home, session.texts, silent=asked.out.json)
     if asked.yes:
         return TakesProposals()
     if answers is not None:
@@ -305,4 +318,4 @@ def _person(asked: Asked, only_list: bool, session: Session) -> Person:
             raise UsageError(f"can't read {answers}: {error}", fix="pass a text file in UTF-8") from None
     if not _at_terminal():
         return Nobody()
-    return Terminal(session.home)
+    return Terminal(session.home, session.texts)

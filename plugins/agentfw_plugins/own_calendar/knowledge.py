@@ -1,6 +1,6 @@
 """What is known of a person, in sentences with the decisions behind each.
 
-    statements(decisions)[0].text        # "clients before superiors: 4 of 5 times"
+    statements(decisions)[0].said(texts)        # "clients before superiors: 4 of 5 times"
 
 A sentence compares two attributes: how often an event with the first was kept and one with the second declined, among
 the decisions in which only one event had each. What a person pins counts like several decisions; what they forget
@@ -15,7 +15,7 @@ from typing import Any
 
 from ..worlds.calendar.choice_model import FEATURES, matrix
 from ..worlds.calendar.event_attributes import NEUTRAL
-from .wording import phrase
+from .texts import Texts
 
 __all__ = ["PINNED", "Preference", "Statement", "assumed_round", "pinned_round", "statements"]
 
@@ -24,37 +24,7 @@ PINNED = 6
 _FEWEST = 2
 _LEAST_SHARE = 0.6
 _SHOWN = 12
-_MANY: Mapping[str, str] = {
-    "who=superior": "superiors",
-    "who=report": "your own team",
-    "who=peer": "colleagues",
-    "who=client": "clients",
-    "who=partner": "people from outside",
-    "who=vendor": "vendors",
-    "who=family": "family",
-    "who=friend": "friends",
-    "who=doctor": "health",
-    "topic=people": "what is about staff",
-    "topic=personal": "what is private",
-    "topic=social": "meals and get-togethers",
-    "topic=admin": "paperwork",
-    "topic=learning": "trainings and talks",
-    "topic=outreach": "what is for customers or partners",
-    "topic=steering": "strategy and budgets",
-    "topic=delivery": "everyday work",
-    "series=any": "what is part of a series",
-    "urgency=high": "what is urgent",
-    "urgency=low": "what isn't urgent",
-    "due=today": "what is due today",
-    "due=week": "what is due this week",
-    "hold=fixed": "what can't be moved",
-    "hold=must": "what must be attended",
-    "hold=optional": "what is optional",
-    "place=onsite": "what is somewhere else",
-    "size=1": "time for yourself",
-    "size=8+": "large meetings",
-}
-_COMPARED = tuple(name for name in FEATURES if name in _MANY or name.startswith("topic="))
+_COMPARED = tuple(name for name in FEATURES if name in Texts.of().compared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +34,8 @@ class Preference:
     first: str
     second: str
 
-    @property
-    def text(self) -> str:
-        return f"{_named(self.first)} before {_named(self.second)}"
+    def said(self, texts: Texts) -> str:
+        return texts("preference", first=texts.compared[self.first], second=texts.compared[self.second])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +48,11 @@ class Statement:
     agreeing: int
     pinned: bool
 
-    @property
-    def text(self) -> str:
-        count = f"{self.agreeing} of {len(self.decisions)} times" if self.decisions else "not decided yet"
-        return f"{self.preference.text}: {'pinned, ' if self.pinned else ''}{count}"
+    def said(self, texts: Texts) -> str:
+        times = texts("times", agreeing=self.agreeing, all=len(self.decisions))
+        times = times if self.decisions else texts("not_decided")
+        times = texts("pinned", times=times) if self.pinned else times
+        return texts("statement", preference=self.preference.said(texts), times=times)
 
 
 AT_FIRST = ("+hold=fixed",)
@@ -174,7 +144,3 @@ def _sides(preference: Preference) -> tuple[str, str]:
 def _tags(name: str) -> dict[str, str]:
     tag, _, value = name.partition("=")
     return {tag: _VALUES.get(name, value)}
-
-
-def _named(feature: str) -> str:
-    return _MANY.get(feature) or phrase(feature)

@@ -22,6 +22,7 @@ from .people import People
 from .person_file import PersonFile
 from .precedents import Facts, facts
 from .sources import NewFile, Part, Source, digest
+from .texts import Said
 from .written import Noted, Writing
 
 __all__ = ["Marking"]
@@ -70,10 +71,10 @@ class Marking:
                         session, at = before.session, before.at
                     self._wanted[part].append(_Wanted(one, seen, session, at))
 
-    def write(self, asked: Collection[str]) -> list[str]:
+    def write(self, asked: Collection[str]) -> list[Said | str]:
         """Write all calendars. `asked` are the keys of events that this session asked about."""
         dropped = self._go_on(asked)
-        written: list[str] = []
+        written: list[Said | str] = []
         for source in self.sources:
             own = [part for part in self._wanted if part.source is source]
             if any(self._wanted[part] for part in own) or any(noted.source == source.identity for noted in dropped):
@@ -82,7 +83,7 @@ class Marking:
             self.known.written.take_back([noted.place for noted in dropped])
         return written
 
-    def _write(self, source: Source, parts: Sequence[Part]) -> list[str]:
+    def _write(self, source: Source, parts: Sequence[Part]) -> list[Said | str]:
         if isinstance(source, NewFile):
             source.go_on(self.known.written.output(source.identity))
         output = str(source.output.absolute()) if isinstance(source, NewFile) and source.output else ""

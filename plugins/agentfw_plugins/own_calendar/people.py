@@ -10,6 +10,7 @@ boss, a client or a report. These come from a file instead of a guess:
     [me]
     travel = 45           # minutes between events at different places
     country = "DE-BY"     # whose public holidays are days off
+    language = "de"       # what is said to the person is in this language
 
     agentfw run calendar --ics my.ics --people people.toml
 
@@ -24,7 +25,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from agentfw.errors import SettingsError, UsageError
 from ..worlds.calendar.event_attributes import PRIVATE, RELATIONS
 from .ics_events import Party, address_of
 from .ics_lines import FileLines, decoded
+from .texts import LANGUAGES
 
 __all__ = ["TRAVEL", "About", "People", "owner_of", "read_people", "surname_of"]
 
@@ -61,6 +63,8 @@ class About:
     travel: timedelta = TRAVEL
     country: str = ""
     """Country with an optional state or province, such as DE-BY. Its public holidays are days off."""
+    language: str = ""
+    """What is said to the person is in this language. Default: that of the calendar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +157,22 @@ def read_people(path: Path | None) -> About:
                 f'{path}: {address} = "{relation}" is no relation',
                 fix=f"use one of {', '.join((*RELATIONS, *PRIVATE))}",
             )
-    minutes, country = _about_me(me, path)
     relations = {address_of(address): relation for address, relation in given.items()}
-    return About(relations, timedelta(minutes=minutes), country)
+    return replace(_about_me(me, path), relations=relations)
 
 
-def _about_me(me: Any, path: Path) -> tuple[int, str]:
-    """Minutes of travel and the country."""
-    if not isinstance(me, dict) or not me.keys() <= {"travel", "country"}:
-        raise SettingsError(f"{path}: [me] has unknown settings", fix='use travel = 30 and country = "DE"')
+def _about_me(me: Any, path: Path) -> About:
+    """What is under [me]."""
+    if not isinstance(me, dict) or not me.keys() <= {"travel", "country", "language"}:
+        raise SettingsError(
+            f"{path}: [me] has unknown settings", fix='use travel = 30, country = "DE" and language = "de"'
+        )
     minutes, country = me.get("travel", TRAVEL // timedelta(minutes=1)), me.get("country", "")
+    language = me.get("language", "")
     if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 <= minutes <= _LONGEST_WAY:
         raise SettingsError(f"{path}: travel = {minutes!r} isn't a number of minutes", fix="write travel = 30")
     if country and not (isinstance(country, str) and _COUNTRY.fullmatch(country)):
         raise SettingsError(f"{path}: country = {country!r} is no country", fix='write country = "DE" or "DE-BY"')
-    return minutes, country
+    if language and language not in LANGUAGES:
+        raise SettingsError(f"{path}: language = {language!r} is unknown", fix=f"use one of {', '.join(LANGUAGES)}")
+    return About({}, timedelta(minutes=minutes), country, language)

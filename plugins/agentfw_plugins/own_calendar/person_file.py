@@ -38,7 +38,7 @@ from ..worlds.calendar.attribute_words import in_words
 from ..worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
 from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_round, statements
 from .precedents import Facts
-from .wording import COUNTED, weighed
+from .wording import COUNTED
 from .written import Written
 
 __all__ = ["PersonFile", "PersonHub", "data_file", "people_of"]
@@ -112,6 +112,8 @@ class PersonFile:
             ) from None
         self.decisions: list[dict[str, Any]] = []
         """In order of time, without those that were undone."""
+        self.titles: list[str] = []
+        """Of all events that were ever decided about."""
         self.pinned: list[Preference] = []
         self._unlearned: set[str] = set()
         """Ids of decisions that hold for their events, and aren't learned from."""
@@ -161,8 +163,8 @@ class PersonFile:
         """The decisions in which one event was kept."""
         return [decision for decision in self.decisions if decision["accepted"]]
 
-    def note(self, decision: Mapping[str, Any]) -> str:
-        """Save a decision and learn from it. Returns what changed most, in words."""
+    def note(self, decision: Mapping[str, Any]) -> list[str]:
+        """Save a decision and learn from it. Returns what changed most, as the hub writes it."""
         about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
         record = self._append(person=self.person, id=secrets.token_hex(4), **about, **decision)
         before = self._learner.weights.copy()
@@ -170,9 +172,7 @@ class PersonFile:
         self._count()
         moved = self._learner.weights - before
         most = sorted(range(len(moved)), key=lambda place: -round(float(abs(moved[place])), 3))[:_NAMED]
-        return weighed(
-            f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05
-        )
+        return [f"{in_words(FEATURES[place])} {moved[place]:+.1f}" for place in most if abs(moved[place]) >= 0.05]
 
     def note_both(self, decision: Mapping[str, Any]) -> None:
         """Save that all events stay. Nothing is learned from it."""
@@ -222,6 +222,7 @@ class PersonFile:
             self.decisions = [decision for decision in self.decisions if decision["id"] not in record["taken_back"]]
         else:
             self.decisions.append(record)
+            self.titles += [event["title"] for event in record.get("events", ())]
 
     def _unpin(self, first: str, second: str) -> None:
         self.pinned = [one for one in self.pinned if {one.first, one.second} != {first, second}]

@@ -23,8 +23,8 @@ from .occurrences import Occurrence
 from .person_file import PersonFile
 from .precedents import ALWAYS, SERIES, facts
 from .session import Session
-from .terminal import described
 from .undoing import Choice, undo
+from .wording import described
 from .written import Noted
 
 __all__ = ["Planner"]
@@ -46,7 +46,7 @@ class _OnPage:
         self.open.append(question)
         return Answer("")
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         pass
 
 
@@ -90,6 +90,8 @@ class Planner:
             "decided": decided,
             "unwritten": len(declined - marked),
             "problems": len(session.problems),
+            "language": session.texts.language,
+            "texts": session.texts.said,
         }
 
     async def decide(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +133,8 @@ class Planner:
         """Mark what was declined. Returns where, and what to write to whom."""
         session = await self._played(_OnPage())
         written = session.write(self.known)
-        return {**await self.week(), "written": written, "drafts": session.other_times()}
+        told = [session.texts.say(one) for one in written]
+        return {**await self.week(), "written": told, "drafts": session.other_times()}
 
     async def _played(self, person: _OnPage) -> Session:
         session = self._open()
@@ -155,16 +158,20 @@ def _event(one: Occurrence, session: Session) -> dict[str, Any]:
 
 
 def _question(question: Question, session: Session) -> dict[str, Any]:
-    before = question.before
+    before, texts = question.before, session.texts
     return {
         "keys": sorted(_keys(question)),
         "events": [
-            {**_event(each.one, session), "about": described(each.tags), "proposed": each.letter == question.proposed}
+            {
+                **_event(each.one, session),
+                "about": described(each.tags, texts),
+                "proposed": each.letter == question.proposed,
+            }
             for each in question.candidates
         ],
-        "reason": question.reason,
-        "before": "" if before is None else before.title or "all of them",
-        "changed": [] if before is None else list(before.changed),
+        "reason": question.because(texts),
+        "before": "" if before is None else before.title,
+        "changed": [] if before is None else [texts.say(change) for change in before.changed],
         "series": sum(each.one.of_series is not None for each in question.candidates) > 1,
     }
 

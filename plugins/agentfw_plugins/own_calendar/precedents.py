@@ -17,8 +17,9 @@ from typing import Any
 from .occurrences import Occurrence
 from .people import People
 from .tagging import party_addresses
+from .texts import Said
 
-__all__ = ["ALWAYS", "SERIES", "Facts", "Precedent", "changes", "day_and_time", "facts", "precedent"]
+__all__ = ["ALWAYS", "SERIES", "Facts", "Precedent", "changes", "facts", "precedent"]
 
 Facts = Mapping[str, Any]
 """What a decision about an event depends on, as plain values."""
@@ -38,7 +39,7 @@ class Precedent:
     scope: str
     move: bool
     """Whether the series of what is declined was to be moved."""
-    changed: tuple[str, ...]
+    changed: tuple[Said, ...]
     """What has changed since. If there is anything, the decision doesn't hold."""
 
 
@@ -81,15 +82,9 @@ def precedent(decisions: Sequence[Mapping[str, Any]], now: Mapping[str, Facts], 
     return latest
 
 
-def changes(then: Facts, now: Facts, home: tzinfo) -> list[str]:
-    """What has changed of an event, in words."""
+def changes(then: Facts, now: Facts, home: tzinfo) -> list[Said]:
+    """What has changed of an event."""
     return [*_moves(then, now, home), *_content(then, now)]
-
-
-def day_and_time(moment: str, home: tzinfo) -> str:
-    """A moment in the person's zone: Tue 10 March, 12:00."""
-    local = datetime.fromisoformat(moment).astimezone(home)
-    return f"{local:%a} {local.day} {local:%B}, {local:%H:%M}"
 
 
 def _compared(
@@ -98,13 +93,12 @@ def _compared(
     kept, seen = decision["kept"], decision.get("seen")
     if seen is None:
         titles = {event["letter"]: event["title"] for event in decision["events"]}
-        why = "it isn't known when these events were at that time"
-        return Precedent(kept, titles.get(decision["accepted"], ""), "", False, (why,))
+        return Precedent(kept, titles.get(decision["accepted"], ""), "", False, (Said("changed_unknown", {}),))
     is_same_date = set(seen) == set(now)
     changed = [
-        words
+        change
         for then, key in paired.items()
-        for words in (changes if is_same_date else _changes_of_a_series)(seen[then], now[key], home)
+        for change in (changes if is_same_date else _changes_of_a_series)(seen[then], now[key], home)
     ]
     title = seen[kept]["title"] if kept else ""
     scope, move = decision.get("scope", ""), decision.get("move", False)
@@ -130,37 +124,43 @@ def _matched(seen: Mapping[str, Facts], now: Mapping[str, Facts], names: Sequenc
     return {key: current[identity] for identity, key in then.items()}
 
 
-def _changes_of_a_series(then: Facts, now: Facts, home: tzinfo) -> list[str]:
+def _changes_of_a_series(then: Facts, now: Facts, home: tzinfo) -> list[Said]:
     """What is unlike the date that was decided about, other than the date."""
     found = []
-    same_length = _length(then) == _length(now)
     if (then["clock"], then["weekday"], then["repeats"]) != (now["clock"], now["weekday"], now["repeats"]):
-        found.append(f"{now['title']} is on {day_and_time(now['start'], home)}, unlike the date that you decided about")
-    elif not same_length:
-        found.append(f"{now['title']} lasts {_length(now)} minutes and no longer {_length(then)}")
+        found.append(Said("changed_series", {"title": now["title"], "now": _local(now["start"], home)}))
+    elif _length(then) != _length(now):
+        found.append(_lasts(then, now))
     return [*found, *_content(then, now)]
 
 
-def _moves(then: Facts, now: Facts, home: tzinfo) -> list[str]:
+def _moves(then: Facts, now: Facts, home: tzinfo) -> list[Said]:
     if then["start"] != now["start"]:
-        moved = f"from {day_and_time(then['start'], home)} to {day_and_time(now['start'], home)}"
-        return [f"{then['title']} was moved {moved}"]
-    if then["end"] != now["end"]:
-        return [f"{then['title']} lasts {_length(now)} minutes and no longer {_length(then)}"]
-    return []
+        moved = {"then": _local(then["start"], home), "now": _local(now["start"], home)}
+        return [Said("changed_moved", {"title": then["title"], **moved})]
+    return [_lasts(then, now)] if then["end"] != now["end"] else []
 
 
-def _content(then: Facts, now: Facts) -> list[str]:
-    found = []
-    if then["title"] != now["title"]:
-        found.append(f'"{then["title"]}" is now called "{now["title"]}"')
+def _content(then: Facts, now: Facts) -> list[Said]:
+    title, found = now["title"], list[Said]()
+    if then["title"] != title:
+        found.append(Said("changed_title", {"then": then["title"], "now": title}))
     if then["place"] != now["place"]:
-        found.append(f"{now['title']}: the place is now {now['place'] or 'not given'}")
+        name = "changed_place" if now["place"] else "changed_no_place"
+        found.append(Said(name, {"title": title, "place": now["place"]}))
     if come := sorted(set(now["people"]) - set(then["people"])):
-        found.append(f"{now['title']}: {', '.join(come)} came to it")
+        found.append(Said("changed_come", {"title": title, "names": ", ".join(come)}))
     if gone := sorted(set(then["people"]) - set(now["people"])):
-        found.append(f"{now['title']}: {', '.join(gone)} left it")
+        found.append(Said("changed_gone", {"title": title, "names": ", ".join(gone)}))
     return found
+
+
+def _lasts(then: Facts, now: Facts) -> Said:
+    return Said("changed_length", {"title": now["title"], "minutes": _length(now), "before": _length(then)})
+
+
+def _local(moment: str, home: tzinfo) -> datetime:
+    return datetime.fromisoformat(moment).astimezone(home)
 
 
 def _length(one: Facts) -> int:

@@ -20,6 +20,7 @@ from .free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from .occurrences import Occurrence
 from .people import TRAVEL, People
 from .tagging import party_addresses, whereabouts
+from .texts import Texts
 
 __all__ = ["Declined", "Limits", "other_times"]
 
@@ -72,7 +73,7 @@ def other_times(
                 # A series that is moved isn't in its own way.
                 own_dates = {one.start for one in kept if one.entry.uid == first.entry.uid and one.start >= first.start}
                 dates = sorted({*own_dates, *(one.start for one in ones)})
-            stay = _stay(first)
+            stay, texts = _stay(first), Texts.of(language.of(first))
             to = nearest_free(
                 first.start,
                 first.end - first.start,
@@ -93,7 +94,7 @@ def other_times(
                     "to": None if to is None else to.astimezone(home).isoformat(),
                     "organizer": "" if own or organizer is None else organizer.address,
                     "also_free": asked,
-                    "message": "" if own or to is None else draft(ones, to, home, language.of(first), move=move),
+                    "message": "" if own or to is None else draft(ones, to, home, texts, move=move),
                 }
             )
     return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,6 +27,7 @@ from .busy_times import busy_times
 from .calendar_reading import Dates
 from .conflicts import Agenda
 from .days_off import days_off
+from .drafts import Language
 from .environment import Outcome, RealConflicts
 from .free_times import Hours
 from .ics_lines import FileLines
@@ -35,6 +37,7 @@ from .person_file import PersonFile
 from .precedents import facts
 from .proposals import Declined, Limits, other_times
 from .sources import Part, Source
+from .texts import Said, Texts
 from .zones import home_of
 
 __all__ = ["Session", "Wishes"]
@@ -55,6 +58,8 @@ class Wishes:
     """Working hours, in which other times are proposed."""
     busy: Mapping[str, Source] = field(default_factory=dict)
     """Where it is said when other people are busy, by address."""
+    language: str = ""
+    """What is said to the person is in this language. Default: what their file says, or that of the calendar."""
 
 
 class Session:
@@ -120,6 +125,12 @@ class Session:
         """Name of the person's hub."""
         return self.people.owner or "me"
 
+    @cached_property
+    def texts(self) -> Texts:
+        """What is said to the person, in their language."""
+        chosen = self.wishes.language or self.wishes.about.language
+        return Texts.of(chosen or Language(one.entry.title for one in self.found).calendar)
+
     async def play(
         self,
         policy: Policy,
@@ -162,8 +173,8 @@ class Session:
         declined = [Declined(one, outcome.move) for outcome in outcomes for one in outcome.declined]
         return other_times(declined, self.agenda.kept(), self.people, self.home, within, self.limits)
 
-    def write(self, known: PersonFile) -> list[str]:
-        """Write what was decided to what is there now. Returns where it is."""
+    def write(self, known: PersonFile) -> list[Said | str]:
+        """Write what was decided to what is there now. Returns where it is, and what couldn't be written."""
         now = self._read_again()
         marking = Marking(now.parts, self.sources, known, now.people, now.home, datetime.now(UTC))
         for outcome in now.outcomes:
@@ -173,8 +184,7 @@ class Session:
         written = marking.write(asked)
         self._drafted = now._other_times([outcome for outcome in new if not marking.refused(outcome)])
         if self.changed_meanwhile:
-            count = len(self.changed_meanwhile)
-            written.append(f"{count} not written, as somebody changed them meanwhile")
+            written.append(Said("not_written", {"count": len(self.changed_meanwhile)}))
         return written
 
     @staticmethod
@@ -248,7 +258,7 @@ def _title_kept(decision: Mapping[str, Any]) -> str:
 
 
 def _recorded(outcome: Outcome, home: tzinfo) -> dict[str, Any]:
-    question = outcome.question
+    question, english = outcome.question, Texts.of()
     return {
         "events": [
             {
@@ -262,11 +272,11 @@ def _recorded(outcome: Outcome, home: tzinfo) -> dict[str, Any]:
             for each in question.candidates
         ],
         "proposed": question.proposed,
-        "reason": question.reason,
+        "reason": question.because(english),
         "kept": next((each.letter for each in question.candidates if each.one is outcome.kept), ""),
         "why": outcome.why,
         "both": outcome.both,
         "scope": outcome.scope,
         "decided_before": outcome.known,
-        "changed": list(question.before.changed) if question.before is not None else [],
+        "changed": [english.say(change) for change in question.before.changed] if question.before is not None else [],
     }

@@ -25,6 +25,7 @@ from agentfw.errors import EndpointError, UsageError
 from agentfw.runs import write_whole
 
 from .ics_lines import FileLines
+from .texts import Said
 
 __all__ = ["AddressSource", "FileSource", "NewFile", "Part", "Saved", "Source", "digest"]
 
@@ -44,7 +45,7 @@ class Part:
 class Saved(NamedTuple):
     """What became of writing."""
 
-    told: list[str]
+    told: list[Said | str]
     """Where the calendar is now, or what came in between."""
     refused: Sequence[Part] = ()
     """Parts that somebody changed at this moment, and that stay as they are."""

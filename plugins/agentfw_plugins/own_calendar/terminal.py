@@ -9,30 +9,22 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
+from textwrap import indent
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..worlds.calendar.event_attributes import NEUTRAL
 from .answers import Answer, NotUnderstood, Question, understood
 from .occurrences import Occurrence
 from .precedents import ALWAYS, SERIES
-from .wording import phrase
+from .texts import Texts
+from .wording import described, weights_in_words
 
-__all__ = ["Lister", "Terminal", "choose", "described", "span"]
+__all__ = ["Lister", "Terminal", "choose", "span"]
 
-_HELP = """  Enter    take the proposal
-  a, b ..  keep that one; words behind it say why:  b she's my boss
-  both     keep all of them, and don't ask again
-  s        skip: leave all of them as they are, for now
-  series   behind a letter or "both": on all dates on which these series clash
-  always   the same, also for new events with these titles:  b always: they pay
-  move     behind a letter: keep it, and ask to move the other's series
-  u        undo your previous answer
-  q        stop here; what you answered is written"""
 _ALSO = 4
-_FAR = {SERIES: ", and on every date like this", ALWAYS: ", and so whenever events with these titles clash"}
+_FAR = {SERIES: "far_series", ALWAYS: "far_always"}
 
 
 class Terminal:
@@ -40,56 +32,59 @@ class Terminal:
 
     is_person = True
 
-    def __init__(self, home: tzinfo, console: Console | None = None) -> None:
-        self.home = home
+    def __init__(self, home: tzinfo, texts: Texts, console: Console | None = None) -> None:
+        self.home, self.texts = home, texts
         self.console = console or Console(stderr=True, highlight=False)
         self._is_pipe = not self.console.is_terminal
 
     def answer(self, question: Question) -> Answer:
         self.show(question)
+        texts = self.texts
         letters = f"{question.candidates[0].letter}-{question.candidates[-1].letter}".lower()
-        default = f"Enter = {question.proposed}, " if question.proposed else ""
+        default = texts("prompt_default", letter=question.proposed) if question.proposed else ""
         if sum(each.one.of_series is not None for each in question.candidates) > 1:
-            self.console.print(
-                '  they clash again: "b series" or "both series" decides all of these dates', style="dim"
-            )
+            self.console.print(f"  {texts('clash_again')}", style="dim")
+        prompt = f"  {texts('prompt')}  [dim]{texts('prompt_answers', default=default, letters=letters)}[/dim] "
         while True:
-            text = self._read(f"  keep?  [dim]({default}{letters}, both, s skip, u undo, q stop, ? help)[/dim] ")
+            text = self._read(prompt)
             if text is None:
                 self.console.print()
                 return Answer("", stop=True)
             if text.strip() == "?":
-                self.console.print(_HELP, style="dim")
+                self.console.print(indent(texts("help"), "  "), style="dim")
                 continue
             try:
                 answer = understood(text, question)
             except NotUnderstood as error:
-                self.console.print(Text(f"  {error}", style="yellow"))
+                self.console.print(Text(f"  {texts.say(error.said)}", style="yellow"))
                 continue
             if answer.undo:
-                self.console.print("  your previous answer is taken back\n", style="dim")
+                self.console.print(f"  {texts('taken_back')}\n", style="dim")
             return answer
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
+        texts = self.texts
+        far = texts(_FAR[answer.scope]) if answer.scope else ""
         if not answer.keep:
-            stay = "all of them stay, and you aren't asked again" if answer.both else "all of them stay for now"
-            self.console.print(f"  {stay}{_FAR.get(answer.scope, '')}\n", style="dim")
+            stay = texts("all_stay" if answer.both else "all_stay_for_now")
+            self.console.print(f"  {stay}{far}\n", style="dim")
             return
-        line = Text("  ").append("kept ", style="green").append(question.candidate(answer.keep).title)
+        line = Text("  ").append(texts("kept", title=question.candidate(answer.keep).title), style="green")
         if declined:
-            line.append(f"; declined {', '.join(one.entry.title for one in declined)}", style="dim")
-        self.console.print(line.append(_FAR.get(answer.scope, ""), style="dim"), soft_wrap=self._is_pipe)
+            titles = ", ".join(one.entry.title for one in declined)
+            line.append(f"{texts('semicolon')}{texts('declined', titles=titles)}", style="dim")
+        self.console.print(line.append(far, style="dim"), soft_wrap=self._is_pipe)
         if learned:
-            self.console.print(Text(f"  learned: {learned}", style="cyan"), soft_wrap=self._is_pipe)
+            what = texts("learned", what=weights_in_words(learned, texts))
+            self.console.print(Text(f"  {what}", style="cyan"), soft_wrap=self._is_pipe)
         self.console.print()
 
     def show(self, question: Question) -> None:
         """Print a conflict and its proposal."""
         # The day on which they clash: a leave may have begun long before.
-        day = sorted(each.one.start for each in question.candidates)[1].astimezone(self.home)
-        self.console.print(
-            Text(f"{question.number} of {question.of}   {_day(day)} {day.year}", style="bold"),
-        )
+        texts, day = self.texts, sorted(each.one.start for each in question.candidates)[1].astimezone(self.home)
+        number = texts("number", number=question.number, of=question.of)
+        self.console.print(Text(f"{number}   {texts.date('day_and_year', day)}", style="bold"))
         table = Table.grid(padding=(0, 2))
         for column in range(4):
             table.add_column(no_wrap=column < 2)  # a letter and a time stay whole; other lines break between words
@@ -98,25 +93,27 @@ class Terminal:
             style = "bold green" if is_proposed else ""
             table.add_row(
                 Text(f"  {'>' if is_proposed else ' '} {each.letter}", style=style),
-                Text(span(each.one, self.home, day), style="" if is_proposed else "dim"),
+                Text(span(each.one, self.home, day, texts), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
-                Text(described(each.tags), style="dim"),
+                Text(described(each.tags, texts), style="dim"),
             )
         self.console.print(table)
         if question.also:
-            shown = [_beside(one, self.home) for one in question.also[:_ALSO]]
-            more = f" and {len(question.also) - _ALSO} more" if len(question.also) > _ALSO else ""
-            self.console.print(Text(f"    that day also: {', '.join(shown)}{more}", style="dim"))
-        if question.before is not None:
-            kept = f"kept {question.before.title}" if question.before.kept else "left all of them"
-            self.console.print(Text(f"  you {kept} before; asked again, because", style="yellow"))
-            for words in question.before.changed:
-                self.console.print(Text(f"    {words}", style="yellow"), soft_wrap=self._is_pipe)
+            shown = ", ".join(_beside(one, self.home) for one in question.also[:_ALSO])
+            more = len(question.also) - _ALSO
+            also = texts("that_day_and_more", events=shown, count=more) if more > 0 else texts("that_day", events=shown)
+            self.console.print(Text(f"    {also}", style="dim"))
+        if (before := question.before) is not None:
+            asked_again = texts("kept_before", title=before.title) if before.kept else texts("left_before")
+            self.console.print(Text(f"  {asked_again}", style="yellow"))
+            for change in before.changed:
+                self.console.print(Text(f"    {texts.say(change)}", style="yellow"), soft_wrap=self._is_pipe)
         if question.proposed:
-            reason = f": {question.reason}" if question.reason else ""
-            self.console.print(Text("  proposed: keep ").append(question.proposed, style="bold green").append(reason))
+            reason = question.because(texts)
+            proposed = Text("  ").append(texts("proposed", letter=question.proposed), style="green")
+            self.console.print(proposed.append(f"{texts('colon')}{reason}" if reason else ""))
         else:
-            self.console.print("  nothing is proposed", style="yellow")
+            self.console.print(f"  {texts('nothing_proposed')}", style="yellow")
 
     def _read(self, prompt: str) -> str | None:
         """Read a line, or None at end of file. Ctrl-C interrupts at once, which asyncio would delay."""
@@ -134,40 +131,42 @@ class Lister:
 
     is_person = False
 
-    def __init__(self, home: tzinfo, *, silent: bool = False) -> None:
+    def __init__(self, home: tzinfo, texts: Texts, *, silent: bool = False) -> None:
         """`silent` prints nothing, for `--json`."""
-        self._terminal = Terminal(home, Console(highlight=False, quiet=silent, soft_wrap=True))
+        self._terminal = Terminal(home, texts, Console(highlight=False, quiet=silent, soft_wrap=True))
 
     def answer(self, question: Question) -> Answer:
         self._terminal.show(question)
         self._terminal.console.print()
         return Answer(question.proposed)
 
-    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         pass
 
 
-def choose(names: Sequence[str]) -> list[int]:
+def choose(names: Sequence[str], texts: Texts) -> list[int]:
     """Let a person choose from a list. Returns the places that were chosen."""
     console = Console(stderr=True, highlight=False)
     for number, name in enumerate(names, start=1):
         console.print(Text(f"  {number}  {name}"))
     while True:
-        answer = console.input("  which calendars?  [dim](Enter = all, or numbers such as 1 3)[/dim] ")
+        answer = console.input(f"  {texts('which_calendars')}  [dim]{texts('which_answers')}[/dim] ")
         numbers = answer.replace(",", " ").split()
         if all(number.isdecimal() and 1 <= int(number) <= len(names) for number in numbers):
             return sorted({int(number) - 1 for number in numbers}) or list(range(len(names)))
-        console.print(f"  pass numbers from 1 to {len(names)}", style="yellow")
+        console.print(f"  {texts('pass_numbers', count=len(names))}", style="yellow")
 
 
-def span(one: Occurrence, home: tzinfo, day: datetime) -> str:
+def span(one: Occurrence, home: tzinfo, day: datetime, texts: Texts) -> str:
     """Start and end in the person's zone, with the date where it isn't this day."""
     start, end = one.start.astimezone(home), one.end.astimezone(home)
     if one.entry.all_day:
         last = end - timedelta(days=1)
-        return "all day" if last <= start else f"{_day(start)} to {_day(last)}"
+        if last <= start:
+            return texts("all_day")
+        return texts("from_to", first=texts.date("day", start), last=texts.date("day", last))
     days = f" +{(end.date() - start.date()).days}" if end.date() != start.date() else ""
-    date = f"{_day(start)}, " if start.date() != day.date() else ""
+    date = f"{texts.date('day', start)}, " if start.date() != day.date() else ""
     return f"{date}{start:%H:%M} - {end:%H:%M}{days}"
 
 
@@ -175,24 +174,3 @@ def _beside(one: Occurrence, home: tzinfo) -> str:
     if one.entry.all_day or one.end - one.start >= timedelta(hours=12):
         return one.entry.title
     return f"{one.start.astimezone(home):%H:%M} {one.entry.title}"
-
-
-def _day(moment: datetime) -> str:
-    return f"{moment:%a} {moment.day} {moment:%B}"
-
-
-def described(tags: dict[str, str]) -> str:
-    """The notable attributes of an event in a few words."""
-    words = []
-    if tags["by"] != "self":
-        words.append(phrase(f"by={tags['by']}"))
-    words += [phrase(f"who={who}") for who in tags["who"].split(",") if who not in ("nobody", "peer", tags["by"])]
-    if tags["size"] != "1":  # of what somebody noted for themselves, the file doesn't say who comes
-        words.append(f"{tags['size']} people")
-    is_said = tags["topic"] == "personal" and not {"family", "doctor"}.isdisjoint(tags["who"].split(","))
-    if tags["topic"] != "delivery" and not is_said:
-        words.append(phrase(f"topic={tags['topic']}"))
-    words += [phrase(f"{tag}={tags[tag]}") for tag in NEUTRAL if tags[tag] != NEUTRAL[tag]]
-    if tags["place"] != "room":
-        words.append(phrase(f"place={tags['place']}"))
-    return ", ".join(words)

@@ -26,9 +26,10 @@ import yaml
 
 from agentfw.errors import MissingExtraError
 
-__all__ = ["LANGUAGES", "Kind", "named", "phrases", "said", "spoken"]
+from .texts import LANGUAGES
 
-LANGUAGES = ("en", "de", "fr", "es", "it", "pt")
+__all__ = ["Kind", "named", "said", "spoken"]
+
 Kind = Literal["titles", "locations", "reasons"]
 
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -85,13 +86,8 @@ def spoken(text: str) -> dict[str, int]:
 
 @cache
 def said(meaning: str) -> frozenset[str]:
-    """The words of all languages for a part of an answer: `both`, `series`, `always` or `move`."""
+    """The words of all languages for a part of an answer, such as `both` or `always`."""
     return frozenset(word for name in LANGUAGES for word in _language(name).answers[meaning])
-
-
-def phrases(language: str) -> Mapping[str, Any]:
-    """How a language says what is written in drafts."""
-    return _language(language).phrases
 
 
 class _Language:
@@ -100,7 +96,6 @@ class _Language:
     def __init__(self, name: str) -> None:
         # All values are texts: for YAML, "no" is a truth value and "1:1" a number.
         given: dict[str, Any] = yaml.load((_FOLDER / f"{name}.yaml").read_text("utf-8"), Loader=_LOADER)
-        self.phrases: Mapping[str, Any] = given["draft"]
         self.answers: Mapping[str, Sequence[str]] = given["answers"]
         self._stem = _stemmer(given["stemmer"])
         self._common = {_plain(word) for word in (*given["common"], *given["negations"])}

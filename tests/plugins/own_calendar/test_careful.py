@@ -220,6 +220,15 @@ def test_an_undone_answer_is_asked_again_and_not_learned_from(run: Run, ics_file
     assert json.loads(undone)["undone"] == []
 
 
+@pytest.mark.parametrize(("answers", "told"), [("b\nA\nu\nb\n", False), ("b\nA\nu\n", True)])
+def test_only_what_stays_undone_is_told_at_the_end(run: Run, ics_file: IcsFile, answers: str, told: bool) -> None:
+    next_day = (one.replace("UID:", "UID:next-").replace("20261124", "20261125") for one in (REVIEW, DEMO))
+
+    _, out, _ = run("--ics", ics_file(GROUP, THERAPY, REVIEW, DEMO, *next_day), answers=answers)
+
+    assert ("is asked about again" in out) == told
+
+
 def test_leaving_all_can_be_undone(run: Run, ics_file: IcsFile) -> None:
     _, out, _ = run("--ics", ics_file(GROUP, THERAPY, REVIEW, DEMO), "--json", answers="s\nu\nb\nb\n")
 

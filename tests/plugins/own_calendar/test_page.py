@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from agentfw_plugins.own_calendar.person_file import PersonFile
 from agentfw_plugins.own_calendar.planner import Planner
 from agentfw_plugins.own_calendar.session import Session, Wishes
 from agentfw_plugins.own_calendar.sources import FileSource
+from agentfw_plugins.own_calendar.texts import Texts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 pytest.importorskip("icalendar")
@@ -46,9 +48,25 @@ EVENTS = (
 )
 
 
+GERMAN = (
+    event("dentist", 2, "1000", "Zahnarzt"),
+    event("review", 2, "1030", "Abstimmung mit Acme, über einen Vertrag mit einem recht langen Namen", *JOE),
+    event("standup", 3, "0900", "Tagesbesprechung", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("sync", 3, "0930", "Stand mit Acme", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
+    event("lunch", 5, "1200", "Mittagessen"),
+    "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Urlaub",
+)
+
+
 @pytest.fixture
-def planner(ics_file: IcsFile, tmp_path: Path) -> Iterator[Planner]:
-    path = ics_file(*EVENTS)
+def events() -> tuple[str, ...]:
+    """What is in the calendar; a test may name other events."""
+    return EVENTS
+
+
+@pytest.fixture
+def planner(ics_file: IcsFile, tmp_path: Path, events: tuple[str, ...]) -> Iterator[Planner]:
+    path = ics_file(*events)
     with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
         yield Planner(
             lambda: Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2))), known, lambda: LinearPolicy()
@@ -91,11 +109,18 @@ def press(browser: Any, label: str) -> None:
 
 
 def photo(browser: Any, name: str) -> None:
-    """Keep a picture, where somebody wants to look at it."""
+    """Keep pictures for both widths and schemes, where somebody wants to look at them."""
     folder = os.environ.get("AGENTFW_PICTURES")
-    if folder:
-        data = browser.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        Path(folder, f"{name}.png").write_bytes(b64decode(data))
+    for scheme in ("light", "dark") if folder else ():
+        for width in (1280, 380):
+            sized(browser, width, scheme)
+            data = browser.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+            Path(str(folder), f"{name}-{scheme}-{width}.png").write_bytes(b64decode(data))
+
+
+def sized(browser: Any, width: int, scheme: str) -> None:
+    browser.size(width, 900)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
 
 @pytest.mark.slow
@@ -108,7 +133,7 @@ def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     browser.wait("document.querySelectorAll('.conflict').length === 4")
     assert browser.evaluate("document.querySelectorAll('.event.clashes').length") == 4
     assert browser.evaluate("document.querySelectorAll('.choice button.main').length") == 4
-    photo(browser, "week-light-1280")
+    photo(browser, "week-en")
 
     press(browser, "Keep Dentist")
     browser.wait("document.querySelectorAll('.conflict').length === 3")
@@ -117,7 +142,7 @@ def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     browser.wait("document.querySelectorAll('.conflict').length === 0")
     press(browser, "Write 4 declines")
     browser.wait("document.querySelectorAll('.draft').length === 2")
-    photo(browser, "written-light-1280")
+    photo(browser, "written-en")
 
     assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 4
     assert "I can't come to \"Review with Acme" in browser.evaluate("document.querySelector('.draft pre').textContent")
@@ -129,21 +154,79 @@ def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     assert [one for one in browser.problems if not one.startswith(f"{address}/")] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_can_be_read_on_a_phone(address: str, chromium: Callable[..., Any], scheme: str) -> None:
-    browser = chromium()
-    browser.size(380, 800)
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+def shown_at(browser: Any, address: str, width: int, scheme: str) -> None:
+    sized(browser, width, scheme)
     browser.open(address)
-    browser.wait("document.querySelectorAll('.conflict').length === 4")
-    photo(browser, f"week-{scheme}-380")
+    browser.wait("state !== null")
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("events", [EVENTS, GERMAN])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_read_on_a_phone(
+    address: str, chromium: Callable[..., Any], scheme: str, events: tuple[str, ...]
+) -> None:
+    browser = chromium()
+    shown_at(browser, address, 380, scheme)
     assert browser.evaluate("document.documentElement.scrollWidth") <= 380
     small = "[...document.querySelectorAll('button')].filter((one) => one.offsetParent && one.offsetHeight < 24).length"
     assert browser.evaluate(small) == 0
     back = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     assert back == {"light": "rgb(245, 246, 248)", "dark": "rgb(15, 19, 23)"}[scheme]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("events", [GERMAN])
+def test_in_a_german_calendar_everything_on_the_page_is_german(address: str, chromium: Callable[..., Any]) -> None:
+    browser = chromium()
+    shown_at(browser, address, 1280, "light")
+    photo(browser, "week-de")
+    texts = [browser.evaluate("document.body.innerText"), browser.evaluate("document.title")]
+
+    press(browser, "Zahnarzt behalten")
+    browser.wait("document.querySelectorAll('.conflict').length === 3")
+    press(browser, "1 Ablehnung in den Kalender schreiben")
+    browser.wait("document.querySelectorAll('.draft').length === 1")
+    photo(browser, "written-de")
+    texts.append(browser.evaluate("document.body.innerText"))
+    labels = browser.evaluate(
+        "[...document.querySelectorAll('[aria-label], [placeholder]')].map((one) => [one.getAttribute('aria-label'), "
+        "one.placeholder].join(' ')).join('\\n')"
+    )
+
+    whole = "\n".join([*texts, labels])
+    assert "Montag, 2. November" in whole
+    assert "Vorschlag: Gesundheit, nicht verschiebbar" in whole
+    assert "behalten: Zahnarzt; abgelehnt: Abstimmung mit Acme" in whole
+    english = {
+        words for text in Texts.of().said.values() for words in ([text] if isinstance(text, str) else text.values())
+    }
+    assert [
+        words
+        for words in english
+        if len(words) > 3 and "{" not in words and re.search(rf"\b{re.escape(words)}\b", whole)
+    ] == []
+    assert browser.evaluate("document.documentElement.lang") == "de"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("events", "days", "said"),
+    [
+        (EVENTS[4:], "November 2 to November 29", "No open conflicts"),
+        (GERMAN[4:], "2. November bis 29. November", "Keine offenen Überschneidungen"),
+    ],
+)
+def test_a_week_without_clashes_says_so(
+    address: str, chromium: Callable[..., Any], events: tuple[str, ...], days: str, said: str
+) -> None:
+    browser = chromium()
+    shown_at(browser, address, 1280, "light")
+    photo(browser, f"quiet-{browser.evaluate('state.language')}")
+
+    assert days in browser.evaluate("document.querySelector('#who').textContent")
+    assert browser.evaluate("document.querySelector('#asked h2').textContent") == said
+    assert browser.evaluate("document.querySelectorAll('#asked button').length") == 0
 
 
 def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Response:

@@ -25,6 +25,7 @@ from agentfw_plugins.own_calendar.caldav_source import PASSWORD, CalDavBusy, Cal
 from agentfw_plugins.own_calendar.discovery import calendars_at
 from agentfw_plugins.own_calendar.person_file import PersonFile
 from agentfw_plugins.own_calendar.session import Session, Wishes
+from agentfw_plugins.own_calendar.texts import Texts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 caldav = pytest.importorskip("caldav")
@@ -95,7 +96,7 @@ def decide(source: CalDavSource, hub: Path, answers: str) -> Session:
 
 def write(session: Session, hub: Path) -> list[str]:
     with PersonFile(hub, session.person) as known:
-        return session.write(known)
+        return [Texts.of().say(told) for told in session.write(known)]
 
 
 @pytest.mark.slow
@@ -143,7 +144,7 @@ def test_an_edit_of_another_client_is_kept(other: Any, tmp_path: Path) -> None:
     assert not any("DECLINED" in line for line in after["UID:b"])
     assert any("DECLINED" in line for line in after["UID:d"])
     assert "1 not written" in written[1]
-    assert "somebody changed them meanwhile" in written[1]
+    assert "somebody changed it meanwhile" in written[1]
 
 
 @pytest.mark.slow
@@ -156,7 +157,7 @@ def test_nothing_is_declined_for_the_sake_of_an_event_that_changed_meanwhile(oth
     written = write(session, tmp_path / "hub.db")
 
     assert not any("DECLINED" in line for line in contents(other)["UID:b"])
-    assert written == ["1 not written, as somebody changed them meanwhile"]
+    assert written == ["1 not written, as somebody changed it meanwhile"]
 
 
 @pytest.mark.slow

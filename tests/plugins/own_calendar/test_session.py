@@ -338,7 +338,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions
 
     typed.until("q stop, ? help)")
     head = " ".join(typed.seen.split())  # where lines break depends on the length of the folder's name
-    assert "ana@lab.example Europe/Berlin 2026-11-23 to 2026-12-21" in head
+    assert "ana@lab.example Europe/Berlin 23 November 2026 to 20 December 2026" in head
     assert "policy" not in head, "it matters to whoever chose one"
     assert "1 of 2   Mon 23 November 2026" in typed.seen
     assert "10:00 - 11:00" in typed.seen

@@ -46,11 +46,11 @@ class Typing(Console):
         return self.file.getvalue()
 
 
-def session(path: Path, folder: Path, *lines: str) -> str:
+def session(path: Path, folder: Path, *lines: str, language: str = "") -> str:
     console = Typing(*lines)
-    found = Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2)))
+    found = Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2), language=language))
     with PersonFile(folder / "hub.db", "ana@lab.example") as known:
-        asyncio.run(found.play(LinearPolicy(), Terminal(found.home, console), known))
+        asyncio.run(found.play(LinearPolicy(), Terminal(found.home, found.texts, console), known))
     return console.text
 
 

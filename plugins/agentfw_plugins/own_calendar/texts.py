@@ -1,0 +1,87 @@
+"""What a person reads in a session, on the page and in a draft, in six languages.
+
+    texts = Texts.of("de")
+    texts("conflicts", count=2)                    # "2 Überschneidungen"
+    texts("kept", title="Zahnarzt")                # "behalten: Zahnarzt"
+    texts.say(Said("no_time", {"title": "Demo"}))  # a text that was chosen where the language isn't known
+
+The texts are data: `texts/LANGUAGE.yaml` has them by name. Where one depends on a number, `count` chooses between `one`
+and `other`. A number is written as the language writes it, and a moment as day and time. What is missing in a language
+is said in English, and so are `--json`, what a language model reads, and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["LANGUAGES", "Said", "Texts"]
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt")
+_FOLDER = Path(__file__).parent / "texts"
+
+
+class Said(NamedTuple):
+    """A text by its name, with what stands in it."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of one language."""
+
+    language: str
+    dates: Mapping[str, Any]
+    said: Mapping[str, str | Mapping[str, str]]
+    attributes: Mapping[str, str]
+    """Attributes of an event, by feature: "a client comes"."""
+    compared: Mapping[str, str]
+    """Kinds of events, by feature, for comparing them: "clients"."""
+
+    @staticmethod
+    @cache
+    def of(language: str = "en") -> Texts:
+        import yaml  # this module is imported for --help
+
+        # All values are texts: for YAML, "no" is a truth value.
+        given = yaml.load((_FOLDER / f"{language}.yaml").read_text("utf-8"), Loader=yaml.BaseLoader)
+        english = given if language == "en" else {name: getattr(Texts.of(), name) for name in given}
+        return Texts(language, **{name: {**english[name], **given[name]} for name in given})
+
+    def __call__(self, name: str, /, **fields: Any) -> str:
+        found = self.said[name]
+        if not isinstance(found, str):
+            count = fields["count"]
+            found = found["one" if count == 1 or (count == 0 and self.language == "fr") else "other"]
+        return found.format(**{field: self._written(value) for field, value in fields.items()})
+
+    def say(self, said: Said | str) -> str:
+        """A text that was chosen elsewhere; what is no text of ours, such as a path, as it is."""
+        return said if isinstance(said, str) else self(said.name, **said.fields)
+
+    def date(self, name: str, moment: datetime) -> str:
+        """A moment in one of the ways in which the language says it: `day`, `day_and_year`, `date` or `draft_date`."""
+        weekday, day = moment.weekday(), moment.day
+        return self(
+            name,
+            short=self.dates["short"][weekday],
+            weekday=self.dates["weekdays"][weekday],
+            day=self.dates["first"] if day == 1 else str(day),
+            month=self.dates["months"][moment.month - 1],
+            year=str(moment.year),
+            time=f"{moment:%H:%M}",
+        )
+
+    def quoted(self, texts: Sequence[str]) -> str:
+        return ", ".join(self("quoted", text=text) for text in texts)
+
+    def _written(self, value: Any) -> str:
+        if isinstance(value, datetime):
+            return self.date("moment", value)
+        return f"{value:,}".replace(",", self.dates["thousands"]) if isinstance(value, int) else str(value)
