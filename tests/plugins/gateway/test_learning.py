@@ -50,13 +50,16 @@ def test_thumbs_that_say_nothing_make_a_version_better_no_more_often_than_the_le
     assert sum(one.better for one in found) <= 21
 
 
-def test_liked_answers_that_become_likelier_than_disliked_ones_are_better_but_not_if_both_become_less_likely() -> None:
+def test_a_version_is_better_if_liked_answers_gain_on_disliked_ones_unless_it_says_neither() -> None:
     likes = [number % 2 == 0 for number in range(20)]
     changes = [0.5 if like else -0.5 for like in likes]
 
     assert compare(changes, likes).better
     assert not compare([1.0] * 20, likes).better, "all answers are likelier"
-    assert not compare([change - 2 for change in changes], likes).better, "something else is said instead"
+    assert compare([change - 1 for change in changes], likes).better, "what was disliked has become rarer still"
+    ruined = compare([change - 3 for change in changes], likes)
+    assert not ruined.better, "something else is said instead"
+    assert "liked answers lost 2.5 nats a token" in str(ruined)
     assert not compare([-change for change in changes], likes).better
 
 
