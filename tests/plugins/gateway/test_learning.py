@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -18,7 +19,9 @@ import pytest
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, compare
+from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
+from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.rewards.feedback import feedback_of
 
 from . import killing
@@ -132,6 +135,21 @@ def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
     )
     assert "share their sessions" in refused("--policy", "tiny", "--learn", "--sessions", str(tmp_path / "shared.db"))
     assert "add --learn" in refused("--policy", "tiny", "--canary", "0.1")
+
+
+def test_feedback_that_comes_in_while_ratings_are_counted_is_not_forgotten(tmp_path: Path) -> None:
+    learning = Learning(opened(tmp_path, policy="tiny"), tell=print)
+    learning.file.create()
+
+    async def hear_while_counting() -> None:
+        counting = asyncio.create_task(learning.count())
+        await asyncio.sleep(0)  # it reads what is on disk, in a thread
+        learning.heard()
+        await counting
+
+    asyncio.run(hear_while_counting())
+
+    assert learning.waiting == 1
 
 
 class Circle:
