@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         users=(20, "number of users"),
         kills=(20, "number of kills"),
         every=(30, "rated answers that a version takes"),
-        longest=(12.0, "longest time between two kills, in seconds"),
+        longest=(30.0, "longest time between two kills, in seconds"),
         seed=7,
     ).parse_args(arguments)
     return tell(measure(options), options.json, show)

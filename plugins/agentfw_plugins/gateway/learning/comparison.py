@@ -29,7 +29,7 @@ LEVEL = 0.05
 LEAST = 3
 """Minimum number of liked and of disliked answers. With fewer, no shuffle is rare enough."""
 MOST_LOST = 2.0
-"""Nats per token. Versions that people liked more lost up to 1, ruined ones about 17 (docs/results/gateway.md)."""
+"""Nats per token. Beyond it, what was rated is so rare that it tells nothing about what is said instead."""
 _SHUFFLES = 10_000
 
 
