@@ -177,6 +177,7 @@ def state(process: int, url: str) -> dict[str, float]:
     return {
         "answers in progress": told["agentfw_answers_in_progress"],
         "waiting": told["agentfw_requests_waiting"],
+        "sessions": told["agentfw_sessions"],
         "open files": len(list(Path(f"/proc/{process}/fd").iterdir())),
         "memory in MB": int(memory.split()[1]) // 1000,
     }
@@ -195,6 +196,7 @@ async def played(options: argparse.Namespace, folder: Path, faults: list[str], s
     settings |= {"concurrency": str(2 * options.clients), "deadline": str(options.deadline)}
     given = [f"--set=policy.{name}={value}" for name, value in settings.items()]
     asked = ("--policy", "openai", "--set=max_turns=1000000", "--max-concurrency", str(2 * options.clients), *given)
+    asked += ("--idle", str(options.idle))
     process, url, run = await asyncio.to_thread(start, folder, *asked)
     told = asyncio.create_task(asyncio.to_thread(process.stderr.read))
     try:
@@ -247,6 +249,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         clients=(200, "clients at once"),
         seconds=(180.0, "how long they ask"),
         deadline=(15.0, "seconds of silence upstream that the gateway allows"),
+        idle=(3600.0, "seconds after which the gateway ends an unused session, and no longer has it in memory"),
     )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:

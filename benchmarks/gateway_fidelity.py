@@ -511,9 +511,14 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    rows = result["rows"]
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for row in result["rows"]:
+        group, feature, *verdicts = row.values()
+        grouped.setdefault((group, *verdicts), []).append(f"`{feature}`")
+    group, feature, *gateways = result["rows"][0]
     print_markdown(
-        [*rows[0]], [[f"`{cell}`" if key == "feature" else cell for key, cell in row.items()] for row in rows]
+        [group, *gateways, "features"],
+        [[*key, f"{len(features)}: {', '.join(features)}"] for key, features in grouped.items()],
     )
     print({key: value for key, value in result.items() if key != "rows"})
 

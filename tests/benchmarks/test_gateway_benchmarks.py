@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +112,52 @@ def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.
     assert {"a request", "until a stream's first token", "a request, 5 requests at once"} <= rows.keys()
     assert rows["until a stream's first token"]["directly"] <= rows["until a stream's end"]["directly"]
     assert all(row["agentfw adds"][1] <= row["agentfw adds"][0] <= row["agentfw adds"][2] for row in rows.values())
+
+
+@pytest.mark.slow
+def test_a_gateway_that_learns_is_measured_beside_a_memory_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
+        pytest.importorskip(module)
+    size = ["--users", "10", "--conversations", "80", "--guests", "1", "--every", "40", "--poison", "40", "--json"]
+    result = load("gateway_learns").main(["--work", str(tmp_path / "work"), *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert all(
+        0 <= low <= share <= high <= 1 for arm in result["liked, by quarter"].values() for share, low, high in arm
+    )
+    assert result["poison"]["left out"] == 40
+    assert result["poison"]["of poisoned sessions in it"] == 0
+
+
+@pytest.mark.slow
+def test_kills_of_a_gateway_that_learns_lose_no_feedback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
+        pytest.importorskip(module)
+    size = ["--kills", "2", "--longest", "4", "--json"]
+    result = load("gateway_learns_killed").main(["--work", str(tmp_path / "work"), *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["acknowledged thumbs"] > 0
+    assert (result["lost"], result["without a served version"]) == (0, 0)
+    assert sum(result["versions that answered after a kill"].values()) == 2
+
+
+@pytest.mark.slow
+def test_what_a_gateway_holds_for_sessions_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    result = load("gateway_held").main(["--sessions", "20", "--rounds", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    kept, ended = result["rows"].values()
+    assert [row["in progress"] for row in kept] == [0, 20, 40]
+    assert [row["in progress"] for row in ended] == [0, 0, 0]
+
+
+@pytest.mark.slow
+def test_what_is_remembered_of_pasted_text_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("igraph")
+    result = load("gateway_pasted").main(["--part", "first", "--kinds", "chat log", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["messages"] == 14
+    assert result["with something pasted in memory"] == 0
+    assert result["of what users said themselves, kept"] == [1, 1]

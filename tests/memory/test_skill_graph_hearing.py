@@ -96,6 +96,32 @@ def test_what_is_below_a_request_about_it_is_not_the_users(request_line: str) ->
     assert not {"I live in Oslo.", "My dog is called Rex."}.intersection(said)
 
 
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "[09:14] Nadia: I moved to Oslo\n[09:15] Rob: oh no",
+        "<nadia> i live in Oslo\n<rob> my dog is called Rex",
+        "Minutes\n- Nadia: I live in Oslo.\n- Rob: my budget is 40k.",
+        "# I live in Oslo\ndef f(x):\n    return x",
+        "/* I live in Oslo */\nint x = 1;",
+        "Dear all,\nI live in Oslo.\nKind regards\nNadia",
+        "--\nNadia Voss\nI live in Oslo",
+    ],
+)
+def test_chats_minutes_code_letters_and_signatures_are_not_the_users(pasted: str) -> None:
+    assert own_words(f"I live in Rome. What do you think?\n\n{pasted}") == ["I live in Rome.", "What do you think?"]
+    assert own_words(f"{pasted}\n\nI live in Rome. What do you think?") == ["I live in Rome.", "What do you think?"]
+
+
+def test_a_list_of_facts_and_a_statement_above_a_request_are_the_users() -> None:
+    assert own_words("Diet: vegan\nCity: Rome") == ["Diet: vegan", "City: Rome"]
+    assert own_words("I live in Rome\n\nFix my grammar: he go home")[0] == "I live in Rome"
+    assert own_words("I live in Rome.\n\nMy dog is called Rex.\n\nWhere can we walk?")[:2] == [
+        "I live in Rome.",
+        "My dog is called Rex.",
+    ]
+
+
 def test_what_is_below_another_question_is_the_users() -> None:
     assert own_words("Any good museums around?\nI live in Oslo.")[1:] == ["I live in Oslo."]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -18,7 +19,9 @@ import pytest
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, compare
+from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
+from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.rewards.feedback import feedback_of
 
 from . import killing
@@ -50,13 +53,16 @@ def test_thumbs_that_say_nothing_make_a_version_better_no_more_often_than_the_le
     assert sum(one.better for one in found) <= 21
 
 
-def test_liked_answers_that_become_likelier_than_disliked_ones_are_better_but_not_if_both_become_less_likely() -> None:
+def test_a_version_is_better_if_liked_answers_gain_on_disliked_ones_unless_it_says_neither() -> None:
     likes = [number % 2 == 0 for number in range(20)]
     changes = [0.5 if like else -0.5 for like in likes]
 
     assert compare(changes, likes).better
     assert not compare([1.0] * 20, likes).better, "all answers are likelier"
-    assert not compare([change - 2 for change in changes], likes).better, "something else is said instead"
+    assert compare([change - 1 for change in changes], likes).better, "what was disliked has become rarer still"
+    ruined = compare([change - 3 for change in changes], likes)
+    assert not ruined.better, "something else is said instead"
+    assert "liked answers lost 2.5 nats a token" in str(ruined)
     assert not compare([-change for change in changes], likes).better
 
 
@@ -129,6 +135,21 @@ def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
     )
     assert "share their sessions" in refused("--policy", "tiny", "--learn", "--sessions", str(tmp_path / "shared.db"))
     assert "add --learn" in refused("--policy", "tiny", "--canary", "0.1")
+
+
+def test_feedback_that_comes_in_while_ratings_are_counted_is_not_forgotten(tmp_path: Path) -> None:
+    learning = Learning(opened(tmp_path, policy="tiny"), tell=print)
+    learning.file.create()
+
+    async def hear_while_counting() -> None:
+        counting = asyncio.create_task(learning.count())
+        await asyncio.sleep(0)  # it reads what is on disk, in a thread
+        learning.heard()
+        await counting
+
+    asyncio.run(hear_while_counting())
+
+    assert learning.waiting == 1
 
 
 class Circle:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 
+from .layout import typed
+
 __all__ = ["LONGEST_HEARD", "own_words"]
 
 LONGEST_HEARD = 4_000
@@ -78,6 +80,7 @@ def own_words(text: str) -> list[str]:
     plain = _QUOTED_LINE.sub("\n", _FENCED.sub("\n", text[:LONGEST_HEARD]))
     if head := _MAIL.search(plain):
         plain = plain[: head.start()]
+    plain = typed(plain)
     if request := _ABOUT_WHAT_FOLLOWS.search(plain):
         plain = plain[: request.end()]
     found = []

@@ -7,11 +7,13 @@ test: the p-value is the share of shuffles of the thumbs among the answers that 
     comparison = compare([0.3, 0.2, -0.1], [True, True, False])
     comparison.better
 
-A version that makes every answer likelier, or less likely, has no margin. One that makes the liked answers less likely,
-too, is not better: what it says instead was never rated.
+A version that makes every answer likelier, or less likely, has no margin. Liked answers may become less likely, as
+long as disliked ones lose more: a version that learned from dislikes says fewer things, and most of what it was rated
+for becomes rarer. But one that has lost MOST_LOST nats per token of liked answers says something else altogether, which
+nobody has rated. A ruined model is such a version.
 
 This assumes that thumbs depend on the question and the answer and not on the version, that answers are rated
-independently of each other, and that who makes liked answers likelier gives more of them.
+independently of each other, and that a version that prefers liked answers over disliked ones gives more of them.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["LEAST", "LEVEL", "Comparison", "compare", "shuffled"]
+__all__ = ["LEAST", "LEVEL", "MOST_LOST", "Comparison", "compare", "shuffled"]
 
 LEVEL = 0.05
 LEAST = 3
 """Minimum number of liked and of disliked answers. With fewer, no shuffle is rare enough."""
+MOST_LOST = 2.0
+"""Nats per token. Beyond it, what was rated is so rare that it tells nothing about what is said instead."""
 _SHUFFLES = 10_000
 
 
@@ -42,12 +46,13 @@ class Comparison:
 
     @property
     def better(self) -> bool:
-        return self.margin > 0 and self.liked >= 0 and self.p_value < LEVEL
+        return self.margin > 0 and self.liked > -MOST_LOST and self.p_value < LEVEL
 
     def __str__(self) -> str:
+        ruined = f", but liked answers lost {-self.liked:.1f} nats a token" if self.liked <= -MOST_LOST else ""
         return (
             f"margin {self.margin:+.3f} nats a token, p = {self.p_value:.4f} (permutation test on {self.likes} liked "
-            f"and {self.dislikes} disliked answers that were held out)"
+            f"and {self.dislikes} disliked answers that were held out){ruined}"
         )
 
 

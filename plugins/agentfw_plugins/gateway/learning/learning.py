@@ -39,6 +39,7 @@ class Learning:
         self.spec: Path | None = None
         self._wished = (0, 0.0)
         self.trains, self.waiting, self._tries = False, 0, 0
+        self._heard = 0
         self.trainer: asyncio.subprocess.Process | None = None
 
     def start(self, *, every: int, share: float, spec: Path | None = None) -> None:
@@ -64,10 +65,11 @@ class Learning:
         self.served = ServedVersions(guarded.policy, make, self.file)
         guarded.policy = self.served
         await self.served.refresh()
-        await self._count()
+        await self.count()
 
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""
+        self._heard += 1
         self.waiting += 1
 
     async def run(self) -> None:
@@ -110,7 +112,7 @@ class Learning:
         self.trainer = None
         if code == BUSY:
             return
-        await self._count()
+        await self.count()
         if code:
             self._tries += 1
             said = error.decode(errors="replace").strip().splitlines()
@@ -120,12 +122,16 @@ class Learning:
         else:
             self._tries = 0
 
-    async def _count(self) -> None:
-        """Count the ratings that no version was made for yet."""
-        state = await asyncio.to_thread(self.file.read)
+    async def count(self) -> None:
+        """Count the ratings that no version was made for yet.
+
+        Those that come in meanwhile may be counted twice. A trainer that is started too early makes no version.
+        """
+        heard = self._heard
         with suppress(AgentfwError):
+            state = await asyncio.to_thread(self.file.read)
             ratings = await asyncio.to_thread(read_ratings, self.file.run, state.removals)
-            self.waiting = fresh(ratings, state.seen)
+            self.waiting = fresh(ratings, state.seen) + self._heard - heard
 
     def _words(self) -> str:
         state = self.served.state

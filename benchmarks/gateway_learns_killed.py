@@ -1,0 +1,131 @@
+"""A gateway that learns while it is killed: is a version served after each kill, and is all feedback there?
+
+    python benchmarks/gateway_learns_killed.py --work FOLDER
+
+Users ask and rate all the time. At random moments the gateway or its trainer is killed (SIGKILL); after a kill of the
+gateway it is started again with --resume. Required: each time a version is served whose adapter is complete, and no
+acknowledged thumb is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from choosing_users import Card, User, chosen, people
+from learning_gateway import Service, answer_of, body_of, learning_every
+
+from agentfw.runs import read_sessions
+from agentfw.seeds import Seeds
+from agentfw_benchmarks import Options, tell
+from agentfw_plugins.gateway.learning.version_file import named
+from agentfw_plugins.rewards.feedback import feedback_of
+
+
+class Load:
+    """Users who go on asking and rating until the gateway is gone."""
+
+    def __init__(self, users: Sequence[User], service: Service) -> None:
+        self.service, self.acknowledged = service, set[str]()
+        self._asks: Iterator[tuple[int, User, Card]] = (
+            (number, user, user.cards[number % len(user.cards)]) for number in range(10**6) for user in users
+        )
+        self._threads: list[threading.Thread] = []
+        self._stopped, self._lock = threading.Event(), threading.Lock()
+
+    def start(self) -> None:
+        self._stopped.clear()
+        self._threads = [threading.Thread(target=self._ask) for _ in range(2)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self) -> None:
+        with contextlib.suppress(httpx.HTTPError), httpx.Client(base_url=self.service.url, timeout=60) as client:
+            while not self._stopped.is_set():
+                with self._lock:
+                    number, user, card = next(self._asks)
+                session = f"{user.name}-{number}"
+                answer = client.post(f"/s/{session}/v1/chat/completions", json=body_of(user.name, str(card), card.seed))
+                text = answer.raise_for_status().json()["choices"][0]["message"]["content"]
+                thumb = "up" if card.liked(user.tastes[0], chosen(text or "")) else "down"
+                rating = {"value": thumb, "user": user.name}
+                client.post(f"/s/{session}/feedback", json=rating).raise_for_status()
+                self.acknowledged.add(session)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    seeds = Seeds(options.seed)
+    draw = seeds.random("kills")
+    users = people(seeds, options.users, 40, wrong=0.1, alike=0.8, mentioned=2)
+    service = Service(options.work, options.seed, *learning_every(options.every, options.work))
+    load, answered = Load(users, service), Counter[str]()
+    trainers = unserved = 0
+    try:
+        for number in range(options.kills):
+            load.start()
+            time.sleep(draw.uniform(0.5, options.longest))
+            trainer = service.trainer()
+            if number % 2 and trainer:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(trainer, signal.SIGKILL)
+                trainers += 1
+                load.stop()
+            else:
+                service.kill()
+                load.stop()
+                service.resume()
+            state = service.file.read()
+            unserved += bool(state.served) and not service.file.adapter(state.version(state.served)).exists()
+            with httpx.Client(base_url=service.url, timeout=60) as client:
+                answered[answer_of(client, f"check-{number}", "nobody", "?").headers["x-agentfw-version"]] += 1
+        rated = {one.task.query for one in read_sessions(service.run) if any(feedback_of(one))}
+        state = service.file.read()
+    finally:
+        load.stop()
+        service.kill()
+    return {
+        "seed": options.seed,
+        "kills": options.kills,
+        "of a trainer": trainers,
+        "acknowledged thumbs": len(load.acknowledged),
+        "lost": len(load.acknowledged - rated),
+        "without a served version": unserved,
+        "versions made": [f"{named(one.number)} {one.outcome}" for one in state.versions],
+        "versions that answered after a kill": dict(sorted(answered.items())),
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    for name, value in found.items():
+        print(f"{name}: {value}")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        work=(Path, "new folder for the run"),
+        users=(20, "number of users"),
+        kills=(20, "number of kills"),
+        every=(30, "rated answers that a version takes"),
+        longest=(30.0, "longest time between two kills, in seconds"),
+        seed=7,
+    ).parse_args(arguments)
+    return tell(measure(options), options.json, show)
+
+
+if __name__ == "__main__":
+    main()
