@@ -108,10 +108,13 @@ class EpisodeView:
         metrics: Mapping[str, Any],
         *,
         problem: str = "",
+        about: Mapping[str, Any] | None = None,
         advantages: Mapping[str, Sequence[Sequence[float]]] | None = None,
         streams: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.row, self.episode, self.raw, self.metrics, self.problem = row, episode, raw, metrics, problem
+        self.about = about or {}
+        """What is recorded of its run."""
         self._advantages = advantages or {}
         self.streams = streams
         """Answers in progress: what was streamed of each so far."""
@@ -120,6 +123,7 @@ class EpisodeView:
     def read(cls, index: Index, row: Row, rows: sqlite3.Connection) -> EpisodeView:
         place = index.root / row["folder"]
         raw = metrics = b""
+        [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
         try:
             if row["metrics_at"] is not None:
                 metrics = read_line(place / "metrics.jsonl", row["metrics_at"], row["metrics_size"])
@@ -133,6 +137,7 @@ class EpisodeView:
             raw.decode("utf-8", "replace"),
             _object(metrics),
             problem=problem if raw else "",
+            about=json.loads(about),
             advantages=_object(_read(place / "advantages.json")),
             streams=list(_streams(place, row["episode"])),
         )
@@ -164,8 +169,10 @@ class EpisodeView:
 
     @cached_property
     def outcome(self) -> dict[str, float]:
+        """The figures by the names that the environment gives them."""
         found = self.metrics.get("outcome") or (self.episode.outcome if self.episode else {})
-        return dict(found)
+        names = self.about.get("columns", {})
+        return {str(names.get(name, name)): value for name, value in found.items()}
 
     def advantage(self, episode: str) -> float | None:
         """The mean advantage of the turns of a sample that was learned from."""
@@ -287,7 +294,9 @@ def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
         words = re.findall(r"[\w.-]*\w", problem)
         doubtful = bool(problem) and (name in words or inner in words or (len(inner) > 3 and inner in problem))
         arguments.append(Argument(name, text, doubtful))
-    return ShownCall(call.name, arguments, problem, None if problem and answer == problem else answer)
+    # What the policy was told of a problem mostly repeats it.
+    told = None if problem and answer is not None and problem in answer and len(answer) < 2 * len(problem) else answer
+    return ShownCall(call.name, arguments, problem, told)
 
 
 def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn | None]:

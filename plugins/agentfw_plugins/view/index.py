@@ -29,7 +29,7 @@ from .journals import Line, Place, new_lines, places_of, read_line, run_folders
 __all__ = ["NAME", "Index", "Seen"]
 
 NAME = ".view.sqlite"
-_VERSION = 1
+_VERSION = 2
 _RECENT = 0.5
 """Seconds for which nobody looks again."""
 _TOGETHER = 1.0
@@ -223,7 +223,7 @@ class Index:
             return
         if name == "turns":
             rows.execute("INSERT INTO pieces VALUES (?, ?, ?)", (number, line.at, line.size))
-        elif name != "episodes" or rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
+        elif name == "metrics" or rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
             return  # what was said in a session is known from its turns
         text = rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
         rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))

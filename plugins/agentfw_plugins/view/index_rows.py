@@ -121,7 +121,8 @@ class Rows:
             )
         if "episode" not in record:
             return None
-        row = {"state": "left out", "problem": f"{record['error']} ({record['stage']})", "finish": "left out"}
+        problem = str(record.get("reason") or record["error"])
+        row = {"state": "left out", "problem": problem, "finish": "left out"}
         return self._write(str(record["episode"]), row)
 
     def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
@@ -179,13 +180,14 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the record of an episode, or a part of one, says."""
     task, turns, events = record["task"], record["turns"], record["events"]
     first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
+    begins = " ".join(first.removeprefix("[0]")[: 4 * _BEGINNING].split())
     return {
         "environment": str(record["environment"]),
         "user": str(task["user"]),
         "task": f"{task['user']}/{task['seed']}/{task['index']}",
         "sample": int(task["sample"]),
         "query": str(task.get("query", "")),
-        "begins": " ".join(first[: 4 * _BEGINNING].split())[:_BEGINNING],
+        "begins": begins if len(begins) <= _BEGINNING else f"{begins[:_BEGINNING]}…",
         "turns": len(turns),
         "tokens": sum(int(turn["count"]) for turn in turns),
         "calls": sum(len(turn["calls"]) for turn in turns),
