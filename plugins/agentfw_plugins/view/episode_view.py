@@ -19,6 +19,7 @@ from typing import Any
 from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
 from agentfw.errors import AgentfwError
+from agentfw.runs import RunFolder
 from agentfw.session import extended
 
 from .index import Index
@@ -171,8 +172,8 @@ class EpisodeView:
     def outcome(self) -> dict[str, float]:
         """The figures by the names that the environment gives them."""
         found = self.metrics.get("outcome") or (self.episode.outcome if self.episode else {})
-        names = self.about.get("columns", {})
-        return {str(names.get(name, name)): value for name, value in found.items()}
+        names = RunFolder(Path(), self.about).names
+        return {names.get(name, name): value for name, value in found.items()}
 
     def advantage(self, episode: str) -> float | None:
         """The mean advantage of the turns of a sample that was learned from."""

@@ -35,6 +35,9 @@ _RECENT = 0.5
 _TOGETHER = 1.0
 """Seconds of reading after which what was read can be seen."""
 
+_WORDS_IN_MEMORY = 32_000_000
+"""Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
+
 _SCHEMA = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
@@ -45,6 +48,7 @@ CREATE TABLE pieces (episode INTEGER, at INTEGER, size INTEGER);
 CREATE TABLE tools (name TEXT PRIMARY KEY);
 CREATE TABLE texts (id INTEGER PRIMARY KEY, episode INTEGER);
 CREATE VIRTUAL TABLE said USING fts5 (text, content='', detail=none, tokenize="unicode61 remove_diacritics 2");
+INSERT INTO said (said, rank) VALUES ('hashsize', {_WORDS_IN_MEMORY});
 CREATE INDEX episodes_of_run ON episodes (run);
 CREATE INDEX episodes_of_task ON episodes (task);
 CREATE INDEX episodes_by_reward ON episodes (reward);
