@@ -107,6 +107,8 @@ pre{{overflow-wrap:anywhere;tab-size:4}}
 @media (max-width:620px){{
 main{{padding:32px 16px 64px}}
 h1{{font-size:25px}}
+.highlights div{{padding:14px 14px 12px}}
+.highlights b{{font-size:24px}}
 h2{{margin-top:40px}}
 .facts{{gap:10px 28px}}
 .scroll>svg{{min-width:640px}}
