@@ -172,8 +172,13 @@ class EpisodeView:
     def outcome(self) -> dict[str, float]:
         """The figures by the names that the environment gives them."""
         found = self.metrics.get("outcome") or (self.episode.outcome if self.episode else {})
-        names = RunFolder(Path(), self.about).names
-        return {names.get(name, name): value for name, value in found.items()}
+        return {self.names.get(name, name): value for name, value in found.items()}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The figures that the environment lists, with their names. Empty if it lists none."""
+        folder = RunFolder(Path(), self.about)
+        return {folder.headline: folder.headline, **folder.names} if folder.names else {}
 
     def advantage(self, episode: str) -> float | None:
         """The mean advantage of the turns of a sample that was learned from."""

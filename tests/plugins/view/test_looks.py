@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -12,7 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import play
+from agentfw import Run
+from agentfw.runs import parse_spec
+
+from .conftest import HOST, play
 from .test_view import read, runs_of
 
 View = Callable[..., str]
@@ -107,3 +111,22 @@ def test_the_numbers_of_a_column_have_the_same_decimals(recorded: Path, view: Vi
 
     assert rewards
     assert {len(one.partition(".")[2]) for one in rewards} == {3}
+
+
+def test_two_episodes_side_by_side_show_the_figures_that_the_world_lists(tmp_path: Path, view: View) -> None:
+    spec = {"environment": "calendar", "policy": "random", "episodes": 1, "max_turns": 3}
+    folders = []
+    for _ in range(2):
+        run = Run.create(parse_spec(spec), HOST, tmp_path)
+        asyncio.run(run.execute())
+        folders.append(run.folder.id)
+    url = view(tmp_path)
+
+    episode = read(f"{url}/episode/{folders[0]}/00000-0")
+    pair = read(f"{url}/pair?left={folders[0]}/00000-0&right={folders[1]}/00000-0")
+
+    assert "<dt>ORD</dt>" in episode
+    assert "<dt>invalid</dt>" in episode
+    assert "how well all events are put in order" in episode
+    assert " · ORD " in pair
+    assert " · invalid " not in pair
