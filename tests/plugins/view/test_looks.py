@@ -94,6 +94,8 @@ def test_a_run_in_which_no_episode_has_ended_yet_says_so(tmp_path: Path, view: V
     for address in ("/", f"/?run={folder.id}"):
         assert "No episode has ended yet" in read(f"{url}{address}")
     assert "No episode matches" in read(f"{url}/?run={folder.id}&text=mail")
+    assert "no two runs to compare" in read(f"{url}/runs")
+    assert "<select" not in read(f"{url}/runs")
 
 
 def test_a_page_that_does_not_exist_leads_back(recorded: Path, view: View) -> None:
