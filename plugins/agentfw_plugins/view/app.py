@@ -11,7 +11,7 @@ from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, Us
 
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
-from .index import Index
+from .index import Index, Seen
 from .inspection import inspection
 from .pages import Links, Pages
 from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select
@@ -154,8 +154,8 @@ class Viewer:
         return Response(page.encode("utf-8", "replace"), 200, {"content-security-policy": _ALONE}, "text/html")
 
     def _missing(self, request: Request, pages: Pages) -> Response:
-        name = str(request.path_params["name"])
-        raise UnknownNameError("page", name, (), fix="go back to the list of episodes")
+        message = f'there is no page "{request.path_params["name"]}"'
+        return self._html(pages.problem(message, "go back to the list of episodes", Seen(0, is_whole=True)), 404)
 
     def _news(self, request: Request, pages: Pages) -> Response:
         """Changes when there is something new."""
