@@ -180,6 +180,14 @@ class EpisodeView:
         folder = RunFolder(Path(), self.about)
         return {folder.headline: folder.headline, **folder.names} if folder.names else {}
 
+    @property
+    def has_more_figures(self) -> bool:
+        return not all(map(self.lists, self.outcome))
+
+    def lists(self, figure: str) -> bool:
+        """Whether a figure is among those that the environment lists. Without a list, all are."""
+        return not self.names or figure in self.names or figure in self.names.values()
+
     def advantage(self, episode: str) -> float | None:
         """The mean advantage of the turns of a sample that was learned from."""
         values = [value for _, value in self._advantages.get(episode, ())]
