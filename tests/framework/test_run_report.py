@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import UsageError
+from agentfw.runs import RunFolder
 from agentfw.runs.results.run_charts import timeline_picture
 from agentfw.runs.results.run_report import write_report
 
@@ -166,3 +167,21 @@ def test_the_best_simple_player_is_in_the_tile_of_the_headline(laboratory: Any, 
     best = min(players, key=lambda name: players[name]["error"]["mean"])
     assert f"{players[best]['error']['mean']:.3f}" in tile
     assert "first: " in tile or "random: " in tile
+
+
+def test_a_heading_that_goes_on_with_the_one_before_is_whole_where_it_stands_alone(tmp_path: Path) -> None:
+    columns = {"aer@1": "AER@1", "aer@25": "@25", "aer@104": "@104", "ord": "ORD"}
+
+    folder = RunFolder(tmp_path, {"columns": columns})
+
+    assert list(folder.names.values()) == ["AER@1", "AER@25", "AER@104", "ORD"]
+    assert folder.columns == columns
+
+
+def test_the_counts_of_calls_are_numbers_that_can_be_sorted(laboratory: Any, tmp_path: Path) -> None:
+    page = report(laboratory.play(tmp_path, episodes=2).folder)
+
+    table = page.partition("<h2>Calls</h2>")[2].partition("</table>")[0]
+
+    assert '<th scope="col" class="number"><button type="button">calls</button>' in table
+    assert '<td class="number" data-value="0.0">0</td>' in table, "calls that failed"

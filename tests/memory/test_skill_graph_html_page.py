@@ -201,3 +201,21 @@ def test_the_graph_stays_bright_where_nothing_was_found(tmp_path: Path, chromium
 
     assert without_hits == without_words == [1]
     assert browser.evaluate("element('found').textContent") == "Nothing has these words."
+
+
+@pytest.mark.slow
+def test_no_label_is_cut_off_at_the_edge_of_a_phone(tmp_path: Path, chromium: Callable[..., Any]) -> None:
+    file = tmp_path / "skills.html"
+    texts = [f"Offer the slot number {number} first" for number in range(12)]
+    file.write_text(page_of(*(NewSkill("ana", text) for text in texts)), "utf-8")
+    browser = chromium()
+    browser.size(380, 780)
+    labels = """(() => { const seen = [], write = pen.fillText.bind(pen); pen.fillText = (text, x, y) => {
+        const half = pen.measureText(text).width / 2; seen.push([x - half, x + half]); write(text, x, y); };
+        draw(); pen.fillText = write; return seen; })()"""
+
+    browser.open(file)
+    shown = browser.evaluate(labels)
+
+    assert shown
+    assert all(left >= 0 and right <= 380 for left, right in shown)

@@ -80,7 +80,7 @@ figcaption{{color:var(--muted);font-size:14px;line-height:1.5;padding:14px 24px 
 .scroll{{overflow-x:auto;{_SCROLL_SHADOWS}}}
 .narrow{{display:none}}
 table{{border-collapse:collapse;width:100%;font-size:15px;font-variant-numeric:tabular-nums}}
-th,td{{padding:10px 14px;text-align:left;vertical-align:baseline}}
+th,td{{padding:10px 11px;text-align:left;vertical-align:baseline}}
 th:first-child,td:first-child{{padding-left:24px}}
 th:last-child,td:last-child{{padding-right:24px}}
 td{{border-top:1px solid var(--grid)}}
@@ -107,6 +107,8 @@ pre{{overflow-wrap:anywhere;tab-size:4}}
 @media (max-width:620px){{
 main{{padding:32px 16px 64px}}
 h1{{font-size:25px}}
+.highlights div{{padding:14px 14px 12px}}
+.highlights b{{font-size:24px}}
 h2{{margin-top:40px}}
 .facts{{gap:10px 28px}}
 .scroll>svg{{min-width:640px}}

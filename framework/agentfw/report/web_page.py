@@ -32,7 +32,7 @@ _HEAD = """<!doctype html>
 <link rel="icon" href="data:,">
 """
 _SHARED = f"""
-:root{{--good:#137a4b;--bad:#b3261e;--mine:#e7effa;--note:#fdf3d8;--badback:#fbe9e7}}
+:root{{--good:#137a4b;--bad:#b3261e;--mine:#ebf2fb;--note:#fdf3d8;--badback:#fbe9e7}}
 @media screen and (prefers-color-scheme:dark){{
 :root{{--good:#4fc98d;--bad:#ff8a80;--mine:#1c2b42;--note:#33290f;--badback:#3a1f1d}}
 }}

@@ -19,6 +19,7 @@ from agentfw import Episode, Message, Turn
 from agentfw.episode import Call, Event
 from agentfw.runs import LiveRun, read_sessions
 
+from ..view.recall_reasons import because
 from .bodies import BadRequest
 from .callers import Caller
 
@@ -122,7 +123,7 @@ def _told(episode: Episode) -> dict[str, Any]:
                 given = (one for one in below.get(turn.shown[:i], ()) if _is_answer(message, one, said[one.index]))
                 answers[place] = next((one.index for one in given), None)
     return {
-        "recalled": recalled,
+        "recalled": [{**one, "because": because(one.get("why"))} for one in recalled],
         "messages": [
             {
                 "role": message.role,

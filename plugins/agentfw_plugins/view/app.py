@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
 
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
-from .index import Index
+from .index import Index, Seen
 from .inspection import inspection
 from .pages import Links, Pages
-from .search import Filter, Row, choices, episode_at, find, of_task, run_at, run_rows, select
+from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select
 
 try:
     from starlette.applications import Starlette
@@ -66,7 +65,8 @@ class Viewer:
             "/news": self._news,
         }
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
-        self.app: ASGIApp = Starlette(routes=[Route(path, answer) for path, answer in self.handlers.items()])
+        routes = [Route(path, answer) for path, answer in self.handlers.items()]
+        self.app: ASGIApp = Starlette(routes=[*routes, Route("/{name:path}", self._guarded(self._missing))])
 
     def _guarded(self, answer: Callable[[Request, Pages], Response]) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
@@ -114,7 +114,7 @@ class Viewer:
             view = EpisodeView.read(self.index, row, rows)
             others = [dict(one) for one in of_task(rows, row)]
             whole = "whole" in request.query_params
-            page = pages.episode(view, _about(rows, row), others, whole=whole, seen=seen)
+            page = pages.episode(view, others, whole=whole, seen=seen)
         return self._html(page)
 
     def _record(self, request: Request, pages: Pages) -> Response:
@@ -149,19 +149,17 @@ class Viewer:
         asked = request.query_params.get
         with self.index.reading() as rows:
             run = run_at(rows, asked("run", ""))
-        back = (pages.links.list(run=run["name"]), run["name"])
+        back = (pages.links.list(run=run["name"]), "← Episodes of this run")
         page = inspection(self.index.root / run["folder"], self.host, asked("episode", ""), back)
         return Response(page.encode("utf-8", "replace"), 200, {"content-security-policy": _ALONE}, "text/html")
+
+    def _missing(self, request: Request, pages: Pages) -> Response:
+        message = f'there is no page "{request.path_params["name"]}"'
+        return self._html(pages.problem(message, "go back to the list of episodes", Seen(0, is_whole=True)), 404)
 
     def _news(self, request: Request, pages: Pages) -> Response:
         """Changes when there is something new."""
         return JSONResponse(self.index.look())
-
-
-def _about(rows: sqlite3.Connection, row: Row) -> dict[str, Any]:
-    [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
-    found: dict[str, Any] = json.loads(about)
-    return found
 
 
 def _sides(rows: sqlite3.Connection) -> list[str]:

@@ -7,7 +7,6 @@ Each file is whole in itself and opens from disk. What is on no page of the fold
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -72,8 +71,8 @@ def write_bundle(
         found.sort(key=lambda row: -row["failures"])
         there = {row["id"] for row in found}
         make_folder(folder)
-        about = {run: json.loads(text) for run, text in rows.execute("SELECT id, about FROM runs")}
         tasks = {row["id"]: [one for one in of_task(rows, row) if one["id"] in there] for row in found}
+        inspected = set()
         for done, row in enumerate(found):
             tell(done, len(found))
             view = EpisodeView.read(index, row, rows)
@@ -82,11 +81,12 @@ def write_bundle(
                 [other] = [one for one in found if one["id"] == earlier["id"]]
                 pair = pages.pair(EpisodeView.read(index, other, rows), view)
                 _write(folder / _pair_name(earlier, row), pair)
-            _write(folder / f"{_name(row)}.html", pages.episode(view, about[row["run"]], tasks[row["id"]]))
+            _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[row["id"]]))
             _write(folder / f"{_name(row)}.jsonl", view.raw)
-        runs = {row["run"]: str(row["run_folder"]) for row in found if about[row["run"]].get("inspector")}
-        for run in runs.values():
-            page = inspection(index.root / run, host, "", (links.home, "all episodes"))
+            if view.about.get("inspector"):
+                inspected.add(str(row["run_folder"]))
+        for run in sorted(inspected):
+            page = inspection(index.root / run, host, "", (links.home, "← All episodes"))
             _write(folder / _inspection_name(run), page)
         _write(folder / "index.html", pages.contents(found))
     return len(found)

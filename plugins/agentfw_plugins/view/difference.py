@@ -38,6 +38,11 @@ class TurnPair:
     """Whether it is the first one that differs."""
 
     @property
+    def recalled_the_same(self) -> bool:
+        texts = [[one.get("text") for one in shown.recalled] if shown else [] for shown in (self.left, self.right)]
+        return texts[0] == texts[1]
+
+    @property
     def differs(self) -> bool:
         return any(part.differs for side in (*self.read, *self.said) for part in side)
 

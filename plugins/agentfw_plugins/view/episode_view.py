@@ -19,6 +19,7 @@ from typing import Any
 from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
 from agentfw.errors import AgentfwError
+from agentfw.runs import RunFolder
 from agentfw.session import extended
 
 from .index import Index
@@ -108,10 +109,13 @@ class EpisodeView:
         metrics: Mapping[str, Any],
         *,
         problem: str = "",
+        about: Mapping[str, Any] | None = None,
         advantages: Mapping[str, Sequence[Sequence[float]]] | None = None,
         streams: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.row, self.episode, self.raw, self.metrics, self.problem = row, episode, raw, metrics, problem
+        self.about = about or {}
+        """What is recorded of its run."""
         self._advantages = advantages or {}
         self.streams = streams
         """Answers in progress: what was streamed of each so far."""
@@ -120,6 +124,7 @@ class EpisodeView:
     def read(cls, index: Index, row: Row, rows: sqlite3.Connection) -> EpisodeView:
         place = index.root / row["folder"]
         raw = metrics = b""
+        [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
         try:
             if row["metrics_at"] is not None:
                 metrics = read_line(place / "metrics.jsonl", row["metrics_at"], row["metrics_size"])
@@ -133,6 +138,7 @@ class EpisodeView:
             raw.decode("utf-8", "replace"),
             _object(metrics),
             problem=problem if raw else "",
+            about=json.loads(about),
             advantages=_object(_read(place / "advantages.json")),
             streams=list(_streams(place, row["episode"])),
         )
@@ -164,8 +170,23 @@ class EpisodeView:
 
     @cached_property
     def outcome(self) -> dict[str, float]:
+        """The figures by the names that the environment gives them."""
         found = self.metrics.get("outcome") or (self.episode.outcome if self.episode else {})
-        return dict(found)
+        return {self.names.get(name, name): value for name, value in found.items()}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The figures that the environment lists, with their names. Empty if it lists none."""
+        folder = RunFolder(Path(), self.about)
+        return {folder.headline: folder.headline, **folder.names} if folder.names else {}
+
+    @property
+    def has_more_figures(self) -> bool:
+        return not all(map(self.lists, self.outcome))
+
+    def lists(self, figure: str) -> bool:
+        """Whether a figure is among those that the environment lists. Without a list, all are."""
+        return not self.names or figure in self.names or figure in self.names.values()
 
     def advantage(self, episode: str) -> float | None:
         """The mean advantage of the turns of a sample that was learned from."""
@@ -287,7 +308,9 @@ def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
         words = re.findall(r"[\w.-]*\w", problem)
         doubtful = bool(problem) and (name in words or inner in words or (len(inner) > 3 and inner in problem))
         arguments.append(Argument(name, text, doubtful))
-    return ShownCall(call.name, arguments, problem, None if problem and answer == problem else answer)
+    # What the policy was told of a problem mostly repeats it.
+    told = None if problem and answer is not None and problem in answer and len(answer) < 2 * len(problem) else answer
+    return ShownCall(call.name, arguments, problem, told)
 
 
 def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn | None]:

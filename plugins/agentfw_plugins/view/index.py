@@ -29,11 +29,14 @@ from .journals import Line, Place, new_lines, places_of, read_line, run_folders
 __all__ = ["NAME", "Index", "Seen"]
 
 NAME = ".view.sqlite"
-_VERSION = 1
+_VERSION = 2
 _RECENT = 0.5
 """Seconds for which nobody looks again."""
 _TOGETHER = 1.0
 """Seconds of reading after which what was read can be seen."""
+
+_WORDS_IN_MEMORY = 32_000_000
+"""Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
 _SCHEMA = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
@@ -45,6 +48,7 @@ CREATE TABLE pieces (episode INTEGER, at INTEGER, size INTEGER);
 CREATE TABLE tools (name TEXT PRIMARY KEY);
 CREATE TABLE texts (id INTEGER PRIMARY KEY, episode INTEGER);
 CREATE VIRTUAL TABLE said USING fts5 (text, content='', detail=none, tokenize="unicode61 remove_diacritics 2");
+INSERT INTO said (said, rank) VALUES ('hashsize', {_WORDS_IN_MEMORY});
 CREATE INDEX episodes_of_run ON episodes (run);
 CREATE INDEX episodes_of_task ON episodes (task);
 CREATE INDEX episodes_by_reward ON episodes (reward);
@@ -223,7 +227,7 @@ class Index:
             return
         if name == "turns":
             rows.execute("INSERT INTO pieces VALUES (?, ?, ?)", (number, line.at, line.size))
-        elif name != "episodes" or rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
+        elif name == "metrics" or rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
             return  # what was said in a session is known from its turns
         text = rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
         rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))

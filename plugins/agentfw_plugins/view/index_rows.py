@@ -21,12 +21,17 @@ _NO_SPACES = re.compile("([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 """Characters of languages that are written without spaces. Each is a word of its own in the index."""
 
 
+_in_json = json.JSONEncoder(ensure_ascii=False).encode
+"""As `json.dumps`, which makes an encoder for each call."""
+
+
 class _Columns(dict[str, str]):
     @property
     def sql(self) -> str:
         return ", ".join(f"{name} {kind}" for name, kind in self.items())
 
 
+_FIXED = ("place", "run", "episode", "began")
 _COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off")
 COLUMNS = _Columns(
     environment="TEXT",
@@ -121,7 +126,8 @@ class Rows:
             )
         if "episode" not in record:
             return None
-        row = {"state": "left out", "problem": f"{record['error']} ({record['stage']})", "finish": "left out"}
+        problem = str(record.get("reason") or record["error"])
+        row = {"state": "left out", "problem": problem, "finish": "left out"}
         return self._write(str(record["episode"]), row)
 
     def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
@@ -135,7 +141,8 @@ class Rows:
             self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))
         names = ", ".join(row)
         marks = ", ".join("?" * len(row))
-        news = ", ".join(f"{column} = excluded.{column}" for column in row)
+        # What stays the same isn't written again: each of its indexes would be.
+        news = ", ".join(f"{column} = excluded.{column}" for column in row if column not in _FIXED)
         [number] = self.rows.execute(
             f"INSERT INTO episodes ({names}) VALUES ({marks}) ON CONFLICT (place, episode) DO UPDATE SET {news}"
             " RETURNING id",
@@ -149,13 +156,13 @@ def words_of(record: Mapping[str, Any]) -> str:
     try:
         text = "\n".join(_said(record))
     except Exception:  # it is no episode, and is found by whatever it says
-        text = json.dumps(record, ensure_ascii=False)
+        text = _in_json(record)
     return separated(_storable(text))
 
 
 def separated(text: str) -> str:
     """The text with the characters apart that are words of their own."""
-    return _NO_SPACES.sub(r" \1 ", text)
+    return text if text.isascii() else _NO_SPACES.sub(r" \1 ", text)
 
 
 def _said(record: Mapping[str, Any]) -> Iterator[str]:
@@ -168,7 +175,7 @@ def _said(record: Mapping[str, Any]) -> Iterator[str]:
         yield str(turn["text"])
         for call in turn["calls"]:
             if call[0] not in turn["text"]:  # else it is spelled there
-                yield f"{call[0]} {json.dumps(call[1], ensure_ascii=False)}"
+                yield f"{call[0]} {_in_json(call[1])}"
         yield from map(str, turn["failures"])
     for event in record["events"]:
         if event[1] == "refused" or (event[1] == "observation" and event[2] == "feedback"):
@@ -179,13 +186,14 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the record of an episode, or a part of one, says."""
     task, turns, events = record["task"], record["turns"], record["events"]
     first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
+    begins = " ".join(first.removeprefix("[0]")[: 4 * _BEGINNING].split())
     return {
         "environment": str(record["environment"]),
         "user": str(task["user"]),
         "task": f"{task['user']}/{task['seed']}/{task['index']}",
         "sample": int(task["sample"]),
         "query": str(task.get("query", "")),
-        "begins": " ".join(first[: 4 * _BEGINNING].split())[:_BEGINNING],
+        "begins": begins if len(begins) <= _BEGINNING else f"{begins[:_BEGINNING]}…",
         "turns": len(turns),
         "tokens": sum(int(turn["count"]) for turn in turns),
         "calls": sum(len(turn["calls"]) for turn in turns),
@@ -217,4 +225,4 @@ def _number(value: object) -> float | None:
 
 def _storable(text: str) -> str:
     """SQLite takes no lone surrogates."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -6,6 +6,7 @@ their hashes. So the same pages are served and written into a folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import copy
 from importlib.resources import files
@@ -101,7 +102,13 @@ class Pages:
             lstrip_blocks=True,
             finalize=_shown,
         )
-        self._environment.filters |= {"number": _number, "event": _event_words, "because": because}
+        self._environment.filters |= {
+            "number": _number,
+            "figure": _figure,
+            "event": _event_words,
+            "because": because,
+            "run": _run_label,
+        }
         self._environment.globals |= {"page": self, "longest": _LONGEST, "failures": FAILURES}
 
     def seen_from(self, links: Links) -> Pages:
@@ -120,7 +127,8 @@ class Pages:
         found = [label for label in names if label == scored_by.get(component)]
         found = found or [label for label in names if component == label or component.startswith(f"{label}_")]
         found = found or [label for label in names if label.endswith(f"_{component}")] or list(names)
-        return ", or ".join(": ".join(filter(None, (one, self.rules.get(names[one], "")))) for one in found)
+        rules = ((one if one != component else "", self.rules.get(names[one], "")) for one in found)
+        return ", or ".join(": ".join(filter(None, rule)) for rule in rules)
 
     def episodes(self, wanted: Filter, found: Found, runs: list[dict[str, Any]], choices: Any, **more: Any) -> str:
         return self._filled("episodes.html", wanted=wanted, found=found, runs=runs, choices=choices, **more)
@@ -128,7 +136,6 @@ class Pages:
     def episode(
         self,
         view: EpisodeView,
-        about: Mapping[str, Any],
         others: list[Row],
         *,
         whole: bool = False,
@@ -144,14 +151,14 @@ class Pages:
             seen=seen,
             view=view,
             row=view.row,
-            about=about,
+            about=view.about,
             picture=drawn,
             group=group if len(group) > 1 else [],
             others=[one for one in others if one["place"] != view.row["place"]],
             before=before(view.row, others),
             longest=len(view.raw) + 1 if whole else _LONGEST,
             events_shown=len(view.raw) if whole else _EVENTS,
-            tokens=lambda ids, logprobs=(): shown_tokens(about, ids, logprobs),
+            tokens=lambda ids, logprobs=(): shown_tokens(view.about, ids, logprobs),
         )
 
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
@@ -197,8 +204,24 @@ def _number(value: float | None) -> str:
     return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def _figure(value: float | None) -> str:
+    """A number of a column, all of whose numbers have the same decimals."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _run_label(name: str) -> str:
+    """A run in a list to choose from: what tells it from others comes first, and is never cut off.
+
+    >>> _run_label("2026-11-21-inbox-7f3a")
+    'inbox-7f3a, 2026-11-21'
+    """
+    return re.sub(r"^(\d{4}-\d\d-\d\d)-(.+)$", r"\2, \1", name)
+
+
 def _event_words(data: Mapping[str, Any]) -> str:
     """What an event says, in one line."""
     text = data.get("text")
     rest = {name: value for name, value in data.items() if name not in ("text", "id", "call", "holds")}
-    return str(text) if text else ", ".join(f"{name} {value}" for name, value in rest.items())
+    return str(text) if text else ", ".join(f"{name}: {value}" for name, value in rest.items())

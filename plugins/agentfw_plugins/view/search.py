@@ -41,10 +41,10 @@ _CHOICES = 300
 
 FAILURES = {
     "any": ("any failure", "e.failures > 0"),
-    "refused": ("a call refused or failed", "e.refused > 0"),
+    "refused": ("refused or failed call", "e.refused > 0"),
     "not_understood": ("an answer not understood", "e.not_understood > 0"),
     "cut_off": ("cut off", "e.cut_off > 0"),
-    "left_out": ("left out", "e.state = 'left out'"),
+    "left_out": ("left out after an error", "e.state = 'left out'"),
     "damaged": ("damaged", "e.state = 'damaged'"),
     "none": ("no failure", "e.failures = 0"),
 }

@@ -288,6 +288,10 @@ ANSWER = """# Two teas
 - **Assam**, strong
 - *Darjeeling*, light
 
+| tea | minutes |
+| --- | ---: |
+| Assam | 4\\|5 |
+
 ```python
 print("<b>4 minutes</b>")
 ```
@@ -322,8 +326,34 @@ def test_markdown_is_shown_as_such_and_never_becomes_markup(serve: Serve, chromi
     assert texts("pre code") == ['print("<b>4 minutes</b>")']
     assert texts("p code") == ["kettle"]
     assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
+    assert [texts(f"tr:nth-child({row}) > *") for row in (1, 2)] == [["tea", "minutes"], ["Assam", "4|5"]]
     assert texts("b") == []
     assert foreign(browser, gateway) == []
+
+
+@pytest.mark.slow
+def test_the_memory_is_asked_for_a_user_and_the_end_of_a_session_is_told(serve: Serve, chromium: Browsers) -> None:
+    gateway = serve()
+    ask(gateway.session("tea"), body("hello"))
+    browser = chromium()
+    browser.size(1280, 800)
+    browser.open(f"{gateway.url}/#tea")
+    browser.wait("shown")
+
+    browser.evaluate("element('memory').click()")
+    browser.wait("!element('problem').hidden")
+    why, field = browser.evaluate("element('problem').textContent"), browser.evaluate("document.activeElement.id")
+    browser.evaluate("document.querySelector('#head button').click()")
+    left = browser.evaluate(
+        "[...document.querySelectorAll('#head > *')].map((one) => one.getBoundingClientRect().left)"
+    )
+    browser.evaluate("document.querySelector('#head form').requestSubmit()")
+    browser.wait("shown.finish")
+
+    assert (why, field) == ("Enter a user at the top: each has a memory of their own.", "user")
+    assert left[0] == left[2], "the question has a line of its own"
+    assert browser.evaluate("document.querySelector('#head small').textContent").startswith("nobody · 1 answer · ended")
+    assert "ended (" not in browser.evaluate("document.querySelector('#head small').textContent")
 
 
 # -- all sessions ------------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def test_what_somebody_thinks_of_an_answer_stands_below_it(tmp_path: Path) -> No
             return opened(Index(tmp_path))
 
     view = asyncio.run(lead())
-    page = Pages(Links(), HOST).episode(view, {}, [])
+    page = Pages(Links(), HOST).episode(view, [])
 
     assert [(one["value"], one["text"]) for one in view.turns[0].feedback] == [(-1.0, "too short")]
     assert [one["value"] for one in view.feedback] == [0.5]

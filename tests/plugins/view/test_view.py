@@ -135,7 +135,7 @@ def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(re
     episode = next(folder.episodes())
     page = read(f"{view(recorded)}/episode/{folder.id}/{episode.id}")
 
-    assert f"utility: {HOST.find('reward', 'utility').component.summary}" in page
+    assert f"utility<small>{HOST.find('reward', 'utility').component.summary}" in page
     assert episode.messages[0].content in page
     assert f'id="turn-{episode.turns[-1].index}"' in page
     assert f'data-messages="{" ".join(map(str, episode.turns[1].shown))}"' in page
@@ -163,7 +163,7 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     page = read(f"{url}/runs")
     asked = read(f"{url}/runs?left={failed.id}&right={careful.id}")
 
-    assert f"<option selected>{careful.id}" in page, "the run before is the first side"
+    assert f'<option value="{careful.id}" selected>' in page, "the run before is the first side"
     assert page.index("most changed") < page.index("worst") < page.index("median") < page.index("best")
     numbers = r'class="number (?:bad|good|)">([+-][\d.]+)'
     first, second = ([float(number) for number in re.findall(numbers, one)] for one in (page, asked))
@@ -195,7 +195,7 @@ def test_runs_with_a_common_task_are_compared_first(tmp_path: Path, view: View) 
     page = read(f"{view(tmp_path)}/runs")
 
     assert "tasks that both have played" in page
-    assert f"<option>{newest.folder.id}" in page
+    assert f'<option value="{newest.folder.id}">' in page
 
 
 def test_the_main_figure_has_the_name_that_its_world_gives_it(recorded: Path, view: View) -> None:
@@ -367,5 +367,5 @@ def test_a_page_of_a_world_that_fails_is_told(tmp_path: Path) -> None:
     missing = asyncio.run(asked("/inspect?run=other"))
 
     assert (answer.status_code, missing.status_code) == (400, 404)
-    assert "the page of kettle failed: RuntimeError: no 3" in unescape(answer.text)
+    assert "The page of kettle failed: RuntimeError: no 3" in unescape(answer.text)
     assert f"/inspect?run={run.folder.id}" in asyncio.run(asked("/")).text

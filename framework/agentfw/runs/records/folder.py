@@ -100,6 +100,16 @@ class RunFolder:
         return dict(self.about.get("columns", {}))
 
     @property
+    def names(self) -> dict[str, str]:
+        """The headings where each stands alone: `@25` beside `AER@1` is `AER@25`."""
+        found, before = {}, ""
+        for name, title in self.columns.items():
+            head, at, _ = title.partition("@")
+            before = head or before
+            found[name] = before + title if at and not head else title
+        return found
+
+    @property
     def meanings(self) -> dict[str, str]:
         """Explanations of figures in the run's table."""
         return dict(self.about.get("meanings", {}))

@@ -17,7 +17,7 @@ from ...episode import Episode, Usage
 from ...errors import UsageError
 from ...out import counted
 from ...report import Page, short
-from ...report.html import Cell
+from ...report.html import Cell, Number
 from ...statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
 from ..records.failures import reasons
@@ -203,12 +203,21 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     names = in_order(figures, folder.headline)
     if len(records) == 1:
         page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder)}")
-        page.table(["figure", "value"], [[name, short(figures[name].estimate)] for name in names])
+        page.table(
+            ["figure", "value"], [[folder.names.get(name, name), short(figures[name].estimate)] for name in names]
+        )
         return
     page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder)}")
     page.table(
         ["figure", "mean", "from", "to", "least", "most"],
-        [[name, *_bounds(figures[name]), *(short(least) for least in _extremes(values[name]))] for name in names],
+        [
+            [
+                folder.names.get(name, name),
+                *_bounds(figures[name]),
+                *(short(least) for least in _extremes(values[name])),
+            ]
+            for name in names
+        ],
     )
 
 
@@ -222,7 +231,7 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
         heads += [f"after {number}", "from", "to"]
     rows: list[list[Cell]] = []
     for name in in_order(figures[last], folder.headline):
-        row: list[Cell] = [name]
+        row: list[Cell] = [folder.names.get(name, name)]
         for some in figures.values():
             row += _bounds(some[name]) if name in some else [None] * 3
         rows.append(row)
@@ -268,8 +277,17 @@ def _calls(page: Page, folder: RunFolder) -> None:
     """What the components were asked."""
     heads, rows = call_table(read_calls(folder.path))
     if rows:
-        page.section("Calls", "What each component was asked, how often it failed, and the time that it took.")
-        page.table(heads, [list[Cell](row) for row in rows])
+        page.section(
+            "Calls",
+            "How often each component was asked and failed, and its time. That of calls side by side is added up.",
+        )
+        page.table(heads, [[name, *map(_numeral, rest)] for name, *rest in rows])
+
+
+def _numeral(text: str) -> Cell:
+    """A number that was written as a text, with its unit."""
+    digits = text.replace(",", "").removesuffix(" s")
+    return Number(float(digits), text) if digits.replace(".", "").isdigit() else text or None
 
 
 # -- single episodes ---------------------------------------------------------------------------------------------------
@@ -317,9 +335,8 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
     notes = ["The episodes with the lowest, the median and the highest reward."] if len(shown) > 1 else []
     if len(shown) > len(_spread(records)):
         notes = ["Of the tasks whose samples differ most: those with the lowest, the median and the highest reward."]
-    notes.append(f"Any other: agentfw runs show {folder.id} --episode ID")
-    if folder.inspector:
-        notes.append(f"In more detail: agentfw view {folder.id}")
+    more = f"; in more detail: agentfw view {folder.id}" if folder.inspector else ""
+    notes.append(f"Any other: agentfw runs show {folder.id} --episode ID{more}")
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
         reward = next(record["reward"] for record in records if record["episode"] == episode.id)

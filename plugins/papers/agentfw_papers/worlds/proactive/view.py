@@ -29,7 +29,7 @@ __all__ = ["view_page"]
 _FIGURES = {
     "ac": "AC",
     "max_ac": "Max AC",
-    "difference": "Difference",
+    "difference": "difference",
     "pt": "PT",
     "ftr": "FTR",
     "rar": "RAR",
@@ -60,6 +60,7 @@ def view_page(folder: RunFolder, host: Host, episode: str = "", *, most: int = _
         "dialogues": [found.details(name) for name in dict.fromkeys([*shown, *extremes.values()])],
         "stages": [stage.label for stage in found.stages],
         "extremes": list(extremes.items()),
+        "names": _FIGURES,
     }
     parts = {
         "TITLE": _text(f"{folder.id}"),
