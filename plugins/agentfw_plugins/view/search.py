@@ -109,14 +109,16 @@ class Filter:
 
     def conditions(self) -> Iterator[tuple[str, tuple[object, ...]]]:
         """The conditions in SQL, with their values."""
-        for name, column in (("run", "r.name"), ("user", "e.user"), ("version", "e.version"), ("ended", "e.finish")):
+        for name, column in (("user", "e.user"), ("version", "e.version"), ("ended", "e.finish")):
             if value := getattr(self, name):
                 yield f"{column} = ?", (value,)
+        if self.run:
+            yield "e.run IN (SELECT id FROM runs WHERE name = ?)", (self.run,)
         if self.stage:
             stage, _, number = self.stage.partition(" ")
-            yield "p.stage = ?", (stage if stage != "run" else "",)
+            yield "e.place IN (SELECT id FROM places WHERE stage = ?)", (stage if stage != "run" else "",)
             if number:
-                yield "p.number = ?", (_number(number, "stage"),)
+                yield "e.place IN (SELECT id FROM places WHERE number = ?)", (_number(number, "stage"),)
         if self.least:
             yield "e.reward >= ?", (_number(self.least, "the lowest reward"),)
         if self.most:
@@ -153,7 +155,7 @@ def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
         ordered = _ordered(rows, wanted)
         count = len(ordered)
     else:
-        [count] = rows.execute(f"SELECT count(*) {_FROM} {where}", values).fetchone()
+        [count] = rows.execute(f"SELECT count(*) FROM episodes e {where}", values).fetchone()
     pages = max(1, -(-count // _PAGE))
     page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
     since = (page - 1) * _PAGE
@@ -191,7 +193,7 @@ def _ordered(rows: sqlite3.Connection, wanted: Filter, limit: int = -1, offset: 
         raise UsageError(f"can't sort by {wanted.sort}", fix=f"use one of: {', '.join(SORTS)}")
     way = "ASC" if wanted.order == "up" else "DESC"
     order = f"ORDER BY {column} {way} NULLS LAST, e.id {way} LIMIT ? OFFSET ?"
-    found = rows.execute(f"SELECT e.id {_FROM} {where} {order}", (*values, limit, offset))
+    found = rows.execute(f"SELECT e.id FROM episodes e {where} {order}", (*values, limit, offset))
     return [number for (number,) in found]
 
 
