@@ -13,7 +13,6 @@ from agentfw.runs.spec.run_spec import (
     OF_RUNS,
     OF_TRAININGS,
     TRAINING_DEFAULTS,
-    SpendingSettings,
     Choice,
     EvaluationSettings,
     IsolableChoice,
@@ -21,6 +20,7 @@ from agentfw.runs.spec.run_spec import (
     RewardChoice,
     RunSpec,
     SamplingSettings,
+    SpendingSettings,
     ToolChoice,
 )
 

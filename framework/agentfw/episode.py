@@ -14,9 +14,8 @@ length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -316,14 +315,15 @@ def _sum(one: Number | None, more: Number | None) -> Number | None:
     return None if one is None or more is None else one + more
 
 
+_GETTERS: dict[type, Callable[[object], tuple[Any, ...]]] = {}
+
+
 def _values(value: object) -> tuple[Any, ...]:
     """The values of a dataclass that has at least two fields."""
-    return _getter(type(value))(value)
-
-
-@cache
-def _getter(kind: type) -> attrgetter[tuple[Any, ...]]:
-    return attrgetter(*(item.name for item in fields(kind)))
+    kind = type(value)
+    if kind not in _GETTERS:
+        _GETTERS[kind] = attrgetter(*(item.name for item in fields(value)))  # type: ignore[arg-type]
+    return _GETTERS[kind](value)
 
 
 def _message_record(message: Message) -> list[Any]:
