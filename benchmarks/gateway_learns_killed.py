@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -26,9 +27,11 @@ from learning_gateway import Service, answer_of, body_of, learning_every
 
 from agentfw.runs import read_sessions
 from agentfw.seeds import Seeds
-from agentfw_benchmarks import Options, tell
+from agentfw_benchmarks import TESTS, Options, tell
 from agentfw_plugins.gateway.learning.version_file import named
 from agentfw_plugins.rewards.feedback import feedback_of
+
+sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 
 
 class Load:
@@ -68,6 +71,8 @@ class Load:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
+    from killing import trainer_of  # type: ignore[import-not-found]
+
     seeds = Seeds(options.seed)
     draw = seeds.random("kills")
     users = people(seeds, options.users, 40, wrong=0.1, alike=0.8, mentioned=2)
@@ -78,7 +83,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for number in range(options.kills):
             load.start()
             time.sleep(draw.uniform(0.5, options.longest))
-            trainer = service.trainer()
+            trainer = trainer_of(service.run)
             if number % 2 and trainer:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(trainer, signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import subprocess
 import sys
@@ -89,14 +88,6 @@ class Service:
     def command(self, *words: str) -> Any:
         command = [*SERVE, *words, "--runs", str(self.runs), "--run", self.run.name, "--json"]
         return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-
-    def trainer(self) -> int | None:
-        """The process id of the trainer, if there is one."""
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                if f"learning.trainer\0{self.run}".encode() in path.read_bytes():
-                    return int(path.parent.name)
-        return None
 
     def learned(self) -> None:
         """Wait until a version was made of all feedback that there is enough of, and answers if it is served."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -89,3 +90,12 @@ def lost(run: Path, answered: list[tuple[str, str]]) -> list[tuple[str, str]]:
         for turn in episode.turns
     }
     return [each for each in answered if each not in kept]
+
+
+def trainer_of(run: Path) -> int | None:
+    """The process id of the trainer of a gateway that learns, if there is one. (On Linux.)"""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if f"learning.trainer\0{run}".encode() in path.read_bytes():
+                return int(path.parent.name)
+    return None

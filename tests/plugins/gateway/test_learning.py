@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import random
 import subprocess
@@ -210,14 +209,6 @@ class Circle:
 
         self.until(heard_all)
 
-    def trainer(self) -> int | None:
-        """The process id of the trainer, if there is one."""
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                if f"learning.trainer\0{self.run}".encode() in path.read_bytes():
-                    return int(path.parent.name)
-        return None
-
 
 @pytest.fixture
 def circle(tmp_path: Path) -> Iterator[Circle]:
@@ -245,10 +236,10 @@ def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_ma
     circle.until_answered_by("v1")
 
     # The gateway is killed during the next training. Its trainer ends as well, and nothing is lost.
-    circle.until(lambda: circle.trainer() or not circle.talk(1))
+    circle.until(lambda: killing.trainer_of(circle.run) or not circle.talk(1))
     circle.kill()
     end = time.monotonic() + PATIENCE
-    while circle.trainer():
+    while killing.trainer_of(circle.run):
         assert time.monotonic() < end, "the trainer outlives its gateway"
         time.sleep(0.1)
     circle.start("--resume", str(circle.run))
