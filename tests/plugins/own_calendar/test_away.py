@@ -34,8 +34,8 @@ def all_day(title: str, *lines: str) -> str:
     )
 
 
-def played(path: Path, tmp_path: Path, answers: str) -> Session:
-    session = Session.open([FileSource(path)], Wishes(since=date(2026, 11, 23)))
+def played(path: Path, tmp_path: Path, answers: str, since: date = date(2026, 11, 23)) -> Session:
+    session = Session.open([FileSource(path)], Wishes(since=since))
     with PersonFile(tmp_path / "hub.db", session.person) as known:
         asyncio.run(session.play(LinearPolicy(), AnswersGiven(answers, "test"), known))
         session.write(known)
@@ -74,13 +74,16 @@ def test_who_is_away_is_asked_about_meetings_and_the_leave_is_never_declined(
 
 
 def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile, tmp_path: Path) -> None:
-    session = played(ics_file(BOARD, all_day("Leave", "TRANSP:TRANSPARENT")), tmp_path, "a\n")
+    # Nothing is proposed for what is past, so this week lies far ahead; its weekdays are those of 2026.
+    events = [event.replace("202611", "209311") for event in (BOARD, all_day("Leave", "TRANSP:TRANSPARENT"))]
+
+    session = played(ics_file(*events), tmp_path, "a\n", since=date(2093, 11, 23))
 
     (outcome,) = session.outcomes
     assert [one.entry.title for one in outcome.declined] == ["Board meeting"]
     assert outcome.question.proposed == "A", "leave can't be moved"
     (moved,) = session.other_times()
-    assert moved["to"][:10] > "2026-11-27"
+    assert moved["to"][:10] > "2093-11-27"
 
 
 URGENT = """UID:urgent
