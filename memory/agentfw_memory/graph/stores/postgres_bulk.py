@@ -19,14 +19,29 @@ if TYPE_CHECKING:
 __all__ = ["EDGES", "LIVE", "VERSION", "columns_of", "copy_rows", "lexemes_as_sent", "vector_as_sent"]
 
 LIVE = {
-    **{"tenant": "int8", "number": "int8", "changed": "int8", "owner": "int8", "shared": "int2", "digest": "bytea"},
-    **{"vector": "bytea", "words": "bytea", "valid_from": "float8"},
+    "tenant": "int8",
+    "number": "int8",
+    "changed": "int8",
+    "owner": "int8",
+    "shared": "int2",
+    "digest": "bytea",
+    "vector": "bytea",
+    "words": "bytea",
+    "valid_from": "float8",
 }
 """Columns of `live` and the types that they are sent as. Vectors and words are sent as the bytes that the server reads,
 so this process needs no knowledge of their types."""
 VERSION = {
-    **{"tenant": "int8", "number": "int8", "ordinal": "int4", "owner": "int8", "text": "text", "visibility": "text"},
-    **{"valid_from": "float8", "recorded_at": "float8", "metadata": "text", "expires_at": "float8"},
+    "tenant": "int8",
+    "number": "int8",
+    "ordinal": "int4",
+    "owner": "int8",
+    "text": "text",
+    "visibility": "text",
+    "valid_from": "float8",
+    "recorded_at": "float8",
+    "metadata": "text",
+    "expires_at": "float8",
 }
 EDGES = (
     "INSERT INTO edge (tenant, kind, source, target, weight, valid_from, recorded_at) "
