@@ -100,7 +100,7 @@ class Engagement:
         self._waiting: list[tuple[int, Observation]] = []
         self._thought: tuple[TrackedWork, Decision, Turn] | None = None
         self._calls: list[Intervention] = []
-        self._settling = self._begun = self._landing = self._promised = False
+        self._ending = self._begun = self._landing = self._promised = False
         self._ask, self._freed = True, False
         self._poll: Scheduled | None = None
         self._wake: Scheduled | None = None
@@ -160,13 +160,13 @@ class Engagement:
 
     def _consider(self) -> None:
         """Decide once, when this instant is over, whether there is something to show."""
-        if not self._settling:
-            self._settling = True
-            self.timeline.after_instant(self._settle)
+        if not self._ending:
+            self._ending = True
+            self.timeline.after_instant(self._end_instant)
 
-    async def _settle(self) -> None:
+    async def _end_instant(self) -> None:
         """End an instant: call the tools that were asked for, then deliver what is due."""
-        self._settling = False
+        self._ending = False
         if self._calls and not self.seat.over:
             calls, self._calls = self._calls, []
             await self._call(calls)

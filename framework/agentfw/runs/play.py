@@ -246,7 +246,7 @@ class Play:
             "reward": reward,
             "utility": episode.utility,
             "outcome": outcome,
-            "course": [
+            "headline_by_round": [
                 [measure.round, measure.value]
                 for measure in episode.measures
                 if measure.round and measure.name == self.assembly.environment.headline
