@@ -16,16 +16,14 @@ __all__ = ["spec_page"]
 _HEAD = """\
 # Shipped specs
 
-A spec is a TOML file that says what a run or a training does. `agentfw run NAME` and `agentfw train NAME` start from
-the spec of that name. Options and `--set` change single values. [Settings]({settings}) explains every key.
+`agentfw run NAME` and `agentfw train NAME` start from the spec of that name. [Settings]({settings}) explains the keys.
 """
 
 
 def spec_page(host: Host, settings: str) -> str:
     """The whole page as Markdown; `settings` is a link to the page of settings."""
     specs = host.specs().values()
-    lines = [_HEAD.format(settings=settings), "| spec | what it does |", "| --- | --- |"]
-    lines += [f"| [`{spec.name}`](#{spec.name}) | {spec.summary} |" for spec in specs]
+    lines = [_HEAD.format(settings=settings), *(f"- [`{spec.name}`](#{spec.name}): {spec.summary}" for spec in specs)]
     whole: dict[str, str] = {}
     for spec in specs:
         text = Path(spec.path).read_text(encoding="utf-8").strip()
@@ -48,7 +46,7 @@ def _changes(text: str, base: str) -> list[str] | None:
     lines = [line for line in text.splitlines() if line not in base.splitlines()]
     before, after = tomllib.loads(base), tomllib.loads(text)
     changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
-    if 3 * len(lines) > len(text.splitlines()) or not before.keys() <= after.keys() or _parsed(lines) != changed:
+    if 5 * len(lines) > 2 * len(text.splitlines()) or not before.keys() <= after.keys() or _parsed(lines) != changed:
         return None
     return lines
 
