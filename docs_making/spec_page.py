@@ -13,8 +13,8 @@ _ON_GITHUB = "https://github.com/agentfw/agentfw/blob/main"
 _HEAD = """\
 # Shipped specs
 
-`agentfw run NAME` and `agentfw train NAME` start from the spec of that name. Each link leads to its file, a TOML file to
-copy from: `agentfw run --spec FILE`. [Settings]({settings}) explains the keys.
+`agentfw run NAME` and `agentfw train NAME` start from the spec of that name. Each link leads to its TOML file, to copy
+from: `agentfw run --spec FILE`. [Settings]({settings}) explains the keys.
 """
 
 
