@@ -118,10 +118,10 @@ def _help(context: click.Context, distribution: str, homes: Mapping[Option, str]
         text = context.command.get_help(context)
     for option in elsewhere:
         option.hidden = False
-    if context.command_path != _ROOT:
-        text = text.partition("\n\nCommands:\n")[0]  # their sections follow, and begin with the same words
-        if not any(isinstance(one, click.Argument) for one in context.command.params):
-            text = text.partition("\n\n")[2]  # the usage, which says no more than the heading
+    text = text.partition("\n\nCommands:\n")[0].partition("\n\nCommands of plugins:\n")[0]  # their sections follow
+    arguments = [one.make_metavar(context) for one in context.command.params if isinstance(one, click.Argument)]
+    described = text.partition("\n\n")[2]  # after the usage, which says no more than the heading and the arguments
+    text = "\n\n".join([f"Arguments: {' '.join(arguments)}", described]) if arguments else described
     return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
 
