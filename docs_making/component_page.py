@@ -7,6 +7,7 @@ as `--set` takes it.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ _TYPES = {
     "object": "table",
     "null": "none",
 }
+_SHOWN = ("boolean", "text", "list", "table")
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _ROWS_SAVED_AT_LEAST = 5
 
@@ -129,10 +131,15 @@ def _title(names: Sequence[str]) -> str:
 
 
 def _row(setting: Setting, default: str, others: str = "") -> str:
-    kind = setting.kind if default else setting.kind.removesuffix(" or none")
-    kind = "" if default in ("true", "false") and kind == "boolean" else f" ({kind})"
+    kind = _beside_default(setting.kind) if default else setting.kind.removesuffix(" or none")
     name = f"{setting.name}={default}" if default else setting.name
-    return f"- `{name}`{others}{kind}: {setting.meaning}"
+    return f"- `{name}`{others}{f' ({kind})' if kind else ''}: {setting.meaning}"
+
+
+def _beside_default(kind: str) -> str:
+    """The type without the words that a default shows: that it is a number, a text, a list."""
+    rest = re.sub("^(integer|number),? ?", "", kind)
+    return "" if rest in _SHOWN else rest
 
 
 def _defaults(by_name: Mapping[str, str]) -> tuple[str, str]:

@@ -42,11 +42,12 @@ def hook_docs() -> list[HookDoc]:
 def hook_page() -> str:
     """The whole page as Markdown."""
     hooks = hook_docs()
-    lines = [HEAD, "| hook | purpose |", "| --- | --- |"]
-    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} |" for hook in hooks]
+    lines = [HEAD, *(f"- [`{hook.name}`](#{hook.name}): {hook.summary}" for hook in hooks)]
     for place, hook in enumerate(hooks):
-        lines += ["", f"## {hook.name}", "", "```python", hook.signature, "```", ""]
+        lines += ["", f"## {hook.name}", ""]
         alike = next((one for one in hooks[:place] if len(_differences(one, hook)) <= _FEW), None)
+        if not alike or alike.signature.replace(alike.name, hook.name) != hook.signature:
+            lines += ["```python", hook.signature, "```", ""]
         labels = _differences(alike, hook) if alike else LABELS
         lines += [f"- **{label}:** {hook.facts[label]}" for label in labels]
         lines += [f"- Otherwise as [`{alike.name}`](#{alike.name})."] if alike else []

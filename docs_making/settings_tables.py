@@ -45,6 +45,8 @@ _KINDS: Mapping[Any, str] = {
     EvaluationSettings: "table",
     EngineSettings: "`local`, `ray` or table",
 }
+_PLAIN = ("integer", "number", "text", "boolean")
+"""Types that a default shows."""
 
 
 def tables() -> str:
@@ -82,9 +84,20 @@ def _added(model: type[BaseModel], base: type[BaseModel]) -> dict[str, FieldInfo
 
 def _table(fields: Mapping[str, FieldInfo]) -> str:
     return "\n".join(
-        f"- `{name}` ({_kind(field.annotation)}{_default(name, field)}): {field.description or ''}"
-        for name, field in fields.items()
+        f"- {_key(name, field, _kind(field.annotation))}: {field.description or ''}" for name, field in fields.items()
     )
+
+
+def _key(name: str, field: FieldInfo, kind: str) -> str:
+    """The key with its default; with its type where that doesn't show it."""
+    default = "" if field.is_required() else _code(field.get_default(call_default_factory=True))
+    needed = field.is_required() or name in ("optimizer", "learner")
+    shown = default and kind in _PLAIN
+    words = ", ".join([*([] if shown else [kind]), *(["required"] if needed else [])])
+    text = f"`{name}={default}`" if default else f"`{name}`"
+    if field is RunSpec.model_fields.get(name) and name in TRAINING_DEFAULTS:
+        text += f", in a training `{_code(TRAINING_DEFAULTS[name])}`"
+    return f"{text} ({words})" if words else text
 
 
 def _kind(annotation: object) -> str:
@@ -99,18 +112,8 @@ def _kind(annotation: object) -> str:
     return " or ".join(map(_kind, members)) if members else _KINDS[annotation]
 
 
-def _default(name: str, field: FieldInfo) -> str:
-    if field.is_required() or name in ("optimizer", "learner"):
-        return ", required"
-    if field.annotation is EngineSettings:
-        return ', `"local"`'
-    value = _code(field.get_default(call_default_factory=True))
-    if field is not RunSpec.model_fields.get(name) or name not in TRAINING_DEFAULTS:
-        return value
-    return f"{value}, in a training {_code(TRAINING_DEFAULTS[name]).removeprefix(', ')}"
-
-
 def _code(value: object) -> str:
+    """In TOML; empty for none."""
     if value is None or value in ((), {}, "") or isinstance(value, BaseModel):
         return ""
-    return f", `{json.dumps(value)}`"
+    return json.dumps(value)

@@ -48,7 +48,7 @@ def test_no_generated_page_is_left_over(pages: dict[str, str]) -> None:
 
 def test_every_component_is_on_the_page_of_its_kind(pages: dict[str, str]) -> None:
     assert "\n## calendar\n" in pages[f"{CORE}/components/environment.md"]
-    assert re.search(r"^- `warm_up=3` \(integer ≥ 1\): \w", pages[f"{CORE}/components/optimizer.md"], re.M)
+    assert re.search(r"^- `warm_up=3` \(≥ 1\): \w", pages[f"{CORE}/components/optimizer.md"], re.M)
     assert {f"{CORE}/components/{kind}.md" for kind in KINDS} <= pages.keys()
     assert "\n## kitchen\n" in pages[f"{PAPERS}/components/policy.md"]
 
