@@ -6,6 +6,7 @@ that would be `agentfw` itself and only two commands have it, it is explained at
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -122,7 +123,7 @@ def _help(context: click.Context, distribution: str, homes: Mapping[Option, str]
     arguments = [one.make_metavar(context) for one in context.command.params if isinstance(one, click.Argument)]
     described = text.partition("\n\n")[2]  # after the usage, which says no more than the heading and the arguments
     text = "\n\n".join([f"Arguments: {' '.join(arguments)}", described]) if arguments else described
-    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+    return _unpadded(text)
 
 
 def _also(context: click.Context, homes: Mapping[Option, str], contexts: Mapping[str, click.Context]) -> list[str]:
@@ -144,7 +145,13 @@ def _table(home: str, homes: Mapping[Option, str]) -> list[str]:
     options = [option for option, at in homes.items() if at == home]
     formatter = click.HelpFormatter(width=_WIDTH)
     formatter.write_dl(options, col_max=_FIRST_COLUMN) if options else None
-    return ["```text", formatter.getvalue().rstrip(), "```", ""] if options else []
+    return ["```text", _unpadded(formatter.getvalue()), "```", ""] if options else []
+
+
+def _unpadded(text: str) -> str:
+    """Without spaces at ends, and without a word that the range behind an option says already."""
+    lines = re.sub("(INTEGER|FLOAT) RANGE", r"\1      ", text).splitlines()
+    return "\n".join(line.rstrip() for line in lines).rstrip()
 
 
 def _of_several(home: str, homes: Mapping[Option, str], contexts: Mapping[str, click.Context]) -> list[str]:
