@@ -24,8 +24,10 @@ __all__ = ["command_page"]
 _WIDTH = 100
 _FIRST_COLUMN = 30
 _SEVERAL = 3
+_MANY = 5
 _ROOT = "agentfw"
 _JSON = "--json"
+_OF_PLUGINS = ("--strict-plugins", "--no-plugin")
 
 _HEAD = """\
 # Command line
@@ -131,14 +133,19 @@ def _also(context: click.Context, homes: Mapping[Option, str], contexts: Mapping
     flags: dict[str, list[str]] = defaultdict(list)
     for option in _options(context):
         home = homes.get(option, context.command_path)
-        if home != context.command_path and option not in _of_all(home, homes, contexts) and _flag(option) != _JSON:
+        named = _flag(option) not in (_JSON, *_OF_PLUGINS) and option not in _of_all(home, homes, contexts)
+        if home != context.command_path and named:
             flags[home].append(f"`{_flag(option)}`")
-    parts = [f"{', '.join(flags[home])} ({_link(home)})" for home in sorted(flags, key=len, reverse=True)]
+    for home, mine in flags.items():
+        shared = [option for option, at in homes.items() if at == home]
+        if home != _ROOT and len(mine) > _MANY and len(mine) + len(_of_all(home, homes, contexts)) == len(shared):
+            flags[home] = ["all shared options"]
+    parts = [f"{', '.join(flags[home])}{_link(home)}" for home in sorted(flags, key=len, reverse=True)]
     return [f"Also: {'; '.join(parts)}.", ""] if parts else []
 
 
 def _link(home: str) -> str:
-    return "[common](#common-options)" if home == _ROOT else f"[above](#{home.replace(' ', '-')})"
+    return "" if home == _ROOT else f" ([above](#{home.replace(' ', '-')}))"
 
 
 def _table(home: str, homes: Mapping[Option, str]) -> list[str]:
@@ -172,7 +179,9 @@ def _without_json(contexts: Mapping[str, click.Context]) -> str:
     """What the page's head says of the one option that is nowhere named again."""
     options = {path: [_flag(one) for one in _options(context)] for path, context in contexts.items() if _plays(context)}
     without = [f"`{path}`" for path, flags in options.items() if _JSON not in flags]
-    return f", and `--json`{', except ' + ' and '.join(without) if without else ''}"
+    some = any(_OF_PLUGINS[0] in flags for flags in options.values())
+    plugins = f". Those that load plugins have {' and '.join(f'`{one}`' for one in _OF_PLUGINS)}" if some else ""
+    return f", and `--json`{', except ' + ' and '.join(without) if without else ''}{plugins}"
 
 
 def _plays(context: click.Context) -> bool:
