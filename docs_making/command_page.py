@@ -136,9 +136,9 @@ def _also(context: click.Context, homes: Mapping[Option, str], contexts: Mapping
         named = _flag(option) not in (_JSON, *_OF_PLUGINS) and option not in _of_all(home, homes, contexts)
         if home != context.command_path and named:
             flags[home].append(f"`{_flag(option)}`")
-    for home, mine in flags.items():
+    for home in [path for path in flags if path in contexts and isinstance(contexts[path].command, click.Group)]:
         shared = [option for option, at in homes.items() if at == home]
-        if home != _ROOT and len(mine) > _MANY and len(mine) + len(_of_all(home, homes, contexts)) == len(shared):
+        if len(flags[home]) > _MANY and len(flags[home]) + len(_of_all(home, homes, contexts)) == len(shared):
             flags[home] = ["all shared options"]
     parts = [f"{', '.join(flags[home])}{_link(home)}" for home in sorted(flags, key=len, reverse=True)]
     return [f"Also: {'; '.join(parts)}.", ""] if parts else []
