@@ -17,10 +17,9 @@ _FEW = 2
 HEAD = """\
 # Hooks
 
-A plugin implements a hook by defining a function of the same name, marked with `@hookimpl` (`from agentfw import
-hookimpl`). The function may take any of the arguments listed here, by name. An unknown hook name, an unknown argument,
-a hook wrapper and a coroutine are reported together with the plugin's distribution. The guide
-[Write a plugin](../guides/plugins.md) shows hooks at work.
+A plugin implements a hook by a function of that name, marked with `@hookimpl` (`from agentfw import hookimpl`), which
+takes any of the arguments by name ([guide](../guides/plugins/hook.md)). An unknown hook, an unknown argument, a hook
+wrapper and a coroutine are reported with the plugin's distribution.
 """
 
 
