@@ -185,8 +185,8 @@ def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 @click.command()
 @click.option("--user", default="", help="Feedback of this user.")
 @click.option("--session", default="", help="Feedback on this session, by its name in the record.")
-@click.option("--since", type=click.DateTime(), help="Feedback given since then.")
-@click.option("--until", type=click.DateTime(), help="Feedback given before then.")
+@click.option("--since", type=click.DateTime(), metavar="TIME", help="Feedback given since then.")
+@click.option("--until", type=click.DateTime(), metavar="TIME", help="Feedback given before then.")
 @_of_run
 def forget_feedback(
     user: str,
