@@ -1,10 +1,10 @@
-"""Tells by the layout of a message what its author typed and what they pasted.
+"""Finds what the author of a message typed, and what they pasted, by its layout.
 
     >>> typed("[09:14] Nadia: I moved to Ostrava\\n[09:15] Rob: oh no\\n\\nWhat do I answer?")
     'What do I answer?'
 
-Chats, minutes, code and signatures show by their lines. In a letter, only what stands before or after it may be the
-author's, and so it is if the first or the last part of the message asks something about a text.
+Chats, minutes, code and signatures are recognised by their lines. In a letter, only what stands before or after it may
+be the author's, and so it is if the first or the last part of the message asks something about a text.
 """
 
 from __future__ import annotations
