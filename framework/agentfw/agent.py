@@ -37,11 +37,11 @@ class Decision:
     """Turns that the policy generated for this decision. They are kept in the episode for learning."""
     shown: Sequence[Message] = ()
     failures: Sequence[str] = ()
-    """What of the answer was not understood, in words. The agent is told."""
+    """Parts of the answer that were not understood. The agent observes them."""
     said: str | None = None
-    """The text of the answer without the calls that are spelled in it. None: all of it."""
+    """The text of the answer without the calls in it. None: the whole text."""
     recalled: Sequence[Recollection] = ()
-    """What the memories recalled for it. The record of the episode says so, and why."""
+    """What the memories recalled for this decision. The episode keeps it, with the reasons."""
 
 
 class Agent:

@@ -82,7 +82,7 @@ class World(Protocol):
         ...
 
     def round(self, number: int, of: int) -> None:
-        """Begin round `number` of `of`. Rounds count from 1, and turns and scores have the number of theirs."""
+        """Begin round `number` of `of`, counted from 1. Turns and scores have the number of their round."""
         ...
 
     def finish(self, **outcome: float) -> None:
@@ -98,7 +98,7 @@ class Environment:
     lower_is_better: bool = False
     """Whether a lower headline is better, as with an error or a cost."""
     columns: Mapping[str, str] = {}
-    """The figures that a run's table is made of, in order, with the heading of each. Without any, it lists them all."""
+    """Columns of a run's table: figures with their headings, in order. Empty: all figures are listed."""
     meanings: Mapping[str, str] = {}
     """Short explanations of figures whose names don't explain themselves. They are printed below the table."""
     inspector: str = ""

@@ -169,16 +169,16 @@ class Turn:
     """Name of the inner engagement that asked, when engagements are nested. Empty for the outermost."""
     usage: Usage = field(default_factory=Usage)
     said: str | None = None
-    """The text without the calls that are spelled in it. None: all of it."""
+    """The text without the calls in it. None: the whole text."""
     constrained: bool = False
     """Whether the tokens were drawn from a distribution that a learner can't compute, such as those that a JSON schema
     allows."""
     stop: tuple[str, ...] = ()
-    """Texts at which the answer was to end."""
+    """Stop texts of the request."""
     max_tokens: int | None = None
-    """Maximum number of tokens that was asked for. None: none was."""
+    """Maximum number of tokens of the request, if it had one."""
     model: str = ""
-    """The model that answered, where a gateway has others besides the policy of its run. Empty for that policy."""
+    """Name of the model that answered, if a gateway has several. Empty for the policy of its run."""
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ class Episode:
 
     @property
     def failed_calls(self) -> frozenset[str]:
-        """Ids of the calls that the world refused, and of those of tools that failed."""
+        """Ids of refused actions and of failed tool calls."""
         refused = (event for event in self.events if event.kind == "refused")
         failed = (event for event in self.events if event.kind == "observation" and event.data.get("well") is False)
         return frozenset(str(one) for event in refused if (one := event.data.get("id"))) | frozenset(
@@ -226,7 +226,7 @@ class Episode:
         return [measure.value for measure in self.measures if measure.name == name]
 
     def copied(self) -> Episode:
-        """A copy that shares nothing with it that can be changed."""
+        """A deep copy."""
         return replace(
             self,
             outcome=dict(self.outcome),
@@ -297,7 +297,7 @@ def _own(value: Any) -> Any:
 
 
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
-"""The JSON values that two copies may share."""
+"""Types of JSON values that a copy can share, because nothing changes them."""
 
 
 def _own_calls(calls: tuple[Call, ...]) -> tuple[Call, ...]:

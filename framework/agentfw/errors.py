@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 _NEAR = 5
-"""Names like a misspelt one that an error lists at most."""
+"""Maximum number of similar names that an error lists."""
 
 
 class AgentfwError(Exception):
@@ -75,7 +75,7 @@ class AgentfwError(Exception):
 
     exit_code = 1
     has_culprit = False
-    """Whether the guard of a component has looked whose error it is."""
+    """Whether the guard of a component has attributed the error."""
 
     def __init__(self, message: str, *, fix: str = "", change: str = "") -> None:
         # A plugin's message may quote an address or a header.
@@ -167,7 +167,7 @@ class QuotaEndedError(EndpointError):
 
 
 class BudgetSpentError(AgentfwError):
-    """A run has reached its limit on tokens or money. It can be resumed with another one."""
+    """A run has reached its limit on tokens or money. It can be resumed with a higher limit."""
 
 
 class StorageError(AgentfwError):
@@ -179,7 +179,7 @@ class InterventionRefused(Exception):
 
 
 class Interruption(BaseException):
-    """A signal ends what is going on. No Exception, so that nothing takes it for the failure of a plugin."""
+    """A signal ends the run. Not an Exception, so that nothing takes it for the failure of a plugin."""
 
 
 def is_failure(error: BaseException) -> bool:

@@ -24,9 +24,9 @@ class Forwarded:
 
     body: Mapping[str, Any]
     path: str = "chat/completions"
-    """The API that it is written for, below `/v1/`."""
+    """Path of the API, below `/v1/`."""
     query: str = ""
-    """The query of its address."""
+    """Query string of its URL."""
     raw: bytes = b""
     """The body's bytes. They are sent as they are if nothing has to be changed. Empty: there are none."""
     headers: Mapping[str, str] = field(default_factory=dict)

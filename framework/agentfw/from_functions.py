@@ -143,7 +143,7 @@ def _tool(made: Any) -> Toolbox:
 
 
 def _found(kind: str, module: ModuleType) -> list[Any]:
-    """What a module itself has of a kind: classes, marked tools, or functions, in this order of preference."""
+    """The components of a kind that a module defines: its classes, else its marked tools, else its functions."""
     names = [each for name, each in vars(module).items() if not name.startswith("_")]
     own = [each for each in names if getattr(each, "__module__", None) == module.__name__]
     made: list[Any] = [each for each in own if isinstance(each, type) and issubclass(each, _BASES[kind])]

@@ -96,9 +96,9 @@ class KnownPlugin(NamedTuple):
     """A distribution that may not be installed, and what it offers."""
 
     name: str
-    """Of the distribution, as pip knows it."""
+    """Name of the distribution, as pip knows it."""
     offers: Mapping[str, Sequence[str]]
-    """Names by what they are: a kind of component such as "environment", or "spec", or "command"."""
+    """Offered names by kind: a kind of component such as "environment", or "spec", or "command"."""
     folder: str = ""
     """Where it is in the source tree of the distribution that knows it, if it is there."""
 

@@ -38,7 +38,7 @@ class Node:
     """Whether the message is hidden from the asker."""
     below: dict[Hashable, Node] = field(default_factory=dict)
     stands_for: dict[Hashable, tuple[Node, ...]] = field(default_factory=dict)
-    """What messages below stand for that the asker sends back, where there are hidden ones around them."""
+    """Maps messages that the program sends back to those recorded, with hidden ones around them."""
 
 
 class MessageTree:
@@ -111,7 +111,7 @@ def _below(node: Node, message: Message) -> Node:
 
 
 def message_key(message: Message) -> Hashable:
-    """What tells a message from others at its place."""
+    """Distinguishes a message from others at its place."""
     calls = tuple(
         (call.id, call.name, json.dumps(dict(call.arguments), sort_keys=True, default=str)) for call in message.calls
     )

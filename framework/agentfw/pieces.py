@@ -36,7 +36,7 @@ class Pieces:
         return new
 
     def rest(self, text: str) -> str:
-        """What is left to tell of the reply's text."""
+        """The part of the reply's text that hasn't been passed on."""
         return text[len(self.told) :] if text.startswith(self.told) else ""
 
     def _sure(self) -> int:

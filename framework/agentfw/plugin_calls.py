@@ -117,7 +117,7 @@ def running_call(loop: asyncio.AbstractEventLoop) -> PluginCall | None:
 
 
 def last_call() -> str:
-    """What was called last of a plugin, in words: a hint where nothing else says whose fault something is."""
+    """The last call of a plugin, in words: a hint if nothing else shows which plugin is at fault."""
     return "" if _last is None else f"{_last.title} in {_last.where or 'its episode'}"
 
 

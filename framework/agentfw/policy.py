@@ -36,7 +36,7 @@ class Policy:
     continues: bool = False
     """Whether it can go on with a text, for a request that is `plain`."""
     price: Price | None = FREE
-    """What its tokens cost. None: somebody charges for them, and the user hasn't said how much."""
+    """Prices of its tokens. None: unknown, though somebody charges for them."""
 
     def open(self, folder: Path) -> None:
         """Keep files in this run's folder. Called once before the first request; a resumed run has the same folder."""

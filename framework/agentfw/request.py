@@ -138,7 +138,7 @@ class Generation:
     repeated: bool = False
     """Whether it is an answer that was given before, so that it took no tokens again."""
     failures: tuple[str, ...] = ()
-    """What the policy itself separated as calls and couldn't read, in words."""
+    """Calls that the policy separated from the text and couldn't read, in words."""
     constrained: bool = False
     """Whether its tokens were drawn from those that a schema allows, or with penalties."""
     model: str = ""

@@ -79,7 +79,7 @@ class Unfinished:
     """The pieces of its text so far, if it is streamed."""
 
     def cut_off(self, why: str) -> dict[str, Any]:
-        """What the record says of it if it ends here."""
+        """The answer as it is recorded if it ends here."""
         return {"shown": list(self.shown), "started": self.started, "text": "".join(self.told), "why": why}
 
 
@@ -131,7 +131,7 @@ class Session:
         self.max_turns, self.watch, self.write, self._sole_user = max_turns, watch, write, sole_user
         self.episode = Episode(task=task, environment=environment)
         self.failure: AgentfwError | None = None
-        """What the last answer failed with, if it did."""
+        """The error of the last answer, if it failed."""
         self.used = self._began = time.monotonic()
         """When the session was last used."""
         self.in_flight = 0

@@ -321,7 +321,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]
 
 
 def _merge(texts: list[str]) -> str:
-    """One complaint for one key: a union complains once for each of its members."""
+    """One error for each key: pydantic reports one for each member of a union."""
     texts = list(dict.fromkeys(texts))
     if len(texts) == 1 or not all(text.startswith("must be ") and " (got " in text for text in texts):
         return "; ".join(texts)

@@ -23,7 +23,7 @@ Told = Callable[[FrameType, float], object]
 
 
 class LoopWatch:
-    """Calls `told` from its thread once for each time that the loop doesn't get its turn for `seconds`."""
+    """Calls `told`, from a thread of its own, each time the loop hasn't had a turn for `seconds`."""
 
     def __init__(self, seconds: float, told: Told) -> None:
         self._seconds, self._told = seconds, told

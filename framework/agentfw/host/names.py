@@ -21,7 +21,7 @@ _FILE = ".py"
 
 
 class Offering(Protocol):
-    """Whoever offers something: the record of a plugin, or an entry point."""
+    """Something that offers a name: the record of a plugin, or an entry point."""
 
     @property
     def distribution(self) -> str: ...

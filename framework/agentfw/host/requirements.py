@@ -29,7 +29,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def is_met(requirement: Requirement, version: str) -> bool:
-    """Whether an installed version is one of those. A version that can't be read is none."""
+    """Whether an installed version meets a requirement. A version that can't be parsed never does."""
     from packaging.version import InvalidVersion
 
     try:

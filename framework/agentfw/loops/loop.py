@@ -27,7 +27,7 @@ __all__ = ["Loop", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came out of a loop."""
+    """The result of a loop."""
 
     rows: list[Row]
     contrasts: list[Row]

@@ -62,7 +62,7 @@ _LEARNING = ("learner", "optimizer")
 
 
 class Variant(Settings):
-    """What is different in one variant."""
+    """Settings of one variant."""
 
     about: str = Field(min_length=1, description="What it is, in a few words")
     set: tuple[str, ...] = Field((), description="Assignments for all phases, as with --set, before those of a phase")

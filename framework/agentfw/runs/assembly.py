@@ -74,7 +74,7 @@ class Assembly:
     texts: LongTexts
     calls: CallRecord
     models: dict[str, GuardedPolicy]
-    """Those of a gateway, besides its policy, by name."""
+    """Models of a gateway besides its policy, by name."""
     trace: Trace | None = None
     """Is told of each operation, where a tracker wants to know."""
 

@@ -225,7 +225,7 @@ class Execution:
         )
 
         def versions() -> list[str]:
-            """Those that may answer, the newest first."""
+            """Versions that may answer, newest first."""
             known = [version for update, version in self.versions.items() if update >= number - 1 - spec.staleness]
             return [""] if learning.teacher else known[::-1]
 

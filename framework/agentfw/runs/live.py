@@ -72,7 +72,7 @@ class LiveRun:
         self.sessions: dict[str, Session] = {}
         """The sessions in progress, by name."""
         self.ended: dict[str, EndedSession] = {}
-        """Those that have ended, by name."""
+        """Sessions that have ended, by name."""
         self._seeds = Seeds(assembly.spec.seed).child("sessions")
         self._learning = asyncio.Lock()
         self._failure: StorageError | None = None
@@ -197,7 +197,7 @@ class LiveRun:
 
     @contextmanager
     def _journalled(self) -> Iterator[None]:
-        """What is missing on disk can't be followed by more."""
+        """Refuse further records once one couldn't be written."""
         self._failure = self.failure
         if self._failure is not None:
             raise self._failure
@@ -363,7 +363,7 @@ def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
 
 
 def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
-    """What tells an answer that was cut off from the others of its session."""
+    """Identifies a cut-off answer within its session."""
     return cut["started"], tuple(cut["shown"])
 
 

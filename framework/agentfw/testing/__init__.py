@@ -1,4 +1,4 @@
-"""What authors of plugins test with: a host of their own, and the promises that each kind of component keeps.
+"""Tools for testing plugins: a host of their own, and the promises that each kind of component keeps.
 
 Nothing here needs pytest to run, and nothing raises for a component that fails: a broken promise is a
 result that says which one and how. `agentfw plugins check` and a plugin's own tests use the same checks.

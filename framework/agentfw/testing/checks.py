@@ -72,7 +72,7 @@ class DoesNotApply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject(Generic[Made]):
-    """What a check looks at."""
+    """The input of a check."""
 
     make: Callable[[], Made]
     """A fresh component, each time."""

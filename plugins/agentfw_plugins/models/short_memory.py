@@ -53,7 +53,7 @@ def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message
 
 
 def _recalled(messages: Sequence[Message]) -> str:
-    """What memories recalled, as the system message ends with it."""
+    """The recollections at the end of the system message."""
     system = next((each.content for each in messages if each.role == "system"), "")
     _, begins, items = system.rpartition(_RECALLED)
     return f"{begins}{items}\n" if begins else ""

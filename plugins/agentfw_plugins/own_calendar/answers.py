@@ -75,7 +75,7 @@ class Question:
     proposed: str
     """A letter, or empty if the policy has no proposal."""
     reason: str
-    """As the policy said it."""
+    """The policy's reason, in its own words."""
     before: Precedent | None = None
     """What was decided before, if something has changed since."""
 

@@ -1,12 +1,11 @@
-"""Tells by the layout of a message what its author typed and what they pasted.
+"""Finds what the author of a message typed, and what they pasted, by its layout.
 
     >>> typed("[09:14] Nadia: I moved to Ostrava\\n[09:15] Rob: oh no\\n\\nWhat do I answer?")
     'What do I answer?'
 
-Chats, minutes, tables, pages, code and signatures show by their lines. Of a message that asks something about a text at
-its beginning or end, only that is the author's, and what they ask for themselves at the other end. So it is with a
-letter. The words of such requests are in about_a_text.json: English, German, French, Spanish, Italian, Portuguese,
-Dutch, Polish and Russian.
+Chats, minutes, tables, pages, code and signatures are recognised by their lines. If a message begins or ends by asking
+something about a text, or holds a letter, only the request is the author's, with what they ask for themselves at the
+other end. The words of such requests are in about_a_text.json, in nine languages.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Recipe:
 
     steps: int
     rate: float
-    """Of AdamW at its highest."""
+    """Highest learning rate of AdamW."""
     rows: int = 16
     """Lessons in a step, of about the same length."""
     muon: bool = True

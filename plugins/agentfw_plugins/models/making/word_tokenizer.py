@@ -20,7 +20,7 @@ __all__ = ["ABOUT", "word_tokenizer"]
 
 _UNKNOWN = "<|unknown|>"
 ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
-"""What the configuration of a model with this tokenizer says of it."""
+"""Entries about this tokenizer in the configuration of a model."""
 
 
 def word_tokenizer(lessons: Sequence[Lesson], pieces: str) -> Tokenizer:
