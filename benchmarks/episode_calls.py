@@ -1,9 +1,9 @@
 """How many functions agentfw calls for one episode of `agentfw run calendar`, and in how many files.
 
 The one rule: it counts calls and takes no times, so that every machine gives the same figure. Counted are the calls of
-functions in agentfw's packages, in all threads, by which a run with two episodes exceeds one with a single episode:
-playing, recording and scoring it, and what simple players would have got. What happens within the policy's `generate`,
-or draws something (a report, a chart), isn't counted.
+functions in agentfw's packages, in the thread of the run, by which a run with two episodes exceeds one with a single
+episode: playing, recording and scoring it, and what simple players would have got. What happens within the policy's
+`generate`, or draws something (a report, a chart), isn't counted.
 
     python benchmarks/episode_calls.py
     python benchmarks/episode_calls.py --most 20 --json
@@ -16,10 +16,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from inspect import CO_COROUTINE, CO_GENERATOR
 from pathlib import Path
 from types import CodeType, FrameType
@@ -37,23 +35,19 @@ LIMITS = {"calls": 14_000, "files": 60}
 
 
 class Calls:
-    """Counts what is called in a thread. What is called within `generate` or drawing doesn't count."""
+    """Counts what is called. What is called within `generate` or drawing doesn't count."""
 
     def __init__(self) -> None:
         self.found: Counter[CodeType] = Counter()
-        self._within = threading.local()
+        self._within = 0
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         left_out = code is GuardedPolicy.generate.__code__ or code.co_filename.startswith(DRAWING)
         if left_out and event in ("call", "return"):
-            self._within.depth = self._depth + (1 if event == "call" else -1)
-        elif event == "call" and not self._depth and code.co_filename.startswith(PACKAGES) and _begins(frame):
+            self._within += 1 if event == "call" else -1
+        elif event == "call" and not self._within and code.co_filename.startswith(PACKAGES) and _begins(frame):
             self.found[code] += 1
-
-    @property
-    def _depth(self) -> int:
-        return getattr(self._within, "depth", 0)
 
 
 def _begins(frame: FrameType) -> bool:
@@ -65,23 +59,15 @@ def _begins(frame: FrameType) -> bool:
     return not code.co_flags & (CO_GENERATOR | CO_COROUTINE) or code.co_code[frame.f_lasti + 1] == 0
 
 
-@contextmanager
-def counting(calls: Calls) -> Iterator[None]:
-    """Count in this thread, and in those that begin meanwhile."""
-    threading.setprofile(calls)
-    sys.setprofile(calls)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-
-
 def counted(host: Host, episodes: int) -> Counter[CodeType]:
     """What is called in a run with so many episodes."""
     calls, spec = Calls(), {**read_spec(Path(host.find_spec("calendar").path)), "policy": POLICY, "episodes": episodes}
-    with tempfile.TemporaryDirectory() as folder, counting(calls):
-        asyncio.run(Run.create(parse_spec(spec), host, Path(folder)).execute())
+    with tempfile.TemporaryDirectory() as folder:
+        sys.setprofile(calls)
+        try:
+            asyncio.run(Run.create(parse_spec(spec), host, Path(folder)).execute())
+        finally:
+            sys.setprofile(None)
     return calls.found
 
 
