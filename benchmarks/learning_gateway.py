@@ -92,7 +92,7 @@ class Service:
     def learned(self) -> None:
         """Wait until a version was made of all feedback that there is enough of, and answers if it is served."""
         state, end = self.file.read(), time.monotonic() + PATIENCE
-        ratings = read_ratings(self.run, state.removals)
+        ratings = read_ratings(self.file.episodes(), state.removals)
         while state.rebuilds or fresh(ratings, state.since) >= state.every:
             if time.monotonic() > end or self.process.poll() is not None:
                 raise TimeoutError(f"no version was made of {len(ratings)} ratings: {state.said}")

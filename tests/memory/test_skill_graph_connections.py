@@ -225,14 +225,17 @@ class TransactionPooler:
             return False
         server, _ = self._connected(greeting)
         with server:
+            # After these the server says whether a transaction is open, or asks for the rows of a COPY.
+            answered = (b"Q", b"S")
             while True:
                 server.sendall(request)
-                if request[:1] in (b"Q", b"S"):  # after these the server says whether a transaction is open
+                if request[:1] in answered:
                     answer = b""
-                    while answer[:1] != b"Z":
+                    while answer[:1] not in (b"Z", b"G"):
                         answer = message(server)
                         client.sendall(answer)
-                    if answer[-1:] == b"I":
+                    answered = (b"c", b"f") if answer[:1] == b"G" and request[:1] == b"Q" else (b"Q", b"S")
+                    if answer[:1] == b"Z" and answer[-1:] == b"I":
                         return True
                 request = message(client)
 

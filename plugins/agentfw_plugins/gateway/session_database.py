@@ -20,6 +20,7 @@ try:
         Connection,
         Float,
         Integer,
+        LargeBinary,
         MetaData,
         String,
         Table,
@@ -36,7 +37,17 @@ try:
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-__all__ = ["ANSWERS", "COPIED", "LEARNED", "NEWS", "SESSIONS", "SessionDatabase", "UnreachableError"]
+__all__ = [
+    "ADAPTERS",
+    "ANSWERS",
+    "COPIED",
+    "LEARNED",
+    "LEARNING",
+    "NEWS",
+    "SESSIONS",
+    "SessionDatabase",
+    "UnreachableError",
+]
 
 _CONNECTIONS = 10
 
@@ -79,9 +90,29 @@ LEARNED = Table(
     Column("upto", Integer, nullable=False),
 )
 """Which news were taken for which training: those after `after`, up to `upto`."""
-
 COPIED = Table("agentfw_session_copied", _tables, Column("taker", String(300), primary_key=True))
 """Trainings that have copied all news that they took. They don't read the store any more."""
+LEARNING = Table(
+    "agentfw_learning",
+    _tables,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("content", Text, nullable=False),
+    Column("changed", Integer, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("heard", Integer, nullable=False),
+    Column("holder", String(100), nullable=False),
+    Column("held_until", Float, nullable=False),
+)
+"""The versions that the gateways serve and the lease of the one that trains: one row, once one of them learns."""
+ADAPTERS = Table(
+    "agentfw_learning_adapter",
+    _tables,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("path", String(300), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
+)
+"""The files of the versions, cut into parts. A version that is a single file has the empty path."""
 
 
 class UnreachableError(StorageError):

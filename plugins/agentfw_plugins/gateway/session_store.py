@@ -32,7 +32,7 @@ except ImportError as error:
 
 from .session_database import ANSWERS, NEWS, SESSIONS, SessionDatabase, UnreachableError
 
-__all__ = ["LEASE", "SessionStore", "Shared", "UnreachableError"]
+__all__ = ["LEASE", "SessionStore", "Shared", "UnreachableError", "new_holder"]
 
 LEASE = 30.0
 """Seconds that a session stays with a gateway that no longer says that it is alive."""
@@ -65,7 +65,7 @@ class SessionStore:
 
     def __init__(self, address: str, *, lease: float = LEASE) -> None:
         self.lease = lease
-        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
+        self.holder = new_holder()
         """Names this gateway."""
         self.database = SessionDatabase(address)
 
@@ -194,3 +194,8 @@ class SessionStore:
 
 def _shared(row: Row[Any], *, is_taken: bool) -> Shared:
     return Shared(row.number, row.first, row.again, row.user, row.version, row.finish, is_taken)
+
+
+def new_holder() -> str:
+    """A name for a gateway that no other has."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"

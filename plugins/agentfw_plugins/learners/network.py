@@ -22,7 +22,7 @@ from torch.nn import Linear
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw.seeds import Seeds
 
-from ..models import choose_device, load_base, locate, other_layers, own_attention
+from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
 from .adapter_config import require_same_config
 from .logprobs import token_logprobs
 from .memory_budget import available_bytes, kept_bytes
@@ -80,6 +80,7 @@ class Network:
 
     def _load(self) -> Any:
         all_weights = self.settings.weights == "all"
+        require_trainable(self.folder, self.settings.precision, self.device, all_weights=all_weights)
         return load_base(
             self.folder,
             "fp32" if all_weights else self.settings.precision,

@@ -14,7 +14,17 @@ from __future__ import annotations
 
 from .adapter import Start, check_adapter
 from .arithmetic import fix_order_of_adding
-from .base import Device, Precision, choose_device, computed_in, has_weights, load_base, own_attention, require_loadable
+from .base import (
+    Device,
+    Precision,
+    choose_device,
+    computed_in,
+    has_weights,
+    load_base,
+    own_attention,
+    require_loadable,
+    require_trainable,
+)
 from .chat import Chat
 from .locate import locate
 from .windows import other_layers, window_of
@@ -34,5 +44,6 @@ __all__ = [
     "other_layers",
     "own_attention",
     "require_loadable",
+    "require_trainable",
     "window_of",
 ]

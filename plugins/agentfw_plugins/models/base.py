@@ -34,6 +34,7 @@ __all__ = [
     "load_base",
     "own_attention",
     "require_loadable",
+    "require_trainable",
 ]
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -42,6 +43,9 @@ Precision = Literal["auto", "fp32", "bf16", "nf4"]
 
 _BYTES = {"nf4": 0.6, "bf16": 2.0, "fp32": 4.0}
 """Bytes of a weight. Four bits have scales beside them, and embeddings have more bits."""
+
+_TRAINED = 16.0
+"""Bytes of a weight that is trained: itself, its gradient and Adam's two moments, in fp32."""
 
 
 def choose_device(device: Device) -> str:
@@ -81,6 +85,31 @@ def require_loadable(folder: Path, precision: Precision, device: str) -> None:
         f"use a smaller model{lower}",
         device=device,
     )
+
+
+def require_trainable(folder: Path, precision: Precision, device: str, *, all_weights: bool) -> None:
+    """Raise if the device has no room to train a model. Nothing is loaded for that, and the folder needs no weights."""
+    weights = count_weights(folder) if has_weights(folder) else _weights_of_config(folder)
+    size = _BYTES["nf4" if precision == "nf4" else computed_in(precision, device)]
+    how = f"to train an adapter of {weights / 1e9:.3g} billion weights"
+    fix = "use a smaller model"
+    if all_weights:
+        size, how = _TRAINED, f"to train all of its {weights / 1e9:.3g} billion weights"
+        fix += ", or train an adapter (learner.weights=lora)"
+    elif precision != "nf4":
+        fix += ", or learner.precision=nf4 (4-bit weights)"
+    fix += "; a model isn't divided among GPUs or machines (FSDP)"
+    require_room(folder, int(weights * size), how, fix, device=device)
+
+
+def _weights_of_config(folder: Path) -> int:
+    """The number of weights of a model that isn't made yet."""
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    with torch.device("meta"):
+        return int(transformers.AutoModelForCausalLM.from_config(config).num_parameters())
 
 
 def own_attention(model: PreTrainedModel) -> str:

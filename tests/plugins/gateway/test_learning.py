@@ -134,12 +134,12 @@ def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
     assert "can't learn while it serves" in refused(
         "--policy", "scripted", "--set", 'policy.replies=["Hello."]', "--learn"
     )
-    assert "share their sessions" in refused("--policy", "tiny", "--learn", "--sessions", str(tmp_path / "shared.db"))
     assert "add --learn" in refused("--policy", "tiny", "--canary", "0.1")
 
 
 def test_feedback_that_comes_in_while_ratings_are_counted_is_not_forgotten(tmp_path: Path) -> None:
-    learning = Learning(opened(tmp_path, policy="tiny"), tell=print)
+    live = opened(tmp_path, policy="tiny")
+    learning = Learning(live, print, VersionFile(live.folder.path))
     learning.file.create()
 
     async def hear_while_counting() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,7 @@ pytest.importorskip("peft")
 
 from agentfw_plugins.learners import model_learner  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.models import room  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
@@ -220,3 +223,36 @@ def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., 
 def test_settings_that_do_not_fit_together(values: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         validate(LoraSettings, values, "learner")
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"weights": "all"}, r"needs 1128\.9 GB to train all of its 70\.6 billion weights, and this machine has"),
+        ({"precision": "bf16"}, r"needs 141\.1 GB to train an adapter of 70\.6 billion weights, and this machine has"),
+        ({"precision": "nf4"}, r"needs 42\.3 GB to train an adapter of 70\.6 billion weights, and this machine has"),
+    ],
+)
+def test_a_model_of_70_billion_weights_is_refused_with_what_it_needs_before_it_is_loaded(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], needs: str
+) -> None:
+    shape = {
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    }
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **shape}
+    folder = tmp_path / "large"
+    shutil.copytree(small_model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(room, "machine_memory", lambda: 24 * 10**9)
+    learner = LoraLearner(LoraSettings(model=str(folder), device="cpu", **changes))
+
+    with pytest.raises(SettingsError, match=needs) as caught:
+        learner.logprobs(PROMPT, GOOD)
+
+    assert "\n" not in caught.value.message
+    assert "a model isn't divided among GPUs or machines (FSDP)" in (caught.value.fix or "")

@@ -24,10 +24,30 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.interface import Answer, Change, Clock, EmbedderRecord, LiveRows, Search
+from agentfw_memory.graph.stores.interface import (
+    Answer,
+    Change,
+    Clock,
+    EdgeRow,
+    EmbedderRecord,
+    LiveRows,
+    Search,
+    SkillRow,
+    told_apart,
+)
+from agentfw_memory.graph.stores.postgres_bulk import (
+    EDGES,
+    LIVE,
+    VERSION,
+    columns_of,
+    copy_rows,
+    lexemes_as_sent,
+    vector_as_sent,
+)
 from agentfw_memory.graph.stores.postgres_erasing import erase
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, words_of
 from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, TABLES, Server, open_server, server_errors
+from agentfw_memory.graph.stores.sql_rows import digest
 from agentfw_memory.graph.stores.sql_store import SqlStore
 
 if TYPE_CHECKING:
@@ -88,6 +108,46 @@ class PostgresStore(SqlStore):
 
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
         return self._server.retried(call, self._patience, repeatable=repeatable)
+
+    def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
+        tenant = self._tenant
+        live = (
+            (
+                *(tenant, row.number, change.number, row.owner, int(row.visibility == "shared")),
+                *(digest(told_apart(row.text, row.metadata)), vector_as_sent(row.vector)),
+                *(lexemes_as_sent(words_of(row.text)), row.valid_from),
+            )
+            for row in rows
+        )
+        versions = (
+            (
+                *(tenant, row.number, 0, row.owner, row.text, row.visibility, row.valid_from, change.now),
+                *(row.metadata, row.expires_at),
+            )
+            for row in rows
+        )
+        with self._connection() as connection:
+            copy_rows(connection, "live", LIVE, live)
+            copy_rows(connection, "version", VERSION, versions)
+
+    def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
+        values = [
+            (row.kind, row.source, row.target, row.weight, change.now if row.valid_from is None else row.valid_from)
+            for row in rows
+        ]
+        new = self._run(EDGES, self._tenant, change.now, *columns_of(values)) if rows else 0
+        return new if new == len(rows) else new + sum(self._change_weight(change, row) for row in rows)
+
+    def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        if not pairs:
+            return {}
+        by_digest = {(owner, digest(text)): (owner, text) for owner, text in pairs}
+        sql = (
+            "SELECT l.owner, l.digest, l.number FROM unnest(?::bigint[], ?::bytea[]) AS t (owner, digest) "
+            "JOIN live l ON l.tenant = ? AND l.owner = t.owner AND l.digest = t.digest"
+        )
+        found = self._rows(sql, *columns_of(list(by_digest)), self._tenant)
+        return {by_digest[owner, bytes(mark)]: number for owner, mark, number in found}
 
     def bytes_on_disk(self) -> int:
         sql = (

@@ -9,6 +9,7 @@ A gateway that runs follows within a second. This module is imported for --help,
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -77,32 +78,50 @@ def learning_of(
 
     if not learn and (spec or canary is not None):
         raise UsageError("--learn-spec and --canary are about versions that are trained", fix="add --learn")
-    learning = Learning(live, tell)
+    learning = Learning(live, tell, _versions_of(live, shared))
     if not (learn or learning.file.exists):
         return None
-    if shared:
-        raise UsageError(
-            "gateways that share their sessions can't learn: each would make versions of its own",
-            fix="leave --learn or --sessions out; agentfw train --from RUN learns from several runs",
-        )
     if learn:
         learning.start(every=every, share=CANARY if canary is None else canary, spec=spec)
     return learning
 
 
+def _versions_of(live: LiveRun, shared: str) -> VersionFile:
+    from .version_file import VersionFile
+
+    if not shared:
+        return VersionFile(live.folder.path)
+    from .shared_versions import SharedVersionFile
+
+    policy = json.dumps(live.folder.about["spec"]["policy"], sort_keys=True)
+    return SharedVersionFile(live.folder.path, shared, policy=policy)
+
+
 def _of_run(command: Command) -> Command:
     """Add the run whose versions are meant."""
+    shared = click.option(
+        "--sessions", "shared", metavar="WHERE", default="", help="Versions of the gateways that share these sessions."
+    )
     runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
     run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
-    return run(runs(json_option(command)))
+    return run(runs(shared(json_option(command))))
 
 
-def _file(run: str | None, runs: Path | None) -> VersionFile:
+def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
     from agentfw.host import find_project
     from agentfw.runs import find_run
 
     from .version_file import VersionFile
 
+    if shared:
+        from .shared_versions import SharedVersionFile
+
+        together = SharedVersionFile(Path(), shared)
+        if together.exists:
+            return together
+        raise UsageError(
+            "no gateway that shares these sessions learns", fix="start one that does: agentfw serve --learn"
+        )
     project = find_project()
     root = runs or (project.runs if project is not None else Path("runs"))
     if run:
@@ -118,16 +137,16 @@ def _file(run: str | None, runs: Path | None) -> VersionFile:
 
 @click.command()
 @_of_run
-def versions(run: str | None, runs: Path | None, out: Out) -> None:
+def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
     from dataclasses import asdict
 
     from .ratings import fresh, read_ratings
     from .version_file import named
 
-    file = _file(run, runs)
+    file = _file(run, runs, shared)
     state = file.read()
-    waiting = fresh(read_ratings(file.run, state.removals), state.since)
+    waiting = fresh(read_ratings(file.episodes(), state.removals), state.since)
     if out.json:
         out.data({**asdict(state), "waiting": waiting})
         return
@@ -151,11 +170,11 @@ def versions(run: str | None, runs: Path | None, out: Out) -> None:
 
 @click.command()
 @_of_run
-def rollback(run: str | None, runs: Path | None, out: Out) -> None:
+def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """Take back the canary, or else the served version: the one before it is served again."""
     from .version_file import named
 
-    with _file(run, runs).change() as state:
+    with _file(run, runs, shared).change() as state:
         taken, served = state.roll_back()
     if out.json:
         out.data({"rolled_back": named(taken), "served": named(served)})
@@ -166,8 +185,8 @@ def rollback(run: str | None, runs: Path | None, out: Out) -> None:
 @click.command()
 @click.option("--user", default="", help="Feedback of this user.")
 @click.option("--session", default="", help="Feedback on this session, by its name in the record.")
-@click.option("--since", type=click.DateTime(), help="Feedback given since then.")
-@click.option("--until", type=click.DateTime(), help="Feedback given before then.")
+@click.option("--since", type=click.DateTime(), metavar="TIME", help="Feedback given since then.")
+@click.option("--until", type=click.DateTime(), metavar="TIME", help="Feedback given before then.")
 @_of_run
 def forget_feedback(
     user: str,
@@ -176,6 +195,7 @@ def forget_feedback(
     until: datetime | None,
     run: str | None,
     runs: Path | None,
+    shared: str,
     out: Out,
 ) -> None:
     """Leave out feedback that was given so far: what all the given options say.
@@ -188,10 +208,10 @@ def forget_feedback(
 
     if not (user or session or since or until):
         raise UsageError("nothing says which feedback", fix="use --user, --session, --since or --until")
-    file = _file(run, runs)
+    file = _file(run, runs, shared)
     removal = Removal(user, session, since.timestamp() if since else None, until.timestamp() if until else time.time())
     with file.change() as state:
-        ratings = read_ratings(file.run, state.removals)
+        ratings = read_ratings(file.episodes(), state.removals)
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
         withdrawn = state.remove(removal, {one.session for one in gone})
         served = state.served

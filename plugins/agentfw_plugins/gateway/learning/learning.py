@@ -1,6 +1,6 @@
 """What a gateway does to get better: counts feedback, starts the trainer, and serves what comes of it.
 
-learning = Learning(live, tell=print)
+learning = Learning(live, print, VersionFile(live.folder.path))
 learning.start(every=40, share=0.1)
 await learning.ready()
 task = asyncio.create_task(learning.run())
@@ -9,7 +9,10 @@ task = asyncio.create_task(learning.run())
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,15 +21,17 @@ from agentfw import Policy
 from agentfw.errors import AgentfwError
 from agentfw.runs import LiveRun
 
-from .ratings import fresh, read_ratings
+from .ratings import Rating, fresh, read_ratings
 from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
-from .version_file import VersionFile
+from .version_file import State, VersionFile
 
 __all__ = ["Learning"]
 
 _LOOK = 0.5
 """Seconds between two looks at the versions."""
+_LEAD = 5.0
+"""Seconds between two questions which gateway trains. It must be less than the lease."""
 _TRIES = 3
 """How often a trainer is started for the same feedback that was killed or failed."""
 
@@ -34,12 +39,13 @@ _TRIES = 3
 class Learning:
     """The versions of a gateway, and the trainer beside it."""
 
-    def __init__(self, live: LiveRun, tell: Callable[[str], object]) -> None:
-        self.live, self.tell, self.file = live, tell, VersionFile(live.folder.path)
+    def __init__(self, live: LiveRun, tell: Callable[[str], object], file: VersionFile) -> None:
+        self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
         self._wished = (0, 0.0)
         self.trains, self.waiting, self._tries, self._enough = False, 0, 0, 0
-        self._heard = 0
+        self._heard = self._untold = 0
+        self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
 
     def start(self, *, every: int, share: float, spec: Path | None = None) -> None:
@@ -50,9 +56,7 @@ class Learning:
     async def ready(self) -> None:
         """Serve the version that the file names. Call this before the first request."""
         if self.trains:
-            self.file.create()
-            with self.file.change() as state:
-                state.every, state.share = self._wished
+            await asyncio.to_thread(self._begin)
         assembly = self.live.assembly
         guarded, choice = assembly.policy, assembly.spec.policy
 
@@ -67,27 +71,58 @@ class Learning:
         await self.served.refresh()
         await self.count()
 
+    def _begin(self) -> None:
+        self.file.create()
+        with self.file.change() as state:
+            state.every, state.share = self._wished
+
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""
         self._heard += 1
+        self._untold += 1
         self.waiting += 1
 
     async def run(self) -> None:
         """Follow the versions and train, until cancelled. What goes wrong is told, and the served version stays."""
+        trouble = ""
         try:
             while True:
                 try:
                     if await self.served.refresh():
                         self.tell(self._words())
+                    await self._follow_others()
+                    trouble = ""
                 except Exception as error:  # of a plugin, too
-                    self.tell(f"can't read the versions, so v{self.served.state.served} is still served: {error}")
-                if self.trains and self._is_due():
+                    if trouble != str(error):
+                        trouble = str(error)
+                        self.tell(f"can't read the versions, so v{self.served.state.served} is still served: {trouble}")
+                if self.trains and self._leads and self._is_due():
                     await self._train()
                 await asyncio.sleep(_LOOK)
         finally:
-            if self.trainer is not None and self.trainer.returncode is None:
-                self.trainer.kill()  # nothing is lost: what is complete is in the file
-                await self.trainer.wait()
+            await self._end_trainer()
+            with suppress(AgentfwError):
+                await asyncio.to_thread(self.file.close)
+
+    async def _end_trainer(self) -> None:
+        """Nothing is lost: what is complete is in the file."""
+        if self.trainer is not None and self.trainer.returncode is None:
+            self.trainer.kill()
+            await self.trainer.wait()
+
+    async def _follow_others(self) -> None:
+        """Tell the gateways with the same versions what was heard here, be told, and ask which of them trains."""
+        own, self._untold = self._untold, 0
+        try:
+            self.waiting += await asyncio.to_thread(self.file.heard_elsewhere, own)
+        except BaseException:
+            self._untold += own
+            raise
+        if self.trains and time.monotonic() - self._asked > _LEAD:
+            self._leads = await asyncio.to_thread(self.file.lead)
+            self._asked = time.monotonic()
+            if not self._leads:
+                await self._end_trainer()
 
     def _is_due(self) -> bool:
         if self.trainer is not None:
@@ -102,7 +137,11 @@ class Learning:
             none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
             # Nothing is written to its stdin, which closes when this process ends, however that ends.
             self.trainer = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, *words, stdin=pipe, stdout=none, stderr=pipe
+                *(sys.executable, "-m", module, *words),
+                stdin=pipe,
+                stdout=none,
+                stderr=pipe,
+                env={**os.environ, **self.file.environment()},
             )
             assert self.trainer.stderr is not None
             self._reading = asyncio.create_task(self.trainer.stderr.read())
@@ -132,10 +171,14 @@ class Learning:
         heard = self._heard
         with suppress(AgentfwError):
             state = await asyncio.to_thread(self.file.read)
-            ratings = await asyncio.to_thread(read_ratings, self.file.run, state.removals)
+            ratings = await asyncio.to_thread(_ratings, self.file, state)
             self.waiting = fresh(ratings, state.since) + self._heard - heard
 
     def _words(self) -> str:
         state = self.served.state
         trial = f", v{state.canary} for {state.share:.0%} of the sessions" if state.canary else ""
         return f"served: v{state.served}{trial}; {state.said}"
+
+
+def _ratings(file: VersionFile, state: State) -> list[Rating]:
+    return read_ratings(file.episodes(), state.removals)

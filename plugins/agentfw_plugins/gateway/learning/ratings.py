@@ -1,4 +1,4 @@
-"""The answers of a gateway that were rated, as its run has them.
+"""The answers of a gateway that were rated, as its sessions have them.
 
 An answer is rated by the newest feedback on it, or else by that on its whole session. As in `agentfw train --from`, 0.5
 or more is good, and -0.5 or less is bad.
@@ -6,15 +6,13 @@ or more is good, and -0.5 or less is bad.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from pathlib import Path
 from typing import NamedTuple
 
 from agentfw import Episode
 from agentfw.episode import Event
-from agentfw.runs import read_sessions
 
 from ...rewards.feedback import feedback_of
 from .version_file import Removal
@@ -43,9 +41,9 @@ class Rating(NamedTuple):
     """Whether versions are compared on it, and never trained. All conversations that begin alike are, or none."""
 
 
-def read_ratings(run: Path, removals: Sequence[Removal] = ()) -> list[Rating]:
-    """All ratings of a run that weren't taken out, the newest last."""
-    found = [one for episode in read_sessions(run) for one in rated(without_removed(episode, removals))]
+def read_ratings(episodes: Iterable[Episode], removals: Sequence[Removal] = ()) -> list[Rating]:
+    """All ratings of these sessions that weren't taken out, the newest last."""
+    found = [one for episode in episodes for one in rated(without_removed(episode, removals))]
     return sorted(found, key=lambda one: one.at)
 
 

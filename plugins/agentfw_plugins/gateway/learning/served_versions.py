@@ -36,7 +36,7 @@ class ServedVersions(Policy):
         state = await asyncio.to_thread(self._file.read)
         wanted = {state.served, state.canary}
         for number in wanted - self._made.keys():
-            adapter = self._file.adapter(state.version(number))
+            adapter = await asyncio.to_thread(self._file.fetch, state.version(number))
             if not adapter.exists():
                 raise StorageError(
                     f"{adapter}, the adapter of {named(number)}, is gone",

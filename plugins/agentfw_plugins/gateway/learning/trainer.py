@@ -34,7 +34,6 @@ from agentfw.runs import (
     newest_version,
     parse_spec,
     policy_of_run,
-    read_sessions,
     start_from_runs,
     write_whole,
 )
@@ -42,7 +41,7 @@ from agentfw.runs import (
 from .comparison import LEAST, Comparison, compare
 from .ratings import MOST, Rating, fresh, read_ratings, without_removed
 from .trial import judge
-from .version_file import CANARY, REJECTED, SERVED, State, Version, VersionFile, named
+from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
 __all__ = ["BUSY", "attempt", "main"]
 
@@ -54,11 +53,20 @@ def main() -> None:
     run, spec = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
     os.nice(19)
     threading.Thread(target=_end_with_the_gateway, daemon=True).start()
-    file = VersionFile(run)
+    file = _versions_of(run)
     with _alone(file.folder) as is_alone:
         if not is_alone:
             sys.exit(BUSY)
         attempt(file, spec)
+
+
+def _versions_of(run: Path) -> VersionFile:
+    told = json.loads(os.environ.get(TRAINER, "{}"))
+    if not told:
+        return VersionFile(run)
+    from .shared_versions import SharedVersionFile
+
+    return SharedVersionFile(run, **told)
 
 
 def _end_with_the_gateway() -> None:
@@ -73,7 +81,7 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
     """Judge the canary, or else train a version and compare it."""
     state = file.read()
     _clear(file, state)
-    ratings = read_ratings(file.run, state.removals)
+    ratings = read_ratings(file.episodes(), state.removals)
     seen = max((one.at for one in ratings), default=state.seen)
     if state.canary:
         judge(file, ratings)
@@ -111,8 +119,8 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
     number = max((one.number for one in state.versions), default=0) + 1
     room = file.folder / "training"
     try:
-        adapter = await _trained(host, chosen, _copied(file.run, state, taught, room / "recorded"), taught, room, spec)
-        before = file.adapter(state.version(state.served)) if state.served else None
+        adapter = await _trained(host, chosen, _copied(file, state, taught, room / "recorded"), taught, room, spec)
+        before = file.fetch(state.version(state.served)) if state.served else None
         comparison = await _compared(host, chosen, adapter, before, held_out)
         sessions = sorted({one.session for one in taught})
         why, test = str(comparison), {"margin": comparison.margin, "p": comparison.p_value, "liked": comparison.liked}
@@ -120,19 +128,18 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         if comparison.better:
             version.adapter = f"{number:05d}/{adapter.name}"
             version.outcome = CANARY if state.share else SERVED
-            make_folder(file.adapter(version).parent)
-            adapter.rename(file.adapter(version))
+            file.keep(version, adapter)
         return version
     finally:
         shutil.rmtree(room, ignore_errors=True)
 
 
-def _copied(run: Path, state: State, ratings: Sequence[Rating], folder: Path) -> Path:
+def _copied(file: VersionFile, state: State, ratings: Sequence[Rating], folder: Path) -> Path:
     """A run with these sessions alone, and without the feedback that was taken out, to train from."""
     make_folder(folder)
-    shutil.copy(run / "run.json", folder)
+    shutil.copy(file.run / "run.json", folder)
     names = {one.session for one in ratings}
-    episodes = [without_removed(one, state.removals) for one in read_sessions(run) if one.task.query in names]
+    episodes = [without_removed(one, state.removals) for one in file.episodes() if one.task.query in names]
     lines = [json.dumps(one.to_record()) for one in episodes]
     write_whole(folder / "turns.jsonl", "".join(f"{line}\n" for line in lines))
     return folder

@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
-from agentfw.runs import make_folder
+from agentfw.runs import make_folder, read_sessions
 
-__all__ = ["Removal", "State", "Version", "VersionFile", "named"]
+__all__ = ["TRAINER", "Removal", "State", "Version", "VersionFile", "named", "state_of", "written"]
 
+TRAINER = "AGENTFW_TRAINER"
+"""The variable by which a trainer is told of versions that aren't in its run. An address may have a password, so it is
+no word of the command."""
 _WAIT = 30.0
 """Seconds to wait for another process that changes the file."""
 
@@ -168,7 +172,7 @@ class VersionFile:
         self.path.touch(mode=0o600)
         with self._open() as connection, connection:
             connection.execute("CREATE TABLE IF NOT EXISTS state (id INTEGER PRIMARY KEY, content TEXT NOT NULL)")
-            connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (_written(State()),))
+            connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (written(State()),))
 
     def read(self) -> State:
         with self._open() as connection:
@@ -181,13 +185,43 @@ class VersionFile:
             connection.execute("BEGIN IMMEDIATE")
             state = self._read(connection)
             yield state
-            connection.execute("UPDATE state SET content = ? WHERE id = 1", (_written(state),))
+            connection.execute("UPDATE state SET content = ? WHERE id = 1", (written(state),))
 
     def adapter(self, version: Version) -> Path:
         return self.folder / "versions" / version.adapter
 
+    def keep(self, version: Version, made: Path) -> None:
+        """Put a new adapter in its place."""
+        make_folder(self.adapter(version).parent)
+        made.rename(self.adapter(version))
+
+    def episodes(self) -> Iterable[Episode]:
+        """The sessions to learn from."""
+        return read_sessions(self.run)
+
+    # What differs where several gateways have the same versions (`shared_versions`)
+
+    def fetch(self, version: Version) -> Path:
+        """The adapter of a version, which another gateway may have made."""
+        return self.adapter(version)
+
+    def lead(self) -> bool:
+        """Whether this gateway is the one that trains. Asked now and then, it stays that."""
+        return True
+
+    def heard_elsewhere(self, own: int) -> int:
+        """Tell the others how much feedback came in here since the last call. Returns how much came in there."""
+        return 0
+
+    def environment(self) -> dict[str, str]:
+        """What a trainer is told about where the versions are."""
+        return {}
+
+    def close(self) -> None:
+        """Let another gateway train."""
+
     def _read(self, connection: sqlite3.Connection) -> State:
-        return _state(json.loads(connection.execute("SELECT content FROM state").fetchone()[0]))
+        return state_of(json.loads(connection.execute("SELECT content FROM state").fetchone()[0]))
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -201,11 +235,11 @@ class VersionFile:
             ) from error
 
 
-def _written(state: State) -> str:
+def written(state: State) -> str:
     return json.dumps(asdict(state))
 
 
-def _state(values: dict[str, Any]) -> State:
+def state_of(values: dict[str, Any]) -> State:
     state = State(**values)
     versions = [Version(**one) for one in values["versions"]]
     return replace(state, versions=versions, removals=[Removal(**one) for one in values["removals"]])
