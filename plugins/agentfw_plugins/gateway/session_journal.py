@@ -37,7 +37,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-from .session_database import ANSWERS, COPIED, LEARNED, NEWS, SESSIONS, SessionDatabase
+from .learning.ratings import MOST
+from .session_database import ANSWERS, COPIED, LEARNED, LEARNING, NEWS, SESSIONS, SessionDatabase
 
 __all__ = ["Chosen", "SessionJournal"]
 
@@ -146,8 +147,13 @@ class SessionJournal:
     def drop_ended(self, age: float) -> int:
         """Delete sessions that ended so many seconds ago. Returns how many.
 
-        Feedback stays until a training has a copy of it.
+        Feedback stays until a training has a copy of it. Where gateways learn, the newest of it stays also then.
         """
+        sessions = SESSIONS.alias()
+        of_news = NEWS.c.session == sessions.c.number, cast(NEWS.c.record, Text).contains(_FEEDBACK)
+        rated = select(sessions.c.number).where(select(NEWS.c.session).where(*of_news).exists())
+        newest = rated.order_by(sessions.c.used.desc()).limit(MOST)
+        is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(newest))
         dropped = 0
         while True:
             with self.database.transaction() as connection:
@@ -166,6 +172,7 @@ class SessionJournal:
                     SESSIONS.c.holder == "",
                     ~is_read.exists(),
                     ~is_waiting.exists(),
+                    ~is_learned,
                 )
                 rows = connection.execute(asked.limit(_PAGE).with_for_update(skip_locked=True)).all()
                 _delete(connection, [(row.number, row.first) for row in rows])

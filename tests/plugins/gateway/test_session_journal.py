@@ -26,6 +26,8 @@ from .conftest import served
 pytest.importorskip("sqlalchemy")
 
 from agentfw_plugins.gateway.copied_sessions import copied
+from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
+from agentfw_plugins.gateway.session_database import LEARNING
 from agentfw_plugins.gateway.session_journal import Chosen, SessionJournal
 from agentfw_plugins.gateway.session_store import SessionStore
 from agentfw_plugins.worlds.from_feedback.examples import read_examples
@@ -170,7 +172,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_has_it(
-    anywhere: str,
+    anywhere: str, tmp_path: Path
 ) -> None:
     store, journal = SessionStore(anywhere), SessionJournal(anywhere)
     for name in "ab":
@@ -188,7 +190,13 @@ def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_h
     journal.take("copy")
     assert journal.drop_ended(0) == 0, "this training has no copy of what it took yet"
     journal.copied("copy")
+    versions = SharedVersionFile(tmp_path / "run", anywhere)
+    versions.create()
+    assert journal.drop_ended(0) == 0, "gateways learn from the newest feedback, whoever has a copy"
+    with versions.database.transaction() as connection:
+        connection.execute(LEARNING.delete())
     assert (journal.drop_ended(0), names()) == (2, ["goes on"])
+    versions.close()
     for one in (store, journal):
         one.close()
 
