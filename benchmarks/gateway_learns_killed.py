@@ -2,9 +2,10 @@
 
     python benchmarks/gateway_learns_killed.py --work FOLDER
 
-Users ask and rate all the time. At random moments the gateway or its trainer is killed (SIGKILL); after a kill of the
-gateway it is started again with --resume. Required: each time a version is served whose adapter is complete, and no
-acknowledged thumb is lost.
+Users ask and rate all the time. The gateway and its trainer are killed in turns (SIGKILL) at a random moment of each
+phase of the trainer: while it trains, while it compares the new version, while that is published, and while a canary is
+judged. After a kill of the gateway it is started again with --resume. Required: each time a version is served whose
+adapter is complete, and no acknowledged thumb is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import httpx
 from choosing_users import Card, User, chosen, people
-from learning_gateway import Service, answer_of, body_of, learning_every
+from learning_gateway import SPEC, Service, answer_of, body_of, learning_every
 
 from agentfw.runs import read_sessions
 from agentfw.seeds import Seeds
@@ -32,6 +33,28 @@ from agentfw_plugins.gateway.learning.version_file import named
 from agentfw_plugins.rewards.feedback import feedback_of
 
 sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
+
+PHASES = {"while it trains": 4.0, "while versions are compared": 1.0, "while one is published": 0.05, "on trial": 2.0}
+"""The phases of a trainer, and within how many seconds of their beginning it is killed."""
+PAUSE = 0.3
+"""Seconds between two conversations of a user, in which the trainer has the processor."""
+LIGHTER = SPEC.replace("updates = 10", "updates = 4").replace("tasks = 8", "tasks = 64")
+"""A training that ends soon."""
+
+
+def phase_of(service: Service) -> str:
+    """What the trainer does, as its files say."""
+    file = service.file
+    state, training = file.read(), file.folder / "training" / "runs"
+    known = {one.adapter.partition("/")[0] for one in state.versions}
+    versions = file.folder / "versions"
+    if any(one.name not in known for one in (versions.iterdir() if versions.exists() else ())):
+        return "while one is published"
+    if any(training.glob("*/summary.json")):
+        return "while versions are compared"
+    if any(training.glob("*/updates.jsonl")):
+        return "while it trains"
+    return "on trial" if state.canary else "at rest"
 
 
 class Load:
@@ -68,6 +91,7 @@ class Load:
                 rating = {"value": thumb, "user": user.name}
                 client.post(f"/s/{session}/feedback", json=rating).raise_for_status()
                 self.acknowledged.add(session)
+                time.sleep(PAUSE)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -75,15 +99,20 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     seeds = Seeds(options.seed)
     draw = seeds.random("kills")
-    users = people(seeds, options.users, 40, wrong=0.1, alike=0.8, mentioned=2)
-    service = Service(options.work, options.seed, *learning_every(options.every, options.work))
-    load, answered = Load(users, service), Counter[str]()
+    users = people(seeds, options.users, 40, wrong=0, alike=1, mentioned=2)
+    service = Service(options.work, options.seed, *learning_every(options.every, options.work, LIGHTER))
+    load, answered, phases = Load(users, service), Counter[str](), Counter[str]()
     trainers = unserved = 0
     try:
         for number in range(options.kills):
             load.start()
-            time.sleep(draw.uniform(0.5, options.longest))
+            wanted = list(PHASES)[number // 2 % len(PHASES)]
+            end = time.monotonic() + options.longest
+            while phase_of(service) != wanted and time.monotonic() < end:
+                time.sleep(0.002)
+            time.sleep(draw.uniform(0, PHASES[wanted]))
             trainer = trainer_of(service.run)
+            phases[phase_of(service)] += 1
             if number % 2 and trainer:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(trainer, signal.SIGKILL)
@@ -106,6 +135,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "kills": options.kills,
         "of a trainer": trainers,
+        "by phase": dict(phases),
         "acknowledged thumbs": len(load.acknowledged),
         "lost": len(load.acknowledged - rated),
         "without a served version": unserved,
@@ -126,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         users=(20, "number of users"),
         kills=(20, "number of kills"),
         every=(30, "rated answers that a version takes"),
-        longest=(30.0, "longest time between two kills, in seconds"),
+        longest=(120.0, "longest time that a phase is waited for, in seconds"),
         seed=7,
     ).parse_args(arguments)
     return tell(measure(options), options.json, show)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["feedback", "serve"]
 
 _KEY = "AGENTFW_KEY"
+_DAY = 86_400.0
 _PORT = 8765
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -68,6 +69,12 @@ _key_option = click.option(
     metavar="WHERE",
     default="",
     help="Share sessions with other gateways: a postgresql:// address, or a file for gateways on this machine.",
+)
+@click.option(
+    "--keep-ended",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    help="With --sessions: delete sessions so many days after their end. Feedback that no training has copied stays.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
@@ -115,6 +122,7 @@ def serve(
     resume: str | None,
     again: bool,
     shared: str,
+    keep_ended: float | None,
     host: str,
     port: int,
     key_env: str,
@@ -185,6 +193,8 @@ def serve(
     }
     if resume and (again or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
+    if keep_ended is not None and not shared:
+        raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     live = opened(runs or _runs(), resume, again=again, **given)  # type: ignore[arg-type]
     learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
     own = tuple(model for model in models if "=" not in model)
@@ -203,6 +213,7 @@ def serve(
         queue_timeout=queue_timeout,
         drain=drain,
         shared=shared,
+        keep_ended=None if keep_ended is None else keep_ended * _DAY,
     )
 
     starting = ExitStack()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentfw import Host
 from agentfw.errors import RunInUseError, StorageError
-from agentfw.runs import LiveRun, RunFolder, encoded, list_runs, make_private, parse_spec
+from agentfw.runs import LiveRun, RunFolder, encoded, list_runs, make_private, parse_spec, read_sessions
 
 from ..rewards.feedback import feedback_of
 from .session_journal import SessionJournal
@@ -80,15 +80,23 @@ def _made(where: str, host: Host, root: Path) -> RunFolder:
 
 
 def _fill(copy: RunFolder, journal: SessionJournal) -> None:
+    """Write what was taken to the copy. Of sessions that the store has dropped since an earlier attempt, it has all."""
     turns = copy.path / "turns.jsonl"
-    turns.unlink(missing_ok=True)
-    make_private(turns)
+    before = {one.task.index: one for one in read_sessions(copy.path)} if turns.exists() else {}
+    written = turns.with_suffix(".new")
     try:
-        with turns.open("wb") as handle:
+        written.unlink(missing_ok=True)
+        make_private(written)
+        with written.open("wb") as handle:
             for episode in journal.taken(copy.id):
+                before.pop(episode.task.index, None)
                 if any(feedback_of(episode)):
                     handle.write(encoded(episode.to_record()))
+            for episode in before.values():
+                handle.write(encoded(episode.to_record()))
             handle.flush()
             os.fsync(handle.fileno())
+        written.replace(turns)
     except OSError as error:
         raise StorageError(f"can't write {turns}: {error.strerror or error}", fix="free disk space") from error
+    journal.copied(copy.id)

@@ -43,6 +43,8 @@ class Limits(NamedTuple):
     drain: float = 30.0
     shared: str = ""
     """Where the sessions are that other gateways lead, too."""
+    keep_ended: float | None = None
+    """Seconds that shared sessions are kept after their end. None: they stay."""
 
 
 class Stop:
@@ -190,7 +192,8 @@ async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     from .shared_session_finder import SharedSessionFinder
 
     store = await asyncio.to_thread(SessionStore, limits.shared)
-    return SharedSessionFinder(live, store, most=limits.sessions, idle=limits.idle, patience=limits.queue_timeout)
+    options = {"idle": limits.idle, "patience": limits.queue_timeout, "keep_ended": limits.keep_ended}
+    return SharedSessionFinder(live, store, most=limits.sessions, **options)
 
 
 async def until_free(live: LiveRun, seconds: float) -> None:

@@ -37,7 +37,17 @@ try:
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-__all__ = ["ADAPTERS", "ANSWERS", "LEARNED", "LEARNING", "NEWS", "SESSIONS", "SessionDatabase", "UnreachableError"]
+__all__ = [
+    "ADAPTERS",
+    "ANSWERS",
+    "COPIED",
+    "LEARNED",
+    "LEARNING",
+    "NEWS",
+    "SESSIONS",
+    "SessionDatabase",
+    "UnreachableError",
+]
 
 _CONNECTIONS = 10
 
@@ -80,6 +90,8 @@ LEARNED = Table(
     Column("upto", Integer, nullable=False),
 )
 """Which news were taken for which training: those after `after`, up to `upto`."""
+COPIED = Table("agentfw_session_copied", _tables, Column("taker", String(300), primary_key=True))
+"""Trainings that have copied all news that they took. They don't read the store any more."""
 LEARNING = Table(
     "agentfw_learning",
     _tables,

@@ -21,17 +21,32 @@ from agentfw.errors import MissingExtraError
 from agentfw.session import extended
 
 try:
-    from sqlalchemy import ColumnElement, and_, delete, func, insert, literal, select, update
+    from sqlalchemy import (
+        ColumnElement,
+        Connection,
+        Text,
+        and_,
+        cast,
+        delete,
+        func,
+        insert,
+        literal,
+        select,
+        update,
+    )
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-from .session_database import ANSWERS, LEARNED, NEWS, SESSIONS, SessionDatabase
+from .learning.ratings import MOST
+from .session_database import ANSWERS, COPIED, LEARNED, LEARNING, NEWS, SESSIONS, SessionDatabase
 
 __all__ = ["Chosen", "SessionJournal"]
 
 _PAGE = 200
 """Number of sessions that are read at a time."""
 _TAKING = 6074002
+_FEEDBACK = '"feedback"'
+"""What the record of feedback has in it. What people say has its quotation marks escaped."""
 
 
 class Chosen(NamedTuple):
@@ -57,8 +72,9 @@ class Chosen(NamedTuple):
 class SessionJournal:
     """What the gateways of a store have recorded."""
 
-    def __init__(self, address: str) -> None:
-        self.database = SessionDatabase(address)
+    def __init__(self, database: str | SessionDatabase) -> None:
+        """`database` is its address, or one that is open."""
+        self.database = SessionDatabase(database) if isinstance(database, str) else database
 
     @property
     def where(self) -> str:
@@ -88,6 +104,7 @@ class SessionJournal:
                 update(LEARNED).where(ours, ~overtaken.exists(), version > LEARNED.c.upto).values(upto=version)
             )
             connection.execute(insert(LEARNED).from_select(["session", "taker", "after", "upto"], new))
+            connection.execute(delete(COPIED).where(COPIED.c.taker == taker))
             return int(connection.execute(select(func.count()).where(ours)).scalar_one())
 
     def taken(self, taker: str) -> Iterator[Episode]:
@@ -122,6 +139,47 @@ class SessionJournal:
             for _, news in found:
                 yield _joined(one for _, one in news)
 
+    def copied(self, taker: str) -> None:
+        """Say that a copy of all that was taken is on disk."""
+        with self.database.transaction() as connection:
+            connection.execute(insert(COPIED).values(taker=taker))
+
+    def drop_ended(self, age: float) -> int:
+        """Delete sessions that ended so many seconds ago. Returns how many.
+
+        Feedback stays until a training has a copy of it. Where gateways learn, the newest of it stays also then.
+        """
+        sessions = SESSIONS.alias()
+        of_news = NEWS.c.session == sessions.c.number, cast(NEWS.c.record, Text).contains(_FEEDBACK)
+        rated = select(sessions.c.number).where(select(NEWS.c.session).where(*of_news).exists())
+        newest = rated.order_by(sessions.c.used.desc()).limit(MOST)
+        is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(newest))
+        dropped = 0
+        while True:
+            with self.database.transaction() as connection:
+                self.database.alone(connection, _TAKING)
+                of_session = LEARNED.c.session == SESSIONS.c.number
+                is_read = select(LEARNED.c.session).where(of_session, LEARNED.c.taker.not_in(select(COPIED.c.taker)))
+                is_taken = select(LEARNED.c.session).where(of_session, LEARNED.c.upto >= NEWS.c.version)
+                is_waiting = select(NEWS.c.session).where(
+                    NEWS.c.session == SESSIONS.c.number,
+                    cast(NEWS.c.record, Text).contains(_FEEDBACK),
+                    ~is_taken.correlate(SESSIONS, NEWS).exists(),
+                )
+                asked = select(SESSIONS.c.number, SESSIONS.c.first).where(
+                    SESSIONS.c.concluded == 1,
+                    SESSIONS.c.used < self.database.now(connection) - age,
+                    SESSIONS.c.holder == "",
+                    ~is_read.exists(),
+                    ~is_waiting.exists(),
+                    ~is_learned,
+                )
+                rows = connection.execute(asked.limit(_PAGE).with_for_update(skip_locked=True)).all()
+                _delete(connection, [(row.number, row.first) for row in rows])
+            dropped += len(rows)
+            if len(rows) < _PAGE:
+                return dropped
+
     def delete(self, chosen: Chosen) -> tuple[int, int]:
         """Delete chosen sessions. Returns how many, and how many a gateway works on at the moment, which stay."""
         deleted = 0
@@ -133,11 +191,7 @@ class SessionJournal:
                 if not rows:
                     left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
                     return deleted, int(connection.execute(left).scalar_one())
-                numbers = [row.number for row in rows]
-                connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))
-                connection.execute(delete(LEARNED).where(LEARNED.c.session.in_(numbers)))
-                connection.execute(delete(ANSWERS).where(ANSWERS.c.first.in_([row.first for row in rows])))
-                connection.execute(delete(SESSIONS).where(SESSIONS.c.number.in_(numbers)))
+                _delete(connection, [(row.number, row.first) for row in rows])
             deleted += len(rows)
 
     def close(self) -> None:
@@ -151,6 +205,15 @@ class SessionJournal:
             (number, [(row.version, Episode.from_record(row.record)) for row in some])
             for number, some in groupby(rows, lambda row: row.session)
         ]
+
+
+def _delete(connection: Connection, sessions: Sequence[tuple[int, str]]) -> None:
+    """Delete sessions by number and name."""
+    numbers = [number for number, _ in sessions]
+    connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))
+    connection.execute(delete(LEARNED).where(LEARNED.c.session.in_(numbers)))
+    connection.execute(delete(ANSWERS).where(ANSWERS.c.first.in_([first for _, first in sessions])))
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.number.in_(numbers)))
 
 
 def _joined(news: Iterable[Episode]) -> Episode:

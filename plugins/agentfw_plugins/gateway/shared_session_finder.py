@@ -24,6 +24,7 @@ from agentfw.session import Reply, extended, lengths, news_since
 from .bodies import BadRequest
 from .callers import Caller
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
+from .session_journal import SessionJournal
 from .session_store import SessionStore, Shared, UnreachableError
 
 __all__ = ["SharedSessionFinder"]
@@ -57,10 +58,17 @@ class SharedSessionFinder(LiveSessionFinder):
     """The sessions of a store, led by this gateway and others."""
 
     def __init__(
-        self, live: LiveRun, store: SessionStore, *, most: int = 10_000, idle: float = 3600.0, patience: float = 60.0
+        self,
+        live: LiveRun,
+        store: SessionStore,
+        *,
+        most: int = 10_000,
+        idle: float = 3600.0,
+        patience: float = 60.0,
+        keep_ended: float | None = None,
     ) -> None:
         super().__init__(live, most=most, idle=idle)
-        self.store, self.patience = store, patience
+        self.store, self.patience, self.keep_ended = store, patience, keep_ended
         self._held: dict[str, _Held] = {}
         self._known = WeakKeyDictionary[Session, _Known]()
         self._threads = ThreadPoolExecutor(_THREADS, "agentfw-sessions")
@@ -185,8 +193,8 @@ class SharedSessionFinder(LiveSessionFinder):
         return reward
 
     async def end_idle(self) -> None:
-        """Renew leases and end unused sessions until cancelled."""
-        await asyncio.gather(self._stay_alive(), self._sweep())
+        """Renew leases, end unused sessions and delete old ones until cancelled."""
+        await asyncio.gather(self._stay_alive(), self._sweep(), self._drop())
 
     async def _stay_alive(self) -> None:
         while True:
@@ -206,6 +214,15 @@ class SharedSessionFinder(LiveSessionFinder):
             for session in list(self.live.sessions.values()):
                 if session.episode.task.index not in used and time.monotonic() - session.used > self.idle:
                     self._forget(session)
+
+    async def _drop(self) -> None:
+        if self.keep_ended is None:
+            return
+        journal = SessionJournal(self.store.database)
+        while True:
+            with contextlib.suppress(UnreachableError):
+                await asyncio.to_thread(journal.drop_ended, self.keep_ended)
+            await asyncio.sleep(min(3600.0, max(0.05, self.keep_ended / 24)))
 
     async def _conclude(self, shared: Shared) -> None:
         held = self._held.setdefault(shared.first, _Held())

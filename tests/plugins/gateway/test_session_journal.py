@@ -26,6 +26,8 @@ from .conftest import served
 pytest.importorskip("sqlalchemy")
 
 from agentfw_plugins.gateway.copied_sessions import copied
+from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
+from agentfw_plugins.gateway.session_database import LEARNING
 from agentfw_plugins.gateway.session_journal import Chosen, SessionJournal
 from agentfw_plugins.gateway.session_store import SessionStore
 from agentfw_plugins.worlds.from_feedback.examples import read_examples
@@ -142,11 +144,61 @@ def test_feedback_that_is_too_little_waits_for_more(
         learned([path.parent for path in tmp_path.glob("*/run.json")])
     for name in "bc":
         say(store, name, liked=1.0)
+    end(store, "a")
+    journal = SessionJournal(where)
+    assert journal.drop_ended(0) == 1, "it is in the copy"
+    journal.close()
 
     folders = copied(where, host, tmp_path)
 
     assert learned(folders) == asked("a", "b", "c")
     assert len(list(tmp_path.glob("*/run.json"))) == 1, "the copy of the first attempt is taken up"
+
+
+def end(store: SessionStore, name: str) -> None:
+    shared = store.take(name)
+    assert shared is not None
+    news = Episode(Task(shared.number, 0, user=shared.user, query=name)).to_record()
+    store.append(shared.number, shared.version, news, user=shared.user, first=name, finish="done")
+    store.give_back(shared.number, concluded=True)
+
+
+@pytest.fixture(params=["file", "postgres"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "file":
+        return str(tmp_path / "sessions.db")
+    database: Callable[[], str] = request.getfixturevalue("postgres_database")
+    return database()
+
+
+def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_has_it(
+    anywhere: str, tmp_path: Path
+) -> None:
+    store, journal = SessionStore(anywhere), SessionJournal(anywhere)
+    for name in "ab":
+        say(store, name, liked=1.0)
+        end(store, name)
+    say(store, "unrated")
+    end(store, "unrated")
+    say(store, "goes on", liked=1.0)
+
+    def names() -> list[str]:
+        return [one.task.query for one in journal.sessions(Chosen())]
+
+    assert (journal.drop_ended(3600), names()) == (0, ["a", "b", "unrated", "goes on"]), "not long ago"
+    assert (journal.drop_ended(0), names()) == (1, ["a", "b", "goes on"]), "feedback waits for a training"
+    journal.take("copy")
+    assert journal.drop_ended(0) == 0, "this training has no copy of what it took yet"
+    journal.copied("copy")
+    versions = SharedVersionFile(tmp_path / "run", anywhere)
+    versions.create()
+    assert journal.drop_ended(0) == 0, "gateways learn from the newest feedback, whoever has a copy"
+    with versions.database.transaction() as connection:
+        connection.execute(LEARNING.delete())
+    assert (journal.drop_ended(0), names()) == (2, ["goes on"])
+    versions.close()
+    for one in (store, journal):
+        one.close()
 
 
 @pytest.mark.slow

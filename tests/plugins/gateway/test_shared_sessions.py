@@ -158,6 +158,22 @@ def test_a_session_of_a_gateway_that_was_stopped_or_killed_goes_on_at_another(wh
 
 
 @pytest.mark.slow
+def test_a_gateway_deletes_old_sessions_if_it_is_told_to(where: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
+    with served(tmp_path / "a", Limits(shared=where, keep_ended=0.2), **options) as gateway:
+        message(ask(gateway, "ended", "one"))
+        httpx.post(f"{gateway.url}/s/ended/end", json={}).raise_for_status()
+        message(ask(gateway, "goes-on", "one"))
+        store, end = SessionStore(where), time.monotonic() + 60
+        while store.take("ended") is not None:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        store.close()
+
+        assert ask(gateway, "goes-on", "one", "two").status_code == 200
+
+
+@pytest.mark.slow
 def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(where: str, tmp_path: Path) -> None:
     limits = Limits(shared=where, idle=0.4)
     rule = [f"policy.rule={served.__module__}:rule"]
