@@ -169,3 +169,14 @@ def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_pat
         saved = word_index_state.load_words(one._store)
         assert saved is not None
         assert list(held(saved[0])) == [int(hit.skill.id[1:]) for hit in one.recall("trip", user="ben")]
+
+
+def test_a_question_that_somebody_still_holds_does_not_keep_others_from_learning() -> None:
+    index = WordIndex()
+    index.put(1, "word0 word1")
+
+    question = index.question("word0", None)
+    index.put(2, "word0")
+
+    assert question.best(10).tolist() == [1]
+    assert sorted(index.question("word0", None).best(10).tolist()) == [1, 2]

@@ -100,7 +100,8 @@ class _Part:
     def holders(self, term: int) -> Integers:
         """Return the skills that have a term."""
         changed = self.changed.get(term)
-        return self.restored.holders(term) if changed is None else np.frombuffer(changed, np.int64)
+        # A copy, because an array can't grow while a question that somebody holds looks at it.
+        return self.restored.holders(term) if changed is None else np.frombuffer(changed.tobytes(), np.int64)
 
     def to_change(self, term: int) -> array[int]:
         """Return the skills that have a term, as what may be changed."""
