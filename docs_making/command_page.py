@@ -1,7 +1,7 @@
 """The pages reference/command-line.md: the help text of every command and subcommand that a distribution brings.
 
 An option that several commands have word for word is explained once, at the command that they are all below. Where
-that would be `agentfw` itself and only two commands have it, it is explained at the first of them.
+that command isn't on the page, or is `agentfw` itself and only two have the option, the first of them explains it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _homes(contexts: Mapping[str, click.Context]) -> dict[Option, str]:
     for option, paths in sorted(users.items(), key=lambda item: -len(item[1])):
         columns = zip(*(path.split() for path in paths), strict=False)
         home = " ".join(words[0] for words in takewhile(lambda words: len(set(words)) == 1, columns))
-        if home == _ROOT and len(paths) < _SEVERAL:
+        if len(paths) < _SEVERAL if home == _ROOT else home not in contexts:
             home = paths[0]
         if len(paths) > 1 and (home, _flag(option)) not in taken:
             homes[option] = home
