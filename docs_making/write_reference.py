@@ -2,7 +2,7 @@
 
     python docs_making/write_reference.py
 
-Run it after a change of a help text, a hook, a shipped spec or the settings of a component. It needs both
+Run it after a change of a help text, a docstring, a hook, a shipped spec or the settings of a component. It needs both
 distributions. A test compares the pages with what this script makes.
 """
 
@@ -14,6 +14,7 @@ from command_page import command_page
 from component_page import component_page
 from hook_page import hook_page
 from papers_page import FOLDER, papers_page
+from python_page import python_page
 from settings_tables import insert
 from spec_page import spec_page
 
@@ -34,6 +35,7 @@ def reference_pages() -> dict[str, str]:
     """The text of every generated page, by its path in the repository."""
     pages = {
         f"{CORE}/hooks.md": hook_page(),
+        f"{CORE}/python.md": python_page(),
         f"{FOLDER}/papers.md": papers_page(),
         **_pages_of("agentfw", "agentfw_plugins.plugin:plugin", CORE, "settings.md"),
         **_pages_of("agentfw-papers", "agentfw_papers.plugin:plugin", PAPERS, _SETTINGS_OF_CORE),
