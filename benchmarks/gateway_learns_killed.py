@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 from choosing_users import Card, User, chosen, people
-from learning_gateway import SPEC, Service, answer_of, body_of, learning_every
+from learning_gateway import Service, answer_of, body_of, learning_every
 
 from agentfw.runs import read_sessions
 from agentfw.seeds import Seeds
@@ -38,8 +38,6 @@ PHASES = {"while it trains": 4.0, "while versions are compared": 1.0, "while one
 """The phases of a trainer, and within how many seconds of their beginning it is killed."""
 PAUSE = 0.3
 """Seconds between two conversations of a user, in which the trainer has the processor."""
-LIGHTER = SPEC.replace("updates = 10", "updates = 4").replace("tasks = 8", "tasks = 64")
-"""A training that ends soon."""
 
 
 def phase_of(service: Service) -> str:
@@ -100,7 +98,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     seeds = Seeds(options.seed)
     draw = seeds.random("kills")
     users = people(seeds, options.users, 40, wrong=0, alike=1, mentioned=2)
-    service = Service(options.work, options.seed, *learning_every(options.every, options.work, LIGHTER))
+    service = Service(options.work, options.seed, *learning_every(options.every, options.work))
     load, answered, phases = Load(users, service), Counter[str](), Counter[str]()
     trainers = unserved = 0
     try:

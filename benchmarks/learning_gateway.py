@@ -17,7 +17,7 @@ from choosing_users import Card, User, chosen
 from agentfw_plugins.gateway.learning.ratings import fresh, read_ratings
 from agentfw_plugins.gateway.learning.version_file import VersionFile, named
 
-__all__ = ["SPEC", "Said", "Service", "answer_of", "body_of", "converse", "learning_every", "mention"]
+__all__ = ["Said", "Service", "answer_of", "body_of", "converse", "learning_every", "mention"]
 
 PATIENCE = 1800.0
 POLICY = ("--policy", "tiny", "--set", "policy.model=tiny-assistant")
@@ -38,11 +38,11 @@ samples = 1
 """The spec train-from-feedback-kto with a higher learning rate, as the model is small. Chosen on seed 1."""
 
 
-def learning_every(ratings: int, folder: Path, training: str = SPEC) -> tuple[str, ...]:
+def learning_every(ratings: int, folder: Path) -> tuple[str, ...]:
     """The options of a gateway that makes a version of so many new ratings."""
     spec = folder / "spec.toml"
     folder.mkdir(parents=True, exist_ok=True)
-    spec.write_text(training, "utf-8")
+    spec.write_text(SPEC, "utf-8")
     return "--learn", "--learn-every", str(ratings), "--learn-spec", str(spec)
 
 

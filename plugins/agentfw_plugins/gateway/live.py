@@ -192,8 +192,9 @@ async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     from .shared_session_finder import SharedSessionFinder
 
     store = await asyncio.to_thread(SessionStore, limits.shared)
-    options = {"idle": limits.idle, "patience": limits.queue_timeout, "keep_ended": limits.keep_ended}
-    return SharedSessionFinder(live, store, most=limits.sessions, **options)
+    return SharedSessionFinder(
+        live, store, most=limits.sessions, idle=limits.idle, patience=limits.queue_timeout, keep_ended=limits.keep_ended
+    )
 
 
 async def until_free(live: LiveRun, seconds: float) -> None:
