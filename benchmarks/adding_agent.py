@@ -8,31 +8,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import httpx
-from openai import AsyncOpenAI, OpenAIError
+from openai import OpenAIError
+from openai_client import client
 
 SHOWN = "12+7=19\n3+25=28\n21+14=35\n"
 MOST = 4
 """Tokens of an answer: two digits, the end of the line, and one to spare."""
 _FIRST = re.compile(r"\s*(\d+)(?!\d)")
 
-_http: httpx.AsyncClient | None = None
-
-
-def http() -> httpx.AsyncClient:
-    """One pool of connections for all tasks."""
-    global _http
-    if _http is None:
-        _http = httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=256), trust_env=False)
-    return _http
-
 
 async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
     """Solve one task: {"question": "3+5"}. Nothing but the number at the start of the answer counts."""
-    client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=http())
+    api = client(base_url, api_key)
     asked: list[Any] = [{"role": "user", "content": f"{SHOWN}{task['question']}="}]
     try:
-        reply = await client.chat.completions.create(model="base", messages=asked, max_tokens=MOST, stop=["\n"])
+        reply = await api.chat.completions.create(model="base", messages=asked, max_tokens=MOST, stop=["\n"])
     except OpenAIError as error:
         return {"answer": None, "error": str(error)}
     found = _FIRST.match(reply.choices[0].message.content or "")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import httpx
-from openai import AsyncOpenAI, OpenAIError
+from openai import OpenAIError
+from openai_client import client
 
 ANSWER = re.compile(r"<answer>\s*(-?\d+)\s*</answer>")
 LEAST = 8
@@ -21,16 +21,6 @@ URGENCY = {
     48: "There is some time, so think it through and answer.",
 }
 
-_http: httpx.AsyncClient | None = None
-
-
-def http() -> httpx.AsyncClient:
-    """One pool of connections for all tasks."""
-    global _http
-    if _http is None:
-        _http = httpx.AsyncClient(timeout=120, limits=httpx.Limits(max_connections=256), trust_env=False)
-    return _http
-
 
 def prompt(question: str, budget: int) -> str:
     return f"[0] round 1 of 1\n{question}\nYou have {budget} tokens. {URGENCY[budget]}"
@@ -38,13 +28,13 @@ def prompt(question: str, budget: int) -> str:
 
 async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
     """Solve one task: {"question": "What is 3 + 5?", "budget": 32}."""
-    client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=http())
+    api = client(base_url, api_key)
     messages: list[Any] = [{"role": "user", "content": prompt(task["question"], task["budget"])}]
     left, found, asked = int(task["budget"]), None, 0
     while found is None and left >= LEAST and asked < 2:
         asked += 1
         try:
-            reply = await client.chat.completions.create(model="sums", messages=messages, max_tokens=left)
+            reply = await api.chat.completions.create(model="sums", messages=messages, max_tokens=left)
         except OpenAIError as error:
             return {"answer": None, "error": str(error), "asked": asked}
         said = reply.choices[0].message.content or ""

@@ -511,14 +511,15 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    grouped: dict[tuple[str, ...], list[str]] = {}
+    ways = list(result["rows"][0])[2:]
+    table: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for row in result["rows"]:
-        group, feature, *verdicts = row.values()
-        grouped.setdefault((group, *verdicts), []).append(f"`{feature}`")
-    group, feature, *gateways = result["rows"][0]
+        found = table.setdefault(row["format"], {})
+        found.setdefault(tuple(row[way] for way in ways), []).append(f"`{row['feature']}`")
+    columns = list(dict.fromkeys(verdicts for found in table.values() for verdicts in found))
     print_markdown(
-        [group, *gateways, "features"],
-        [[*key, f"{len(features)}: {', '.join(features)}"] for key, features in grouped.items()],
+        ["format", *(", ".join(f"{way}: {what}" for way, what in zip(ways, one, strict=True)) for one in columns)],
+        [[group, *(", ".join(found.get(one, [])) for one in columns)] for group, found in table.items()],
     )
     print({key: value for key, value in result.items() if key != "rows"})
 

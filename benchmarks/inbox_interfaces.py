@@ -4,9 +4,9 @@
     python benchmarks/inbox_interfaces.py --seeds 20 --json
 
 Prints the tables of docs/results/inbox.md, with the paper's figures in brackets where its text still
-has them. The figures of one decomposition come from this command, too:
+has them. A comparison of such days by the command line:
 
-    agentfw compare interfaces inbox --set policy.tokens=0 --set environment.single=true --seeds 0-199 --episodes 5
+    agentfw compare inbox --sweep interface=step_loop,event_driven --set policy.tokens=0 --set environment.single=true
 
 The assistant is a rule, and what it says takes no time (`policy.tokens`): as in the paper, the durations of what it
 does stand for that.
@@ -20,13 +20,12 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from agentfw import Engagement, Host, PolicyAgent
-from agentfw.host import HostOptions
-from agentfw.runs import parse_spec
-from agentfw.runs.results.interface_comparison import InterfaceComparison, compare_interfaces
+from agentfw import Engagement, PolicyAgent, Task
+from agentfw.interfaces import parse_interface
+from agentfw.runs import in_processes, usual_processes
 from agentfw_benchmarks import Options, beside, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
-from agentfw_plugins.worlds.inbox.environment import Inbox
+from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
 
 INTERFACES = ("step_loop", "polling:15", "reflex", "event_driven")
 FIGURES = ("utility", "balanced", "missed", "latency", "document")
@@ -46,22 +45,29 @@ Days = dict[str, dict[str, list[float]]]
 """The figures of all days, in order, by interface and figure; NaN where there was nothing to measure."""
 
 
-def play(single: bool, seeds: int, jobs: int | None, host: Host) -> Days:
+def play(job: tuple[bool, str, int]) -> list[dict[str, float]]:
+    """The figures of the days of one seed, under one interface."""
+    single, interface, seed = job
+
+    async def day(task: Task) -> dict[str, float]:
+        agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(tokens=0)))
+        episode = await Engagement(Inbox(InboxSettings(single=single)), agent, parse_interface(interface)).run(task)
+        return {"utility": episode.utility, **episode.outcome}
+
+    return [asyncio.run(day(task)) for task in Inbox().tasks(EPISODES, seed, "test")]
+
+
+def played(single: bool, seeds: int, jobs: int | None) -> Days:
     """The same days under each interface."""
-    spec = {
-        "environment": {"name": "inbox", "settings": {"single": single}},
-        "policy": {"name": "scripted", "settings": {"tokens": 0}},
-        "episodes": EPISODES,
+    work = [(single, interface, seed) for interface in INTERFACES for seed in range(seeds)]
+    found = dict(zip(work, in_processes(play, work, jobs or usual_processes(len(work))), strict=True))
+    days = {
+        interface: [day for seed in range(seeds) for day in found[single, interface, seed]] for interface in INTERFACES
     }
-    comparison = compare_interfaces(
-        parse_spec(spec, "spec"), host, interfaces=INTERFACES, seeds=range(seeds), processes=jobs
-    )
-    return {interface: _days(comparison, interface) for interface in INTERFACES}
-
-
-def _days(comparison: InterfaceComparison, interface: str) -> dict[str, list[float]]:
-    days = [day for episodes in comparison.played[interface].values() for day in episodes]
-    return {name: [day.get(name, float("nan")) for day in days] for name in FIGURES}
+    return {
+        interface: {name: [day.get(name, float("nan")) for day in some] for name in FIGURES}
+        for interface, some in days.items()
+    }
 
 
 def rows(decomposition: str, days: Days) -> list[dict[str, Any]]:
@@ -93,8 +99,7 @@ def cost(episodes: int) -> float:
 
 
 def measure(seeds: int, jobs: int | None) -> dict[str, Any]:
-    host = Host.load(HostOptions())
-    days = {name: play(single, seeds, jobs, host) for name, single in DECOMPOSITIONS.items()}
+    days = {name: played(single, seeds, jobs) for name, single in DECOMPOSITIONS.items()}
     both = {
         interface: {
             name: [value for some in days.values() for value in some[interface][name]] for name in ("missed", "latency")

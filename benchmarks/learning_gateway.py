@@ -93,14 +93,16 @@ class Service:
         """Wait until a version was made of all feedback that there is enough of, and answers if it is served."""
         state, end = self.file.read(), time.monotonic() + PATIENCE
         ratings = read_ratings(self.file.episodes(), state.removals)
-        while state.rebuild or fresh(ratings, state.seen) >= state.every:
+        while state.rebuilds or fresh(ratings, state.since) >= state.every:
             if time.monotonic() > end or self.process.poll() is not None:
                 raise TimeoutError(f"no version was made of {len(ratings)} ratings: {state.said}")
             time.sleep(0.2)
             state = self.file.read()
         with httpx.Client(base_url=self.url, timeout=60) as client:
-            while answer_of(client, "nobody-0", "nobody", "?").headers["x-agentfw-version"] != named(state.served):
-                time.sleep(0.2)
+            for session in ("nobody-0", "nobody-1"):
+                expected = named(state.for_session(session))
+                while answer_of(client, session, "nobody", "?").headers["x-agentfw-version"] != expected:
+                    time.sleep(0.2)
 
 
 def body_of(user: str, text: str, seed: int = 0) -> dict[str, Any]:

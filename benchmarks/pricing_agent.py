@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any
 
-import httpx
-from openai import AsyncOpenAI, OpenAIError
+from openai import OpenAIError
+from openai_client import client
 
 THINGS = ("pear", "plum", "fig", "lime", "nut", "bean", "leek", "egg", "ham", "rice", "salt", "milk", "tea", "soap")
 SHOWN = (("tea", 5, 7), ("milk", 3, 9), ("nut", 8, 6), ("rice", 4, 1), ("egg", 2, 8), ("soap", 7, 4))
@@ -25,16 +25,6 @@ TOOL = {
     },
 }
 _SUM = re.compile(r"\s*\d+\+\d+=(\d+)\s*")
-
-_http: httpx.AsyncClient | None = None
-
-
-def http() -> httpx.AsyncClient:
-    """One pool of connections for all tasks."""
-    global _http
-    if _http is None:
-        _http = httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=256), trust_env=False)
-    return _http
 
 
 def asked(thing: str, number: int) -> dict[str, Any]:
@@ -58,11 +48,11 @@ def examples() -> list[dict[str, Any]]:
 
 async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
     """Solve one task: {"question": "leek+4", "prices": {"leek": 9}}. The model doesn't see the price."""
-    client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=http())
+    api = client(base_url, api_key)
     messages: list[Any] = [*examples(), {"role": "user", "content": task["question"]}]
     for turn in range(MOST_TURNS):
         try:
-            reply = await client.chat.completions.create(
+            reply = await api.chat.completions.create(
                 model="base", messages=messages, tools=[TOOL], max_tokens=MOST_TOKENS
             )
         except OpenAIError as error:

@@ -3,7 +3,7 @@
     python benchmarks/program_training.py --work FOLDER
     python benchmarks/program_training.py --work FOLDER --seeds 7 8 9 --jobs 2 --json
 
-The agent is foreign_agent.py: some sixty lines on the official `openai` client, which don't import agentfw. Its tasks
+The agent is foreign_agent.py: fifty lines on the official `openai` client, which don't import agentfw. Its tasks
 are sums of five numbers with a budget of 16, 32 or 48 tokens; it is measured on sums that it was not trained on. The
 model is tiny-sums. Required: solved at least twice as often, in each of three seeds, within 10 minutes of two cores.
 """

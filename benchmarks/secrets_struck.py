@@ -29,7 +29,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 import httpx
 from pydantic import SecretStr
@@ -47,6 +47,7 @@ from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 from agentfw.tool import tool
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.secret_forms import FORMS
 
 CALLS = 20
 """Number of placements in one episode."""
@@ -54,27 +55,6 @@ CONTROL = 300
 """Maximum number of placements in the run that isn't told of the secrets."""
 
 
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-FORMS: dict[str, Callable[[str], str]] = {
-    "plain": str,
-    "url": lambda key: quote(key, safe=""),
-    "path": quote,
-    "form": quote_plus,
-    "url twice": lambda key: quote(quote(key, safe=""), safe=""),
-    "json": json.dumps,
-    "json of unicode": lambda key: json.dumps(key, ensure_ascii=False),
-    "json twice": lambda key: json.dumps(json.dumps(key)),
-    "html": html.escape,
-    "json in html": lambda key: html.escape(json.dumps(key)),
-    "repr": repr,
-    "repr of bytes": lambda key: repr(key.encode()),
-    "base64": _base64,
-    "basic authorization": lambda key: _base64(f"ada:{key}"),
-    "url-safe base64": lambda key: base64.urlsafe_b64encode(f"x{key}".encode()).decode(),
-}
 CHANNELS = ("address", "header", "body", "exception", "log", "print", "answer", "recall", "stream")
 
 

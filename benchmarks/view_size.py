@@ -74,7 +74,7 @@ def episode(number: int, index: int) -> tuple[dict[str, Any], dict[str, Any]]:
         "reward": reward,
         "utility": reward,
         "outcome": {"balanced": reward},
-        "course": [],
+        "headline_by_round": [],
         "turns": TURNS,
         "tokens": TURNS * SAID,
         "usage": used,

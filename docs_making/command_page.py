@@ -1,10 +1,12 @@
 """The pages reference/command-line.md: the help text of every command and subcommand that a distribution brings.
 
-An option that several commands have word for word is explained once, at the command that they are all below.
+An option that several commands have word for word is explained once, at the command that they are all below. Where
+that would be `agentfw` itself and only two commands have it, it is explained at the first of them.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -20,20 +22,22 @@ from agentfw_cli.main import cli
 __all__ = ["command_page"]
 
 _WIDTH = 100
+_FIRST_COLUMN = 30
 _SEVERAL = 3
+_MANY = 5
 _ROOT = "agentfw"
+_JSON = "--json"
+_OF_PLUGINS = ("--strict-plugins", "--no-plugin")
 
 _HEAD = """\
 # Command line
 
-The help text of every command, as `agentfw COMMAND --help` prints it. Options that several commands share are explained
-once, and lists of subcommands are left out, because their sections follow. Data goes to stdout and everything else to
-stderr. `agentfw --debug COMMAND` shows the traceback of an error. [Settings]({settings}) lists the exit codes and the
-environment variables.
+What `agentfw COMMAND --help` prints, with shared options explained once. Data goes to stdout, everything else to
+stderr. [Settings]({settings}) lists exit codes and environment variables.
 
 ## Common options
 
-`-h` and `--help` show the help of any command.
+Every command has `--help`{every}.
 """
 
 Option = tuple[str, str]
@@ -46,12 +50,13 @@ def command_page(distribution: str, settings: str) -> str:
     contexts = {context.command_path: context for context in _contexts(distribution)}
     contexts = {path: context for path, context in contexts.items() if path not in others}
     homes = _homes(contexts)
-    lines = [_HEAD.format(settings=settings), *_table(_ROOT, homes)]
+    lines = [_HEAD.format(settings=settings, every=_without_json(contexts)), *_table(_ROOT, homes)]
     for path, context in contexts.items():
         level = "##" if path.count(" ") < 2 or path.rpartition(" ")[0] not in contexts else "###"
         lines += [f"{level} {path}", "", "```text", _help(context, distribution, homes), "```", ""]
-        lines += _also(context, homes)
-        lines += _table(path, homes) if path != _ROOT else []
+        lines += _also(context, homes, contexts)
+        if isinstance(context.command, click.Group) and path != _ROOT:
+            lines += _of_several(path, homes, contexts)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -98,7 +103,9 @@ def _homes(contexts: Mapping[str, click.Context]) -> dict[Option, str]:
     for option, paths in sorted(users.items(), key=lambda item: -len(item[1])):
         columns = zip(*(path.split() for path in paths), strict=False)
         home = " ".join(words[0] for words in takewhile(lambda words: len(set(words)) == 1, columns))
-        if len(paths) >= _SEVERAL and (home, _flag(option)) not in taken:
+        if home == _ROOT and len(paths) < _SEVERAL:
+            home = paths[0]
+        if len(paths) > 1 and (home, _flag(option)) not in taken:
             homes[option] = home
             taken.add((home, _flag(option)))
     return homes
@@ -106,42 +113,82 @@ def _homes(contexts: Mapping[str, click.Context]) -> dict[Option, str]:
 
 def _help(context: click.Context, distribution: str, homes: Mapping[Option, str]) -> str:
     """The help text, without the options that are explained elsewhere."""
-    elsewhere = [option for record, option in _options(context).items() if record in homes]
+    here = "" if isinstance(context.command, click.Group) else context.command_path
+    elsewhere = [option for record, option in _options(context).items() if homes.get(record, here) != here]
     for option in elsewhere:
         option.hidden = True
     with _only(distribution):
         text = context.command.get_help(context)
     for option in elsewhere:
         option.hidden = False
-    if context.command_path != _ROOT:
-        text = text.partition("\n\nCommands:\n")[0]  # their sections follow, and begin with the same words
-    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+    for title in ("Commands", "Commands of plugins", "Worlds"):  # their sections follow
+        text = text.partition(f"\n\n{title}:\n")[0]
+    arguments = [one.make_metavar(context) for one in context.command.params if isinstance(one, click.Argument)]
+    described = text.partition("\n\n")[2]  # after the usage, which says no more than the heading and the arguments
+    text = "\n\n".join([f"Arguments: {' '.join(arguments)}", described]) if arguments else described
+    return _unpadded(text)
 
 
-def _also(context: click.Context, homes: Mapping[Option, str]) -> list[str]:
-    """A line that names the options explained elsewhere."""
+def _also(context: click.Context, homes: Mapping[Option, str], contexts: Mapping[str, click.Context]) -> list[str]:
+    """A line that names the options explained elsewhere, without those of every command there."""
     flags: dict[str, list[str]] = defaultdict(list)
     for option in _options(context):
-        if option in homes:
-            flags[homes[option]].append(f"`{_flag(option)}`")
-    parts = [f"{', '.join(flags[home])} ({_link(home)})" for home in sorted(flags, key=len, reverse=True)]
+        home = homes.get(option, context.command_path)
+        named = _flag(option) not in (_JSON, *_OF_PLUGINS) and option not in _of_all(home, homes, contexts)
+        if home != context.command_path and named:
+            flags[home].append(f"`{_flag(option)}`")
+    for home in [path for path in flags if path in contexts and isinstance(contexts[path].command, click.Group)]:
+        shared = [option for option, at in homes.items() if at == home]
+        if len(flags[home]) > _MANY and len(flags[home]) + len(_of_all(home, homes, contexts)) == len(shared):
+            flags[home] = ["all shared options"]
+    parts = [f"{', '.join(flags[home])}{_link(home)}" for home in sorted(flags, key=len, reverse=True)]
     return [f"Also: {'; '.join(parts)}.", ""] if parts else []
 
 
 def _link(home: str) -> str:
-    return "[common](#common-options)" if home == _ROOT else f"[see above](#{home.replace(' ', '-')})"
+    return "" if home == _ROOT else f" ([above](#{home.replace(' ', '-')}))"
 
 
 def _table(home: str, homes: Mapping[Option, str]) -> list[str]:
     options = [option for option, at in homes.items() if at == home]
-    rows = [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in options]
-    title = [] if home == _ROOT else ["Options of several of these commands:", ""]
-    return [*title, "| option | what it does |", "| --- | --- |", *rows, ""] if rows else []
+    formatter = click.HelpFormatter(width=_WIDTH)
+    formatter.write_dl(options, col_max=_FIRST_COLUMN) if options else None
+    return ["```text", _unpadded(formatter.getvalue()), "```", ""] if options else []
+
+
+def _unpadded(text: str) -> str:
+    """Without spaces at ends, and without a word that the range behind an option says already."""
+    lines = re.sub("(INTEGER|FLOAT) RANGE", r"\1      ", text).splitlines()
+    return "\n".join(line.rstrip() for line in lines).rstrip()
+
+
+def _of_several(home: str, homes: Mapping[Option, str], contexts: Mapping[str, click.Context]) -> list[str]:
+    """The table of the options that several commands of a group have."""
+    everywhere = [f"`{_flag(option)}`" for option in _of_all(home, homes, contexts)]
+    which = f" All of them have {' and '.join(everywhere)}." if everywhere else ""
+    table = _table(home, homes)
+    return [f"Options of several of these commands.{which}", "", *table] if table else []
+
+
+def _of_all(home: str, homes: Mapping[Option, str], contexts: Mapping[str, click.Context]) -> list[Option]:
+    """The options of a home that every command below it has."""
+    below = [_options(one) for path, one in contexts.items() if path.startswith(f"{home} ") and _plays(one)]
+    return [option for option, at in homes.items() if at == home and below and all(option in one for one in below)]
+
+
+def _without_json(contexts: Mapping[str, click.Context]) -> str:
+    """What the page's head says of the one option that is nowhere named again."""
+    options = {path: [_flag(one) for one in _options(context)] for path, context in contexts.items() if _plays(context)}
+    without = [f"`{path}`" for path, flags in options.items() if _JSON not in flags]
+    some = any(_OF_PLUGINS[0] in flags for flags in options.values())
+    plugins = f". Those that load plugins have {' and '.join(f'`{one}`' for one in _OF_PLUGINS)}" if some else ""
+    return f", and `--json`{', except ' + ' and '.join(without) if without else ''}{plugins}"
+
+
+def _plays(context: click.Context) -> bool:
+    """Whether it does something itself, and isn't only a name for several commands."""
+    return not isinstance(context.command, click.Group) or context.command.invoke_without_command
 
 
 def _flag(option: Option) -> str:
     return option[0].split()[0].rstrip(",")
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

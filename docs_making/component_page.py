@@ -1,10 +1,13 @@
 """The pages reference/components/KIND.md: every component of a kind that a distribution brings, with its settings.
 
-Settings that several components share are listed once, in a section of their own.
+Settings that several components share are listed once, in a section of their own. A setting is written with its default
+as `--set` takes it.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,18 +20,18 @@ _TYPES = {
     "integer": "integer",
     "number": "number",
     "string": "text",
-    "boolean": "true or false",
+    "boolean": "boolean",
     "array": "list",
     "object": "table",
     "null": "none",
 }
+_SHOWN = ("boolean", "text", "list", "table")
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-_HEAD = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
-_SHARED_AT_LEAST = 5
+_ROWS_SAVED_AT_LEAST = 5
 
 
 class Setting(NamedTuple):
-    """What a row of a table says, but for the default."""
+    """What the page says of a setting, except for its default."""
 
     name: str
     kind: str
@@ -46,21 +49,19 @@ def component_page(host: Host, kind: str, distribution: str) -> str:
     lines = [
         f"# {'Built-in ' + plural if distribution == 'agentfw' else plural.capitalize()}",
         "",
-        f"These {plural} ship with {distribution}. `agentfw plugins show NAME` prints the settings of any, also of "
-        "plugins. Names without a link have no settings.",
+        f"The {plural} that ship with {distribution}. Those without a link have no settings. The default of a "
+        "setting stands behind its name.",
         "",
-        "| name | what it is |",
-        "| --- | --- |",
     ]
     sections: list[str] = []
     for names, common in shared.items():
-        sections += ["", f"## {_title(names)}", "", *_HEAD]
-        sections += [_row(one, _defaults({name: settings[name][one] for name in names})) for one in common]
+        sections += ["", f"## {_title(names)}", ""]
+        sections += [_row(one, *_defaults({name: settings[name][one] for name in names})) for one in common]
     for offer in offers:
         name, extra = offer.component.name, offer.component.extra
         body = [f"Requires the extra `{extra}`.", ""] if extra else []
         body += _own(name, settings[name], shared)
-        lines.append(f"| {f'[`{name}`](#{name})' if body else f'`{name}`'} | {offer.component.summary} |")
+        lines.append(f"- {f'[`{name}`](#{name})' if body else f'`{name}`'}: {offer.component.summary}")
         sections += ["", f"## {name}", "", *body[:-1]] if body else []
     return "\n".join([*lines, *sections]) + "\n"
 
@@ -72,7 +73,7 @@ def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
+        return ", ".join(f"`{value}`" for value in schema["enum"] if value != "")
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(value_type(choice, definitions) for choice in choices))
     name = _TYPES[schema["type"]] if "type" in schema else "any value"
@@ -91,8 +92,9 @@ def _settings(host: Host, offer: Registered) -> dict[Setting, str]:
     found = {}
     for name, field in model.model_fields.items():
         kind = value_type(schema["properties"][name], schema.get("$defs", {}))
-        default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
-        found[Setting(name, kind, _cell(field.description or ""))] = default
+        default = "" if field.is_required() else _default(field.get_default(call_default_factory=True))
+        kind = f"{kind}, required" if field.is_required() else kind
+        found[Setting(name, kind, " ".join((field.description or "").split()))] = default
     return found
 
 
@@ -106,7 +108,7 @@ def _shared(settings: Mapping[str, Mapping[Setting, str]]) -> dict[tuple[str, ..
     for one, names in owners.items():
         if len(names) > 1:
             groups[tuple(names)].append(one)
-    return {names: common for names, common in groups.items() if len(common) >= _SHARED_AT_LEAST}
+    return {names: common for names, common in groups.items() if len(common) * (len(names) - 1) >= _ROWS_SAVED_AT_LEAST}
 
 
 def _own(name: str, settings: Mapping[Setting, str], shared: Mapping[tuple[str, ...], Sequence[Setting]]) -> list[str]:
@@ -117,43 +119,58 @@ def _own(name: str, settings: Mapping[Setting, str], shared: Mapping[tuple[str, 
         if name in names:
             title = _title(names)
             anchor = title.lower().replace(" ", "-").replace(",", "")
-            links += [f"Also the [shared settings](#{anchor}).", ""]
+            links.append(f"[{'these' if links else 'shared settings'}](#{anchor})")
             elsewhere.update(common)
+    also = [f"Also the {' and '.join(links)}.", ""] if links else []
     rows = [_row(one, default) for one, default in settings.items() if one not in elsewhere]
-    return [*links, *([*_HEAD, *rows, ""] if rows else [])]
+    return [*also, *rows, *([""] if rows else [])]
 
 
 def _title(names: Sequence[str]) -> str:
-    return f"Shared by {', '.join(names[:-1])} and {names[-1]}"
+    return f"Shared by {_and(names)}"
 
 
-def _row(setting: Setting, default: str) -> str:
-    return f"| `{setting.name}` | {setting.kind} | {default} | {setting.meaning} |"
+def _row(setting: Setting, default: str, others: str = "") -> str:
+    kind = _beside_default(setting.kind) if default else setting.kind.removesuffix(" or none")
+    name = f"{setting.name}={default}" if default else setting.name
+    return f"- `{name}`{others}{f' ({kind})' if kind else ''}: {setting.meaning}"
 
 
-def _defaults(by_name: Mapping[str, str]) -> str:
-    """The commonest default first, then the others with the components that have them."""
+def _beside_default(kind: str) -> str:
+    """The type without the words that a default shows: that it is a number, a text, a list."""
+    rest = re.sub("^(integer|number),? ?", "", kind)
+    return "" if rest in _SHOWN else rest
+
+
+def _defaults(by_name: Mapping[str, str]) -> tuple[str, str]:
+    """The commonest default, and the others with the components that have them."""
     commonest, *others = [default for default, _ in Counter(by_name.values()).most_common()]
-    named = [f"{', '.join(f'`{name}`' for name in by_name if by_name[name] == one)}: {one}" for one in others]
-    return "; ".join([commonest, *named])
+    named = [f", `{one}` in {_and([name for name in by_name if by_name[name] == one])}" for one in others]
+    return commonest, "".join(named)
 
 
 def _default(value: object) -> str:
+    """As `--set` takes it; empty for none."""
     if value is None or value == "" or value == () or value == {}:
-        return "none"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
+        return ""
     if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
+        value = value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, Mapping):
-        return ", ".join(f"`{key} = {one}`" for key, one in value.items())
+        return f"{{{', '.join(f'{key} = {_value(one)}' for key, one in value.items() if one != {})}}}"
+    return value if isinstance(value, str) else _value(value)
+
+
+def _value(value: object) -> str:
+    """In TOML."""
+    if hasattr(value, "model_dump") or isinstance(value, Mapping):
+        return _default(value)
     if isinstance(value, tuple | list):
-        return ", ".join(f"`{one}`" for one in value)
-    return f"`{_cell(str(value))}`"
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value)
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def _number(value: float) -> str:

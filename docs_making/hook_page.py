@@ -17,10 +17,9 @@ _FEW = 2
 HEAD = """\
 # Hooks
 
-A plugin implements a hook by defining a function of the same name, marked with `@hookimpl` (`from agentfw import
-hookimpl`). The function may take any of the arguments listed here, by name. An unknown hook name, an unknown argument,
-a hook wrapper and a coroutine are reported together with the plugin's distribution. The guide
-[Write a plugin](../guides/plugins.md) shows hooks at work.
+A plugin implements a hook by a function of that name, marked with `@hookimpl` (`from agentfw import hookimpl`), which
+takes any of the arguments by name ([guide](../guides/plugins/hook.md)). An unknown hook, an unknown argument, a hook
+wrapper and a coroutine are reported with the plugin's distribution.
 """
 
 
@@ -42,11 +41,12 @@ def hook_docs() -> list[HookDoc]:
 def hook_page() -> str:
     """The whole page as Markdown."""
     hooks = hook_docs()
-    lines = [HEAD, "| hook | purpose |", "| --- | --- |"]
-    lines += [f"| [`{hook.name}`](#{hook.name}) | {hook.summary} |" for hook in hooks]
+    lines = [HEAD, *(f"- [`{hook.name}`](#{hook.name}): {hook.summary}" for hook in hooks)]
     for place, hook in enumerate(hooks):
-        lines += ["", f"## {hook.name}", "", "```python", hook.signature, "```", ""]
+        lines += ["", f"## {hook.name}", ""]
         alike = next((one for one in hooks[:place] if len(_differences(one, hook)) <= _FEW), None)
+        if not alike or alike.signature.replace(alike.name, hook.name) != hook.signature:
+            lines += ["```python", hook.signature, "```", ""]
         labels = _differences(alike, hook) if alike else LABELS
         lines += [f"- **{label}:** {hook.facts[label]}" for label in labels]
         lines += [f"- Otherwise as [`{alike.name}`](#{alike.name})."] if alike else []

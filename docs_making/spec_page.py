@@ -1,60 +1,27 @@
-"""The pages reference/specs.md: the run specs that ship with a distribution, as they are on disk.
-
-Of a spec that only adds or changes a few keys of an earlier one, the page has just these.
-"""
+"""The pages reference/specs.md: the run specs that ship with a distribution, each with a link to its file."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 
 from agentfw.host import Host
 
 __all__ = ["spec_page"]
 
+_ROOT = Path(__file__).parents[1]
+_ON_GITHUB = "https://github.com/agentfw/agentfw/blob/main"
 _HEAD = """\
 # Shipped specs
 
-A spec is a TOML file that says what a run or a training does. `agentfw run NAME` and `agentfw train NAME` start from
-the spec of that name. Options and `--set` change single values. [Settings]({settings}) explains every key.
+`agentfw run NAME` and `agentfw train NAME` start from the spec of that name. Each link leads to its TOML file, to copy
+from: `agentfw run --spec FILE`. [Settings]({settings}) explains the keys.
 """
 
 
 def spec_page(host: Host, settings: str) -> str:
     """The whole page as Markdown; `settings` is a link to the page of settings."""
-    specs = host.specs().values()
-    lines = [_HEAD.format(settings=settings), "| spec | what it does |", "| --- | --- |"]
-    lines += [f"| [`{spec.name}`](#{spec.name}) | {spec.summary} |" for spec in specs]
-    whole: dict[str, str] = {}
-    for spec in specs:
-        text = Path(spec.path).read_text(encoding="utf-8").strip()
-        lines += ["", f"## {spec.name}", ""]
-        found = {base: _changes(text, other) for base, other in whole.items()}
-        changes = {base: change for base, change in found.items() if change is not None}
-        near = min(changes, default="", key=lambda base: len(changes[base]))
-        if not near:
-            whole[spec.name] = text
-            lines += ["```toml", text, "```"]
-        elif change := changes[near]:
-            lines += [f"As [`{near}`](#{near}), but:", "", "```toml", *change, "```"]
-        else:
-            lines += [f"The same as [`{near}`](#{near})."]
+    lines = [_HEAD.format(settings=settings)]
+    for spec in host.specs().values():
+        file = Path(spec.path).relative_to(_ROOT).as_posix()
+        lines.append(f"- [`{spec.name}`]({_ON_GITHUB}/{file}): {spec.summary}")
     return "\n".join(lines) + "\n"
-
-
-def _changes(text: str, base: str) -> list[str] | None:
-    """The lines that turn `base` into `text`; None where these are many, or no whole keys."""
-    lines = [line for line in text.splitlines() if line not in base.splitlines()]
-    before, after = tomllib.loads(base), tomllib.loads(text)
-    changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
-    if 3 * len(lines) > len(text.splitlines()) or not before.keys() <= after.keys() or _parsed(lines) != changed:
-        return None
-    return lines
-
-
-def _parsed(lines: list[str]) -> Mapping[str, object] | None:
-    try:
-        return tomllib.loads("\n".join(lines))
-    except tomllib.TOMLDecodeError:
-        return None

@@ -1,19 +1,18 @@
 """`agentfw compare`: compares runs, each figure with its interval and its difference to the first run.
 
-A spec in the place of a run is run first. `interfaces` as the first word is a command of its own
-(compare_interfaces.py); no run and no spec has that name.
+A spec in the place of a run is run first.
 
     agentfw compare 7f3a19c4 last
     agentfw compare last quick.toml --figure balanced
     agentfw compare calendar --sweep environment.conflicts=3,5,8
-    agentfw compare interfaces inbox
+    agentfw compare inbox --sweep interface=step_loop,event_driven
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -38,20 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
-class _Compare(click.Command):
-    """The command itself, or the one that its first word names."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        if args[:1] != ["interfaces"]:
-            return super().make_context(info_name, args, parent, **extra)
-        from agentfw_cli.compare_interfaces import compare_interfaces
-
-        return compare_interfaces.make_context(f"{info_name} interfaces", args[1:], parent, **extra)
-
-
-@click.command(cls=_Compare, epilog="To compare interfaces, see: agentfw compare interfaces --help")
+@click.command()
 @click.argument("which", metavar="RUN|SPEC...", type=RunName(), nargs=-1, required=True)
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Show only this figure. Can be repeated.")
 @click.option(

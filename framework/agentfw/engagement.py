@@ -65,7 +65,7 @@ class Engagement:
             await timeline.run(self.horizon)
         except TimelineError as error:
             raise TimelineError(f"the world {_name(self.environment)}: {error.message}", fix=error.fix) from error
-        if not self.over:
+        if not self.seat.over:
             self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
         if len(episode.turns) < self._turns:
             raise PluginError(
@@ -100,7 +100,7 @@ class Engagement:
         self._waiting: list[tuple[int, Observation]] = []
         self._thought: tuple[TrackedWork, Decision, Turn] | None = None
         self._calls: list[Intervention] = []
-        self._settling = self._begun = self._landing = self._promised = False
+        self._ending = self._begun = self._landing = self._promised = False
         self._ask, self._freed = True, False
         self._poll: Scheduled | None = None
         self._wake: Scheduled | None = None
@@ -134,7 +134,7 @@ class Engagement:
 
     def deliver(self, observation: Observation) -> None:
         """Take in an observation. The interface says when the agent sees it."""
-        if self.over:
+        if self.seat.over:
             return
         observation = struck(observation)
         self.seat.note("observation", observation.name, {"text": observation.text, **observation.data})
@@ -160,20 +160,20 @@ class Engagement:
 
     def _consider(self) -> None:
         """Decide once, when this instant is over, whether there is something to show."""
-        if not self._settling:
-            self._settling = True
-            self.timeline.after_instant(self._settle)
+        if not self._ending:
+            self._ending = True
+            self.timeline.after_instant(self._end_instant)
 
-    async def _settle(self) -> None:
+    async def _end_instant(self) -> None:
         """End an instant: call the tools that were asked for, then deliver what is due."""
-        self._settling = False
-        if self._calls and not self.over:
+        self._ending = False
+        if self._calls and not self.seat.over:
             calls, self._calls = self._calls, []
             await self._call(calls)
         if len(self.seat.holding) > (self._thought is not None):
             self._freed = False  # the agent has begun something else already
         ask = self._ask or (self._freed and self._thought is None)
-        if self.over or not (self._waiting or ask):
+        if self.seat.over or not (self._waiting or ask):
             return
         now = self.timeline.now
         when = now if self._promised else self.interface.delivery(now, self.busy)
@@ -288,13 +288,13 @@ class Engagement:
     def _land(self, decision: Decision, turn: Turn) -> None:
         """A decision takes effect."""
         self._thought = None
-        if self.over:
+        if self.seat.over:
             return
         if decision.wake is not None:
             self._wake = self.timeline.after(decision.wake, self._woken)
         self._landing = True
         for intervention in decision.interventions:
-            if self.over:
+            if self.seat.over:
                 break
             self.seat.note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
             if intervention.name in self.agent.tools:
@@ -302,10 +302,10 @@ class Engagement:
             else:
                 self._intervene(intervention)
         self._landing = False
-        if decision.failures and not self.over:
+        if decision.failures and not self.seat.over:
             text = "not understood: " + "; ".join(decision.failures)
             self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
-        if not self.over:
+        if not self.seat.over:
             plain(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
         self._consider()
 
@@ -317,7 +317,7 @@ class Engagement:
     def _react(self, observation: Observation) -> None:
         """Carry out the interface's reflex, before the agent sees the observation."""
         for intervention in self.interface.reflex(observation, self.environment.reflex):
-            if self.over:
+            if self.seat.over:
                 return
             self.seat.note("reflex", intervention.name, dict(intervention.arguments))
             self._intervene(intervention)
@@ -360,7 +360,7 @@ class Engagement:
         self._consider()
 
     def _end(self, finish: str, outcome: Mapping[str, float]) -> None:
-        if self.over:
+        if self.seat.over:
             return
         if self._thought is not None:
             self._break_off()
@@ -374,7 +374,7 @@ class Engagement:
 
     def _leave(self) -> None:
         """The clock was stopped: interrupt the decision in progress and end the episode."""
-        if not self.over:
+        if not self.seat.over:
             self._end("left", self.environment.outcome())
 
 

@@ -14,17 +14,15 @@ length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from .errors import StorageError
 from .timeline import Time
 
 __all__ = ["Call", "Episode", "Event", "Intervention", "Measure", "Message", "Observation", "Task", "Turn", "Usage"]
-
-Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +127,14 @@ class Usage:
         """Prompt and sampled tokens together."""
         return None if self.prompt is None or self.sampled is None else self.prompt + self.sampled
 
+    @classmethod
+    def total(cls, usages: Iterable[Usage]) -> Usage:
+        """The sum of several. A number that one of them doesn't report is None."""
+        columns = list(zip(*map(_USAGE, usages), strict=True)) or [()] * 4
+        return cls(*(None if None in column else sum(column) for column in columns))
+
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            _sum(self.prompt, other.prompt),
-            _sum(self.cached, other.cached),
-            _sum(self.sampled, other.sampled),
-            _sum(self.cost, other.cost),
-        )
+        return self.total((self, other))
 
 
 @dataclass(slots=True)
@@ -211,7 +210,7 @@ class Episode:
     @property
     def usage(self) -> Usage:
         """Total usage of all turns. A number that some turn didn't report is None."""
-        return sum((turn.usage for turn in self.turns), Usage(0, 0, 0))
+        return Usage.total(turn.usage for turn in self.turns)
 
     @property
     def failed_calls(self) -> frozenset[str]:
@@ -235,7 +234,7 @@ class Episode:
             measures=list(self.measures),
             actions=_own(self.actions),
             messages=[replace(one, calls=_own_calls(one.calls)) if one.calls else one for one in self.messages],
-            turns=[_own_turn(one) if one.calls else one for one in self.turns],
+            turns=[_own_turn(one) for one in self.turns],
             profile=dict(self.profile),
         )
 
@@ -243,15 +242,15 @@ class Episode:
         """The episode as plain JSON values."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
         record["task"] = {item.name: getattr(self.task, item.name) for item in fields(self.task)}
-        for name in ("events", "measures"):
-            record[name] = [list(_values(value)) for value in record[name]]
+        record["events"] = list(map(list, map(_EVENT, self.events)))
+        record["measures"] = list(map(list, map(_MEASURE, self.measures)))
         record["messages"] = [_message_record(message) for message in self.messages]
         turns: list[dict[str, Any]] = []
         before: tuple[int, ...] = ()
         for turn in self.turns:
-            row = dict(zip(_TURN, _values(turn), strict=True))
-            row["calls"] = [list(_values(call)) for call in turn.calls]
-            row["usage"] = list(_values(turn.usage))
+            row = dict(zip(_TURN_FIELDS, _TURN(turn), strict=True))
+            row["calls"] = list(map(list, map(_CALL, turn.calls)))
+            row["usage"] = list(_USAGE(turn.usage))
             shared = _shared(before, turn.prompt_ids)
             row["prompt_shared"], row["prompt_ids"] = shared, turn.prompt_ids[shared:]
             before = turn.prompt_ids + turn.token_ids
@@ -297,7 +296,6 @@ def _own(value: Any) -> Any:
     return value
 
 
-_TURN = tuple(item.name for item in fields(Turn))
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 """The JSON values that two copies may share."""
 
@@ -308,28 +306,22 @@ def _own_calls(calls: tuple[Call, ...]) -> tuple[Call, ...]:
 
 def _own_turn(turn: Turn) -> Turn:
     # `dataclasses.replace` would look up each of the fields by itself.
-    return Turn(**dict(zip(_TURN, _values(turn), strict=True), calls=_own_calls(turn.calls)))
+    copied = Turn(*_TURN(turn))
+    copied.calls = _own_calls(turn.calls)
+    return copied
 
 
-def _sum(one: Number | None, more: Number | None) -> Number | None:
-    return None if one is None or more is None else one + more
-
-
-_GETTERS: dict[type, Callable[[object], tuple[Any, ...]]] = {}
-
-
-def _values(value: object) -> tuple[Any, ...]:
-    """The values of a dataclass that has at least two fields."""
-    kind = type(value)
-    if kind not in _GETTERS:
-        _GETTERS[kind] = attrgetter(*(item.name for item in fields(value)))  # type: ignore[arg-type]
-    return _GETTERS[kind](value)
+# What takes the values of such an object, in C: an episode may have ten thousands of them.
+_EVENT, _MEASURE, _CALL, _USAGE, _TURN = (
+    attrgetter(*(item.name for item in fields(kind))) for kind in (Event, Measure, Call, Usage, Turn)
+)
+_TURN_FIELDS = tuple(item.name for item in fields(Turn))
 
 
 def _message_record(message: Message) -> list[Any]:
     row: list[Any] = [message.role, message.content]
     if message.calls or message.answers:
-        row += [[list(_values(call)) for call in message.calls], message.answers]
+        row += [list(map(list, map(_CALL, message.calls))), message.answers]
     return row
 
 

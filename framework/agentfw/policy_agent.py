@@ -116,6 +116,8 @@ class PolicyAgent(Agent):
         return messages
 
     async def _recall(self, moment: Moment) -> list[Recollection]:
+        if not self.builder.memories:
+            return []
         text = "\n".join(str(observation) for observation in moment.observations)
         for observation in moment.observations:
             about = observation.data.get("scenarios")

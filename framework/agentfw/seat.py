@@ -146,14 +146,14 @@ class SeatWorld:
         return self._seat.work(name, duration, finished, holds=holds)
 
     def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
-        self._seat.deliver(Observation(self.now, name, data or {}, text))
+        self._seat.deliver(Observation(self.timeline.now, name, data or {}, text))
 
     def utility(self, value: float, reason: str) -> None:
         self.episode.utility += value
         self._seat.note("utility", reason, {"value": value})
 
     def measure(self, name: str, value: float) -> None:
-        self.episode.measures.append(Measure(name, value, self.now, self._seat.round))
+        self.episode.measures.append(Measure(name, value, self.timeline.now, self._seat.round))
 
     def round(self, number: int, of: int) -> None:
         self._seat.round, self._seat.rounds = number, of

@@ -157,11 +157,11 @@ def test_what_a_gateway_holds_for_sessions_is_measured(capsys: pytest.CaptureFix
 def test_what_is_remembered_of_pasted_text_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     pytest.importorskip("igraph")
-    result = load("gateway_pasted").main(["--part", "first", "--kinds", "chat log", "--json"])
+    result = load("gateway_pasted").main(["--part", "second", "--json"])
     assert json.loads(capsys.readouterr().out) == result
-    assert result["messages"] == 14
+    assert result["messages with something pasted"] == 36
     assert result["with something pasted in memory"] == 0
-    assert result["of what users said themselves, kept"] == [1, 1]
+    assert result["of what users said themselves, kept"] == [4, 4]
 
 
 @pytest.mark.slow

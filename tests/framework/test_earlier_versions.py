@@ -36,6 +36,8 @@ def test_a_run_of_an_earlier_version_is_read_whole(name: str) -> None:
     assert folder.state == "done"
     assert len(list(folder.episodes())) == len(folder.metrics()) == summary.episodes == 2
     assert summary.figures[folder.headline].count == 2
+    assert folder.about["description"] == ""
+    assert [line["headline_by_round"] for line in folder.metrics()] == [[], []]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -199,7 +199,7 @@ def test_a_copy_shares_nothing_that_can_be_changed() -> None:
         events=[Event(0, "observation", "hungry", {"fish": ["koi"]})],
         actions={"": [{"name": "feed", "parameters": {}}]},
         messages=[Message("user", "hungry"), Message("assistant", "", (call,))],
-        turns=[Turn(0, 0, 1, calls=(call,), token_ids=(1, 2))],
+        turns=[Turn(0, 0, 1, calls=(call,), token_ids=(1, 2)), Turn(1, 1, 2, text="it is fed")],
         profile={"about": "a pond"},
     )
     before = episode.to_record()

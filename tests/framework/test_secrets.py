@@ -19,6 +19,8 @@ from agentfw.runs import Journal, read_journal, write_whole
 from agentfw.secrets import MASK, Pieces, Secrets, is_secret_name, strike, struck
 from agentfw.settings_record import secrets_in
 from agentfw.struck_output import struck_logs, struck_streams
+from agentfw_benchmarks.secret_forms import FORMS as KNOWN_FORMS
+from agentfw_benchmarks.secret_forms import base64_of
 
 KEYS = ["hunter2/x", "+k ö9 z/", "sk-abcDEF0123456789+/==zz", "pä\"s\\s wörd'<&>%", "line one\nline two"]
 
@@ -35,27 +37,10 @@ def secrets(key: str) -> Secrets:
     return secrets
 
 
-def base64_of(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
 FORMS = {
-    "plain": str,
-    "url": lambda key: quote(key, safe=""),
-    "path": quote,
-    "form": quote_plus,
+    **KNOWN_FORMS,
     "form in a URL": lambda key: quote(quote_plus(key), safe=""),
-    "url twice": lambda key: quote(quote(key, safe=""), safe=""),
-    "json": json.dumps,
-    "json of unicode": lambda key: json.dumps(key, ensure_ascii=False),
-    "json twice": lambda key: json.dumps(json.dumps(key)),
-    "html": html.escape,
-    "json in html": lambda key: html.escape(json.dumps(key)),
-    "repr": repr,
-    "repr of bytes": lambda key: repr(key.encode()),
     "repr of json": lambda key: repr(json.dumps(key)),
-    "base64": base64_of,
-    "basic authorization": lambda key: base64_of(f"ada:{key}"),
     "in the middle of base64": lambda key: base64_of(f"ad:{key}more"),
     "base64 in a URL": lambda key: quote(base64_of(f"a:{key}"), safe=""),
     "url-safe base64": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +55,8 @@ def test_neighbours_are_the_nearest_visible_ones_within_the_hour(
         seen = sorted((then, other) for other, (then, part) in known.items() if part in (0, reader) and other != number)
         before = [other for then, other in seen if (then, other) < (when, number) and when - then <= GAP][-1:]
         after = [other for then, other in seen if (then, other) > (when, number) and then - when <= GAP][:1]
-        assert timeline.around(number, (0, reader)) == [*before, *after]
+        around = timeline.around(np.array([number]), (0, reader))[0]
+        assert around.tolist() == [*(before or [-1]), *(after or [-1])]
 
 
 def test_the_answer_beside_a_question_is_found(by_words: SkillGraph) -> None:

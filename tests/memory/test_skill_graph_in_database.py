@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,6 +103,36 @@ def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: 
             "honey": 1,
             "5550199": 1,
         }
+
+
+def test_words_of_an_earlier_version_are_told_of_and_stored_anew_by_prepare(
+    postgres_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Earlier versions stored no pair of characters where Chinese meets a number, such as "年" and "2019"."""
+    url = postgres_database()
+    with open_graph(url) as graph:
+        graph.add_skill(owner="ana", text="她2019年搬到柏林", visibility="shared")
+        graph.add_skill(owner="ben", text="the marmalade is in the cellar", visibility="shared")
+        graph.prepare()
+        head = json.loads(graph._store.state("search") or b"")
+        del head["way"]
+        with graph._store.writing() as change:
+            graph._store.save_state(change, "search", json.dumps(head).encode())
+            earlier = "UPDATE live SET words = ts_delete(words, ARRAY['她2', '9年'])"
+            graph._store._run(earlier)  # type: ignore[attr-defined]
+    with open_graph(url) as graph:
+        assert graph.recall("marmalade", user="cleo")
+        assert "run `agentfw memory prepare` once" in caplog.text
+        server = graph._recaller.server
+        assert server is not None
+        assert server._search.shared_with(["9年"], 10) == {"9年": []}
+
+        caplog.clear()
+        graph.prepare()
+
+        assert len(server._search.shared_with(["9年"], 10)["9年"]) == 1
+        assert graph.recall("marmalade", user="cleo")
+        assert not caplog.records
 
 
 def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(

@@ -68,7 +68,10 @@ async def exchange(client: Any) -> None:
     assert await call("retire", skill=note) == {"retired": note}
     assert f'unknown skill "{note}"' in await call("retire", skill=note)
     assert "Unsupported operator" in await call("list", owner="ana", where={"kind": {"$near": 1}})
-    assert (await call("delete", skills=[note]))["versions"] == 2
+    assert (await call("delete", skills=[note], version=0))["versions"] == 1
+    assert [one["number"] for one in (await call("history", skill=note))["versions"]] == [1]
+    assert "name one skill with a version" in await call("delete", skills=[note, "s1"], version=1)
+    assert (await call("delete", skills=[note]))["versions"] == 1
     assert f'unknown skill "{note}"' in await call("history", skill=note)
     assert (await call("forget", user="ana"))["skills"] == 2
     assert (await call("recall", query="which slot?", user="ana"))["result"] == []

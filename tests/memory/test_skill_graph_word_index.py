@@ -169,3 +169,17 @@ def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_pat
         saved = word_index_state.load_words(one._store)
         assert saved is not None
         assert list(held(saved[0])) == [int(hit.skill.id[1:]) for hit in one.recall("trip", user="ben")]
+
+
+def test_a_word_can_be_added_and_removed_while_somebody_still_holds_an_earlier_question() -> None:
+    """As a thread that watches for hanging plugins does, when it has looked at the frames of a recall."""
+    index = WordIndex()
+    index.put(1, "rare word")
+    held = index.question("rare word", None)
+
+    index.put(2, "rare word")
+    later = index.question("rare word", None)
+    index.remove(1)
+
+    assert (held.count, later.count) == (1, 2)
+    assert index.question("rare word", None).best(5).tolist() == [2]

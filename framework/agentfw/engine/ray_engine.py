@@ -170,7 +170,7 @@ class _Actor(Remote):
     def _answer(self, reference: Any) -> Future[Plain]:
         answer: Future[Plain] = Future()
 
-        def settle(done: Future[Plain]) -> None:
+        def pass_on(done: Future[Plain]) -> None:
             with suppress(InvalidStateError):
                 try:
                     answer.set_result(answer_of(done.result()))
@@ -183,7 +183,7 @@ class _Actor(Remote):
                 except Exception as error:
                     answer.set_exception(error)
 
-        reference.future().add_done_callback(settle)
+        reference.future().add_done_callback(pass_on)
         return answer
 
 

@@ -70,7 +70,8 @@ def implementations(manager: PluginManager, hook: str, records: Iterable[PluginR
     found = {
         implementation.plugin_name: implementation for implementation in getattr(manager.hook, hook).get_hookimpls()
     }
-    return {record: found[manager_name(record)] for record in records if manager_name(record) in found}
+    named = ((record, manager_name(record)) for record in records if found)
+    return {record: found[name] for record, name in named if name in found}
 
 
 def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> Answers:

@@ -25,12 +25,12 @@ from agentfw.report.shapes import (
     Anchor,
     Circle,
     Clip,
+    Drawing,
     Group,
     Line,
     Point,
     Polygon,
     Rectangle,
-    Scene,
     Shape,
     Text,
     printable,
@@ -40,7 +40,7 @@ from agentfw.report.vector import render_svg
 __all__ = ["Canvas"]
 
 
-class Canvas(Scene):
+class Canvas(Drawing):
     """A picture of `width` by `height` pixels. `label` is its text for screen readers."""
 
     def __init__(self, width: float, height: float, background: str | None = SURFACE, *, label: str = "") -> None:

@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from agentfw.report.shapes import Circle, Group, Line, Point, Polygon, Rectangle, Scene, Shape, Text
+from agentfw.report.shapes import Circle, Drawing, Group, Line, Point, Polygon, Rectangle, Shape, Text
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -39,7 +39,7 @@ MACHINE_FONTS = ("NotoSans-Regular.ttf", "DejaVuSans.ttf", "segoeui.ttf", "Arial
 Box = tuple[int, int, int, int]
 
 
-def render_png(canvas: Scene, *, scale: float = 2) -> bytes:
+def render_png(canvas: Drawing, *, scale: float = 2) -> bytes:
     import io
 
     from PIL import Image

@@ -10,12 +10,12 @@ __all__ = [
     "Anchor",
     "Circle",
     "Clip",
+    "Drawing",
     "Group",
     "Line",
     "Point",
     "Polygon",
     "Rectangle",
-    "Scene",
     "Shape",
     "Text",
     "printable",
@@ -102,7 +102,7 @@ Shape = Line | Polygon | Rectangle | Circle | Text | Group
 
 
 @dataclass(slots=True)
-class Scene:
+class Drawing:
     """All shapes of one picture, in drawing order."""
 
     width: float

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from agentfw.report.shapes import Circle, Group, Line, Point, Polygon, Rectangle, Scene, Shape, Text, printable
+from agentfw.report.shapes import Circle, Drawing, Group, Line, Point, Polygon, Rectangle, Shape, Text, printable
 
 __all__ = ["FONTS", "render_svg"]
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
-def render_svg(canvas: Scene, *, standalone: bool = True) -> str:
+def render_svg(canvas: Drawing, *, standalone: bool = True) -> str:
     width, height = _number(canvas.width), _number(canvas.height)
     namespace = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
     spoken = f' role="img" aria-label="{_quoted(canvas.label)}"' if canvas.label else ""

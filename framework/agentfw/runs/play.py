@@ -28,7 +28,7 @@ from ..episode import Episode, Task, Turn, Usage
 from ..errors import AgentfwError, PluginError
 from ..optimizer import Scored
 from ..policy import Policy
-from ..scores import Progress, Score, mix
+from ..scores import Progress, Score
 from ..seeds import Seeds
 from .assembly import Assembly, shared_component
 from .observers.observer import Observer
@@ -225,18 +225,19 @@ class Play:
             self._leave_out([name for name in there if name not in self.concluded], "score", error)
             return
         self.observer.scored(scores)
-        for episode in episodes:
-            if episode.id not in self.concluded:
-                await self._account(episode, [score for score in scores if score.episode == episode.id])
+        for name, episode in zip(there, episodes, strict=True):
+            if name not in self.concluded:
+                await self._account(episode, [score for score in scores if score.episode == name])
         for name in there:
             del self.played[name]
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
         """Pass one scored episode to the memories, and write its metrics."""
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
-        judged = sum((score.usage for score in scores), Usage(0, 0, 0))
+        judged = Usage.total(score.usage for score in scores)
         scores = [score for score in scores if score.counts]
-        reward = self._reward(episode, scores)
+        weights = self._weights(episode, scores)
+        reward = self._reward(episode, scores, weights)
         await self._learn(episode, reward)
         record: dict[str, Any] = {
             "episode": episode.id,
@@ -245,7 +246,7 @@ class Play:
             "reward": reward,
             "utility": episode.utility,
             "outcome": outcome,
-            "course": [
+            "headline_by_round": [
                 [measure.round, measure.value]
                 for measure in episode.measures
                 if measure.round and measure.name == self.assembly.environment.headline
@@ -259,8 +260,8 @@ class Play:
             "tool_failures": len(episode.failed_calls),
             "finish": episode.finish,
             "scores": [
-                [each.component, each.track, float(each.value), each.round, each.turn, self._weight(episode, each)]
-                for each in scores
+                [each.component, each.track, float(each.value), each.round, each.turn, weight]
+                for each, weight in zip(scores, weights, strict=True)
             ],
             "scored_by": {each.component: self.sources[each.component] for each in scores},
         }
@@ -292,26 +293,24 @@ class Play:
                 scores.append(score)
         return scores
 
-    def _reward(self, episode: Episode, scores: Sequence[Score]) -> float:
-        """The weighted sum of the scores. Scores of rounds are weighted by the weights of their round.
-
-        A component has the weight of the reward model that it came from.
-        """
+    def _reward(self, episode: Episode, scores: Sequence[Score], weights: Sequence[float]) -> float:
+        """The weighted sum of the scores: that of the rounds, each of which is the sum of its components."""
         if not self.assembly.rewards:
             return episode.utility
-        weights = {component: self.assembly.weights[name] for component, name in self.sources.items()}
-        by_round = sorted(scores, key=lambda score: score.round or 0)
-        return math.fsum(
-            mix(list(some), weights, self._progress(episode, number))
-            for number, some in groupby(by_round, key=lambda score: score.round or 0)
-        )
+        rounds: dict[int | None, list[float]] = {}
+        for score, weight in zip(scores, weights, strict=True):
+            rounds.setdefault(score.round, []).append(weight * score.value)
+        return math.fsum(map(math.fsum, rounds.values()))
 
-    def _weight(self, episode: Episode, score: Score) -> float:
-        """The weight of a score. Optimizers receive values multiplied by it."""
-        return self.assembly.weights[self.sources[score.component]](self._progress(episode, score.round or 0))
+    def _weights(self, episode: Episode, scores: Sequence[Score]) -> list[float]:
+        """The weight of each score: that of the reward model that its component came from, at the score's round.
 
-    def _progress(self, episode: Episode, number: int) -> Progress:
-        return replace(self.plan.progress, round=number, rounds=episode.rounds)
+        Optimizers receive values multiplied by it.
+        """
+        schedules = {component: self.assembly.weights[name] for component, name in self.sources.items()}
+        rounds = {score.round or 0 for score in scores}
+        progress = {number: replace(self.plan.progress, round=number, rounds=episode.rounds) for number in rounds}
+        return [schedules[score.component](progress[score.round or 0]) for score in scores]
 
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:

@@ -168,7 +168,7 @@ def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) 
         "agentfw": __version__,
         "episodes": len(tasks) * samples,
         "updates": spec.planned_updates,
-        "scene": assembly.environment.describe(tasks),
+        "description": assembly.environment.describe(tasks),
         "headline": assembly.environment.headline,
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": assembly.environment.columns,

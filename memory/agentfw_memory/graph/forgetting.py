@@ -54,7 +54,7 @@ class Forgetter:
     def _forget(self, change: Change, user: int) -> Counts:
         shared = self._sharing.behind(user)
         counts = self._store.forget(change, user)
-        self._sharing.settle(change, shared)
+        self._sharing.delete_unshared(change, shared)
         return counts
 
     def _erase(self, change: Change, owned: dict[int, set[int]], version: int | None) -> Counts:

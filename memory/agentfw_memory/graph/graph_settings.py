@@ -55,7 +55,8 @@ class GraphSettings:
     time_weight: float = 0.1
     """Added to the score of a skill that became true at a time which the query names."""
     fact_weight: float = 0.5
-    """Added to the score of a skill that states the fact which the query asks for."""
+    """Added to the score of a skill that states the fact which the query asks for. With 0, hits about the same thing
+    aren't put in the order of their times either."""
     rating_weight: float = 0.2
     """Weight of what the user thought of answers to such questions for which a skill was shown."""
     calibrate: bool = True
@@ -154,10 +155,22 @@ class GraphSettings:
     def ablation(cls, name: str) -> GraphSettings:
         """Return the settings of the paper's method, or of one of its ablations.
 
-        "full" is the method of the paper, except that communities are made of users and skills, without tools,
-        scenarios and trajectories; the others change one thing of it. A1 recalls nothing. A2 is a flat list searched
-        by similarity. B1 has no communities, B2 finds them by Louvain. B3 never learns. B4 compares words instead of
-        vectors.
+        "full" is the method of the paper, the others change one thing of it. A1 recalls nothing. A2 is a flat list
+        searched by similarity. B1 has no communities, B2 finds them by Louvain. B3 never learns. B4 compares words
+        instead of vectors.
+
+        Where "full" isn't the paper's:
+
+        - The values of weights, of the thresholds of learning, and of `candidates` and `resolutions` are ours, because
+          the paper's are lost. `user_weight` is 0.1.
+        - `siblings` limits the second hop, and `exact_up_to`, `probed` and `in_memory_up_to` the search. The paper has
+          no limits.
+        - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.
+        - In every setting: communities are made of users and skills, without tools, scenarios and trajectories; a user
+          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates;
+          and a statement that is added supersedes the owner's earlier one (unless `supersedes=False`).
+
+        The reference has a table of all settings beside the paper's text, and a test compares it with this.
         """
         paper = cls(
             query_similarity="vectors",
@@ -173,6 +186,8 @@ class GraphSettings:
             time_weight=0.0,
             fact_weight=0.0,
             rating_weight=0.0,
+            wishes_from=0.7,
+            profile_neighbours=0,
         )
         changes: dict[str, dict[str, Any]] = {
             "full": {},

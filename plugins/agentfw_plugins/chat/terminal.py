@@ -121,7 +121,7 @@ class _Talk:
         """Stop the answer in progress. False if there is none."""
         return self.work is not None and self.work.cancel()
 
-    async def settle(self) -> None:
+    async def finish(self) -> None:
         """Wait until everything that was typed is done."""
         while self.work is not None:
             with suppress(asyncio.CancelledError):
@@ -158,7 +158,7 @@ async def talk_in_terminal(conversation: Conversation, screen: TerminalScreen, h
                 break
             if line:
                 talk.take(line)
-        await talk.settle()
+        await talk.finish()
 
 
 def _keys() -> KeyBindings:

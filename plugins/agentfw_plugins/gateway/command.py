@@ -132,7 +132,7 @@ def serve(
     learn: bool,
     learn_every: int,
     learn_spec: Path | None,
-    canary: float,
+    canary: float | None,
     out: Out,
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.

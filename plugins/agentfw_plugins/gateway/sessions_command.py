@@ -43,7 +43,9 @@ def _choosing(command: Command) -> Command:
         (
             click.option("--user", default="", help="Sessions of this user."),
             click.option("--key", "space", default="", metavar="NAME", help="Sessions that were led with this key."),
-            click.option("--before", type=click.DateTime(), help="Sessions that were last used before then."),
+            click.option(
+                "--before", type=click.DateTime(), metavar="TIME", help="Sessions that were last used before then."
+            ),
         )
     ):
         command = option(command)

@@ -1,13 +1,15 @@
 """Policies that are a handful of weights, and their learner: trained in seconds with exact gradients, without torch.
 
-A policy describes each choice as a `Decision`, draws from its probabilities, and writes the decisions of a turn into
-the turn's text. `LinearLearner` finds them there.
+A policy describes each choice by the features of its options. `Choices` draws from the probabilities and writes the
+decisions of a turn into the turn's text, where `LinearLearner` finds them.
 
-    decision = Decision(("fame",), ((0.0,), (1.0,)), choice=1)
-    text = write_decisions([decision])
+    choices = Choices(self.weights, request)
+    place = choices.decide(("fame",), ((0.0,), (1.0,)))
+    return choices.generation(calls, version="start")
 """
 
+from .choices import Choices
 from .decision import Decision, read_decisions, read_weights, write_decisions
 from .learner import LinearLearner, Trainable
 
-__all__ = ["Decision", "LinearLearner", "Trainable", "read_decisions", "read_weights", "write_decisions"]
+__all__ = ["Choices", "Decision", "LinearLearner", "Trainable", "read_decisions", "read_weights", "write_decisions"]

@@ -73,7 +73,9 @@ def list_conflicts(calendars: tuple[str, ...], **options: Any) -> None:
 
 @calendar.command()
 @click.argument("title", required=False)
-@click.option("--on", type=click.DateTime(["%Y-%m-%d"]), help="Day of the event, if several have this title.")
+@click.option(
+    "--on", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Day of the event, if several have this title."
+)
 @click.option("--all", "everything", is_flag=True, help="Take back everything that was ever decided.")
 @click.option("--list", "only_list", is_flag=True, help="Show what can be undone, and change nothing.")
 @_of_a_person

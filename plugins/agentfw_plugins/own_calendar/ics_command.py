@@ -53,7 +53,9 @@ language_option = click.option(
 )
 _READING = (
     click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="Number of days."),
-    click.option("--from", "since", type=click.DateTime(["%Y-%m-%d"]), help="First day. Default: today."),
+    click.option(
+        "--from", "since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="First day. Default: today."
+    ),
     click.option("--policy", metavar="NAME", help="Policy that makes the proposals."),
     click.option(
         "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as policy.prior=flat."

@@ -52,13 +52,16 @@ def _score(model: PreTrainedModel, answers: Sequence[Answer], together: bool) ->
         kept += range(first, first + len(tokens))
         ids += [*prompt, *tokens, *[0] * (length - len(prompt) - len(tokens))]
         positions += range(length)
+    # In whole blocks, too: with fewer rows, some processors' kernels add the logits in another order.
+    scored = len(kept)
+    kept += kept[-1:] * (blocks(scored) - scored)
     logits = model(
         torch.tensor([ids], device=model.device),
         position_ids=torch.tensor([positions], device=model.device),
         use_cache=False,
         logits_to_keep=torch.tensor(kept, device=model.device),
         **({"agentfw_lengths": lengths} if together else {}),
-    ).logits[0]
+    ).logits[0, :scored]
     sampled = torch.tensor([token for _, tokens in answers for token in tokens], device=logits.device)
     found = (logits.gather(-1, sampled[:, None])[:, 0].float() - logits.float().logsumexp(-1)).tolist()
     values = iter(found)

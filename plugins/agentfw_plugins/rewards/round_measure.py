@@ -26,8 +26,8 @@ class Measured(RewardModel):
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [
-            Score(episode.id, self.component, self.value(measure.value), self.track, measure.round)
-            for episode in group
+            Score(name, self.component, self.value(measure.value), self.track, measure.round)
+            for episode, name in ((episode, episode.id) for episode in group)
             for measure in episode.measures
             if measure.name == self.measure and measure.round
         ]

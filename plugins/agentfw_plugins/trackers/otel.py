@@ -162,7 +162,7 @@ class OtelTracker(Tracker):
         self._span(recall, f"retrieval {recall.name}", attributes)
 
     def _scoring(self, scoring: Scoring) -> None:
-        used = sum((score.usage for score in scoring.scores), Usage(0, 0, 0))
+        used = Usage.total(score.usage for score in scoring.scores)
         attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
         span = self._span(scoring, f"evaluate {scoring.name}", attributes, end=False)
         for score in scoring.scores:

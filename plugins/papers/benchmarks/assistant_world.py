@@ -121,9 +121,9 @@ def calls(share: float) -> Found:
 
     for task in tasks(count, difficulty="hard"):
         environment, episode = play(task, ScriptedPolicy(rule=anything), difficulty="hard")
-        desk = environment.desk
-        asked = {part.scenario.name for part in desk.errand.parts}
-        whole = set(desk.calendar) <= set(desk.chosen) <= asked and len(set(desk.sent)) == len(desk.sent)
+        apps = environment.apps
+        asked = {part.scenario.name for part in apps.errand.parts}
+        whole = set(apps.calendar) <= set(apps.chosen) <= asked and len(set(apps.sent)) == len(apps.sent)
         broken += not (whole and episode.finish == "finished" and 0 <= episode.outcome["judge"] <= 1)
     return Found(broken == 0, f"{broken} of {count:,} sequences broke a rule", {"broken": broken})
 

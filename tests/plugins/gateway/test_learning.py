@@ -19,6 +19,8 @@ from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, compare
 from agentfw_plugins.gateway.learning.learning import Learning
+from agentfw_plugins.gateway.learning.ratings import Rating
+from agentfw_plugins.gateway.learning.trial import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.rewards.feedback import feedback_of
@@ -151,6 +153,61 @@ def test_feedback_that_comes_in_while_ratings_are_counted_is_not_forgotten(tmp_p
     assert learning.waiting == 1
 
 
+def thumbs(version: str, liked: int, disliked: int, at: float = 5.0) -> list[Rating]:
+    return [Rating("tea", "ada", at, number < liked, version, (), (), False) for number in range(liked + disliked)]
+
+
+def judged(tmp_path: Path, ratings: list[Rating]) -> State:
+    file = VersionFile(tmp_path)
+    file.create()
+    with file.change() as changed:
+        given = state()
+        changed.versions, changed.served, changed.canary, changed.every = given.versions, 3, 4, 40
+    judge(file, ratings)
+    return file.read()
+
+
+def test_a_version_on_trial_replaces_the_served_one_if_it_is_liked_as_often_in_the_same_time(tmp_path: Path) -> None:
+    earlier = thumbs("v3", 90, 10, at=3.0)
+    found = judged(tmp_path, [*earlier, *thumbs("v3", 10, 10), *thumbs("v4", 10, 10)])
+
+    assert (found.served, found.canary, found.version(4).outcome) == (4, 0, "served")
+
+
+def test_a_version_that_is_liked_less_on_trial_is_taken_back_with_the_reason(tmp_path: Path) -> None:
+    found = judged(tmp_path, [*thumbs("v3", 10, 10), *thumbs("v4", 9, 11)])
+
+    assert (found.served, found.canary, found.version(4).outcome) == (3, 0, "worse as a canary")
+    assert "liked 0.45 of 20 answers of the canary and 0.50 of 20 others" in found.version(4).why
+    assert found.said == f"v4 worse as a canary: {found.version(4).why}"
+
+
+def test_a_trial_goes_on_until_enough_answers_of_both_are_rated(tmp_path: Path) -> None:
+    few = judged(tmp_path / "few", [*thumbs("v3", 10, 9), *thumbs("v4", 0, 20)])
+    one_sided = judged(tmp_path / "one-sided", [*thumbs("v3", 58, 0), *thumbs("v4", 0, 2)])
+
+    assert (few.canary, one_sided.canary) == (4, 4)
+    assert one_sided.said == "v4 is on trial: 2 of its answers are rated, 58 others"
+
+
+def trainer_of(learning: Learning) -> subprocess.CompletedProcess[str]:
+    """Run a trainer as a gateway does: with a stdin that stays open."""
+    command = [sys.executable, "-m", "agentfw_plugins.gateway.learning.trainer", str(learning.file.run)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    error, code = process.stderr.read(), process.wait(timeout=PATIENCE)
+    return subprocess.CompletedProcess(command, code, "", error)
+
+
+def test_a_trainer_that_has_nothing_to_do_ends_without_an_error(tmp_path: Path) -> None:
+    learning = Learning(opened(tmp_path, policy="tiny"), tell=print)
+    learning.file.create()
+
+    done = trainer_of(learning)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 class Circle:
     """A gateway that learns, and users who like one kind of answer."""
 
@@ -232,6 +289,7 @@ def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_ma
 
     # Thumbs end the trial, and all sessions get it.
     circle.until(lambda: circle.talk(1) and not circle.file.read().canary)
+    assert circle.file.read().version(1).why.startswith("liked ")
     assert circle.file.read().served == 1, circle.file.read().said
     circle.until_answered_by("v1")
 

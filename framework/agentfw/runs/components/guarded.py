@@ -185,6 +185,8 @@ class GuardedPolicy(Policy):
         await self.guard.answer("wake()", self.policy.wake, late=EndpointError)
 
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
+        if type(self.policy).generation_time is Policy.generation_time:
+            return self.policy.generation_time(generation, time_per_token)  # no code of a plugin
         with self.guard.calling("generation_time()"):
             takes = plain(self.policy.generation_time(generation, time_per_token))
             self.guard.require(isinstance(takes, Real) and float(takes) >= 0, f"says that an answer takes {takes!r}")
@@ -277,7 +279,9 @@ class GuardedMemory(Memory):
 class GuardedReward(RewardModel):
     """Asks another reward model, and checks its scores: one NaN would spread to every mean.
 
-    Memories and reward models get copies of episodes, so that none of them can change what others score and learn from.
+    Memories and reward models of plugins get copies of episodes, so that none of them can change what others score and
+    learn from. A copy takes as long as scoring does, so those that come with agentfw get the episodes themselves: the
+    contract suite (`episodes_stay_as_they_are`) holds that they change none.
     """
 
     def __init__(self, model: RewardModel, guard: Guard, spending: Spending | None = None) -> None:
@@ -287,13 +291,13 @@ class GuardedReward(RewardModel):
         """Whether it learns from episodes, and so needs a copy of each."""
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        given = [episode.copied() for episode in group]
+        given = group if self.guard.is_ours else [episode.copied() for episode in group]
         found = await self.spending.finish(lambda: self.guard.answer("score()", lambda: self.model.score(given)))
         with self.guard.calling("score()"):
             scores = listed(found, Score, self.guard)
             wrong = wrong_scores(scores, group)
             self.guard.require(not wrong, wrong, "fix the reward model, or remove it")
-            used = sum((score.usage for score in scores), Usage(0, 0, 0))
+            used = Usage.total(score.usage for score in scores)
         if not _by_program(self.model.policy, used):
             self.spending.count(judges=used)
             self.guard.row.spend(used.cost)
@@ -378,8 +382,9 @@ def _by_program(policy: Policy | None, usage: Usage) -> bool:
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
     """What a component gave, as a list of our own: a sequence of a plugin's may be anything, and have no end."""
     items = list[Item]()
-    for item in islice(found, limit):
-        guard.require(isinstance(item, kind), f"gave a {type(item).__name__}, not a {kind.__name__}")
+    for item in islice(found, _MOST + 1 if limit is None else limit):
+        if not isinstance(item, kind):
+            raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
         items.append(item)
-        guard.require(len(items) <= _MOST, f"gave more than {_MOST:,} items")
+    guard.require(len(items) <= _MOST, f"gave more than {_MOST:,} items")
     return items

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 
 from ...environment import Brief, Environment, World
@@ -15,7 +16,7 @@ from ...episode import Intervention, Observation, Task, Turn
 from ...errors import InterventionRefused, one_line
 from ...plain_calls import plain
 from ...request import Moment
-from .creation import Calling, Guard
+from .creation import Guard
 from .guarded import listed
 
 __all__ = ["GuardedEnvironment"]
@@ -33,7 +34,8 @@ class GuardedEnvironment(Environment):
     """
 
     def __init__(self, environment: Environment, guard: Guard, episode: str) -> None:
-        self.guarded, self.guard, self.episode = environment, guard, episode
+        self.guarded, self.guard = environment, guard
+        self._calling = partial(guard.calling, episode=episode)
 
     def begin(self, world: World, task: Task) -> None:
         with self._calling("begin()"):
@@ -90,6 +92,3 @@ class GuardedEnvironment(Environment):
             return answers
 
         return demonstrated
-
-    def _calling(self, call: str) -> Calling:
-        return self.guard.calling(call, self.episode)

@@ -326,11 +326,11 @@ async def _settled(call: concurrent.futures.Future[Plain]) -> None:
     """Wait until a call has an answer. It goes on if the waiting is cancelled."""
     settled, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def settle(call: concurrent.futures.Future[Plain]) -> None:
+    def pass_on(call: concurrent.futures.Future[Plain]) -> None:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settled.set)
 
-    call.add_done_callback(settle)
+    call.add_done_callback(pass_on)
     await settled.wait()
 
 

@@ -35,7 +35,6 @@ class RunEnvironment:
             self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
             self.inspector = str(environment.inspector)
             guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
-        self.has_reflex = type(environment).reflex is not Environment.reflex
 
     def tasks(self, count: int, split: str) -> list[Task]:
         """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""

@@ -12,7 +12,7 @@ fact: when an observer receives an episode, it is already on disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -87,13 +87,15 @@ class Observer:
 
 
 def combined_observer(*observers: Observer) -> Observer:
-    """One observer that passes everything on to several, in this order."""
+    """One observer that passes everything on to those of several that listen, in this order."""
     together = Observer()
-    for name in (name for name in vars(Observer) if not name.startswith("_")):
-        setattr(together, name, partial(_tell, observers, name))
+    for name, silent in ((name, method) for name, method in vars(Observer).items() if not name.startswith("_")):
+        methods = [getattr(observer, name) for observer in observers]
+        listening = [method for method in methods if getattr(method, "__func__", None) is not silent]
+        setattr(together, name, partial(_tell, listening))
     return together
 
 
-def _tell(observers: Sequence[Observer], name: str, *news: object) -> None:
-    for observer in observers:
-        getattr(observer, name)(*news)
+def _tell(listening: Sequence[Callable[..., object]], *news: object) -> None:
+    for tell in listening:
+        tell(*news)

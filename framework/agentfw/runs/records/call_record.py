@@ -22,6 +22,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,7 +58,7 @@ class CallRow:
 
     def begin(self, call: str, episode: str = "") -> int:
         """A call begins. The number is to be given to `end`."""
-        number = self.record.next_number()
+        number = next(self.record.numbers)
         self.running[number] = call, episode
         self.write()
         return number
@@ -80,6 +81,7 @@ class CallRow:
     def spend(self, cost: float | None) -> None:
         """Add what an answer has cost."""
         self.cost = None if self.cost is None or cost is None else self.cost + cost
+        self._cost = json.dumps(self.cost)
 
     def write(self) -> None:
         # Put together by hand: this is done twice for every call of a component.
@@ -88,16 +90,12 @@ class CallRow:
         self.record.write(
             self.place,
             f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
-            f'"cost": {_cost(self.cost)}, "running": [{running}], "more": {len(self.running) - len(newest)}}}',
+            f'"cost": {self._cost}, "running": [{running}], "more": {len(self.running) - len(newest)}}}',
         )
 
     def __post_init__(self) -> None:
         names = {"kind": self.kind, "name": self.name[:100], "title": self.title[:200]}
-        self._head = json.dumps(names)[:-1]
-
-
-def _cost(cost: float | None) -> str:
-    return "null" if cost is None else repr(float(cost))
+        self._head, self._cost = json.dumps(names)[:-1], json.dumps(self.cost)
 
 
 @lru_cache(maxsize=256)
@@ -113,7 +111,7 @@ class CallRecord:
         """By title."""
         self._file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
-        self._number = 0
+        self.numbers = count(1)
 
     def row(self, kind: str, name: str, title: str) -> CallRow:
         """The row of a component. There is one for each title."""
@@ -149,10 +147,6 @@ class CallRecord:
             self._map.close()
             self._file.close()
             self._map = self._file = None
-
-    def next_number(self) -> int:
-        self._number += 1
-        return self._number
 
     def write(self, place: int, line: str) -> None:
         """Write one line over."""

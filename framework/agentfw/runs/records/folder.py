@@ -39,7 +39,7 @@ from typing import Any, Self
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
 from .journal import Journal, read_journal, write_whole
-from .migration import EARLIER, migrate, migrate_spec
+from .migration import EARLIER, migrate, migrate_about
 from .play_records import Records
 from .run_index import newest_first
 from .training_state import State
@@ -252,7 +252,7 @@ class RunFolder:
             )
         try:
             _check(about)
-            migrate_spec(about)
+            migrate_about(about)
         except (ValueError, KeyError, TypeError) as error:
             raise RunFolderError(f"{file} can't be read: {_words(error)}", fix="restore it from a copy") from None
         return cls(path, about)

@@ -24,7 +24,7 @@ from .migration import migrate
 __all__ = ["Records"]
 
 _METRICS = (
-    *("episode", "task", "user", "reward", "utility", "outcome", "course"),
+    *("episode", "task", "user", "reward", "utility", "outcome", "headline_by_round"),
     *("turns", "tokens", "usage", "judged", "failures", "finish", "scores"),
 )
 """Keys of every line of metrics.jsonl."""

@@ -130,7 +130,7 @@ def by_round(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
     """The headline metric of each round, over all episodes. Empty if the environment has no rounds."""
     found: dict[int, list[float]] = {}
     for record in records:
-        for number, value in record["course"]:
+        for number, value in record["headline_by_round"]:
             if not math.isnan(value):
                 found.setdefault(int(number), []).append(float(value))
     return dict(sorted(found.items()))

@@ -18,7 +18,7 @@ from ...statistics import Interval, PairedDifference, bootstrap, paired_differen
 from ..records.folder import RunFolder
 from ..records.summary import columns, in_order, leading
 
-__all__ = ["Row", "change", "compare_runs", "side_by_side"]
+__all__ = ["Row", "change", "compare_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,14 @@ class Row:
     """Difference of each run to the first. None for the first itself, and for runs that share no task with it."""
 
     def to_record(self) -> dict[str, Any]:
-        return {"figure": self.figure, "runs": self.records("run")}
-
-    def records(self, what: str) -> list[dict[str, Any]]:
-        """One record of plain JSON values per run. `what` is the key for its name."""
         rows = []
         for run, interval, difference in zip(self.runs, self.intervals, self.differences, strict=True):
-            row = {what: run, **_bounds(interval)}
+            row = {"run": run, **_bounds(interval)}
             if difference is not None:
                 gap = difference.difference
                 row["difference"] = {**_bounds(gap), "p": difference.p_value, "tasks": gap.count}
             rows.append(row)
-        return rows
+        return {"figure": self.figure, "runs": rows}
 
 
 def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> list[Row]:
@@ -58,7 +54,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
             raise UnknownNameError("figure", name, common)
     chosen = list(figures) or in_order(common, folders[0].headline)
     names = tuple(folder.id for folder in folders)
-    return [side_by_side(name, names, [table[name] for table in tables]) for name in chosen]
+    return [_side_by_side(name, names, [table[name] for table in tables]) for name in chosen]
 
 
 def change(folder: RunFolder) -> PairedDifference | None:
@@ -71,7 +67,7 @@ def change(folder: RunFolder) -> PairedDifference | None:
     return paired_difference(last[name], first[name])
 
 
-def side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
+def _side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
     """Compare one metric of several runs, each given by task."""
     differences: list[PairedDifference | None] = [None]
     for other in values[1:]:

@@ -292,7 +292,7 @@ class RunSpec(Settings):
         ge=0,
         lt=1,
         description="Share of the episodes (of a run, an update or an evaluation) that may fail and be left out; "
-        "the run stops when more do. Default: 0.1, in a training 0.25",
+        "the run stops when more do",
     )
     budget: Annotated[SpendingSettings, OPERATIONAL] = Field(
         default_factory=lambda: SpendingSettings.model_validate({}),

@@ -88,10 +88,13 @@ def make_server(graph: SkillGraph) -> MCPServer:
             return {"retired": skill}
 
     @server.tool(annotations=ToolAnnotations(destructive_hint=True))
-    def delete(skills: list[str]) -> dict[str, Any]:
-        """Delete skills permanently, by their ids, with their history. Only when their user asks for it."""
+    def delete(skills: list[str], version: int | None = None) -> dict[str, Any]:
+        """Delete skills permanently, by their ids, with their history. Only when their user asks for it.
+
+        version: delete only this past version of one skill, by its number in the history
+        """
         with _tool_errors():
-            return asdict(graph.erase(*skills))
+            return asdict(graph.erase(*skills, version=version))
 
     @server.tool()
     def add(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from .layout import typed
+from .layout import BEHIND_A_COLON, OF_A_TEXT, typed
 
 __all__ = ["LONGEST_HEARD", "own_words"]
 
@@ -27,7 +27,7 @@ EARLY = 30
 
 _FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _QUOTED = re.compile(
-    r"[\"“„«「『][^\"“”„«»「」『』]{3,}(?:[\"“”»」』]|\Z)|‘[^’]{12,}’|(?<!\w)'[^']{20,}'(?!\w)|`[^`]+`"
+    r"[\"“„«「『][^\"“”„«»「」『』]{3,}(?:[\"“”»」』]|\Z)|»[^«»]{3,}«|‘[^’]{12,}’|(?<!\w)'[^']{20,}'(?!\w)|`[^`]+`"
 )
 _QUOTED_LINE = re.compile(r"^\s*(?:>|\|).*$", re.MULTILINE)
 _MAIL = re.compile(
@@ -87,9 +87,9 @@ def own_words(text: str) -> list[str]:
     for sentence in _sentences(_QUOTED.sub(" \x00 ", plain)):
         own = sentence.partition("\x00")[0].strip()
         quotes = "\x00" in sentence
-        if quotes and _SAYS.search(sentence.replace("\x00", "")):
+        if (quotes and _SAYS.search(sentence.replace("\x00", ""))) or OF_A_TEXT.search(sentence):
             continue
-        about = _ABOUT_TEXT.search(sentence)
+        about = _ABOUT_TEXT.search(sentence) or BEHIND_A_COLON.search(own)
         # "I review books" is no request. One is at the beginning, or followed by what it is about.
         if about and not own.startswith("I ") and (about.start() < EARLY or quotes or re.search("[:：]", own)):
             # What follows is what the request is about, and begins after its colon.

@@ -20,7 +20,7 @@ import json
 import re
 from importlib.resources import files
 
-__all__ = ["AUTHOR", "for_every_answer", "goes_on", "said_of", "spoken_of"]
+__all__ = ["AUTHOR", "for_every_answer", "goes_on", "is_request", "said_of", "spoken_of"]
 
 AUTHOR = "me"
 
@@ -129,6 +129,12 @@ def goes_on(sentence: str) -> bool:
     plain = _plain(sentence)
     aside = (_QUESTION, _HYPOTHESIS, _SMALL_TALK, _TASK)
     return bool(_CONTINUES.search(plain)) and not any(pattern.search(plain) for pattern in aside)
+
+
+def is_request(sentence: str) -> bool:
+    """Return whether a sentence asks something, or asks for something."""
+    plain = _plain(sentence)
+    return any(pattern.search(plain) for pattern in (_QUESTION, _TASK))
 
 
 def _plain(sentence: str) -> str:

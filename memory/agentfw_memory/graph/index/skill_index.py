@@ -9,7 +9,7 @@ its own size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -77,22 +77,23 @@ class SkillIndex:
 
     def vectors(self, numbers: Integers, shared: Bools) -> Float32Array:
         private, common = self._indexes
-        if shared.all():
-            return common.vectors(numbers)
+        count = np.count_nonzero(shared)
+        if count in (0, len(numbers)):
+            return (common if count else private).vectors(numbers)
         found = np.empty((len(numbers), self.dimensions), np.float32)
         found[shared], found[~shared] = common.vectors(numbers[shared]), private.vectors(numbers[~shared])
         return found
 
-    def search(self, query: Float32Array, k: int, own: Collection[int]) -> tuple[Integers, Float32Array]:
+    def search(self, query: Float32Array, k: int, own: Integers) -> tuple[Integers, Float32Array]:
         """Return the numbers and similarities of the k best skills: of the shared ones and of these private ones."""
         private, common = self._indexes
         found = common.search(query, k, None)
-        if not own:
+        if not len(own):
             return found
         mine = private.search(query, k, None if len(own) == len(private) else Visible(own))
         return best(np.concatenate([found[0], mine[0]]), np.concatenate([found[1], mine[1]]), k)
 
-    def among(self, query: Float32Array, k: int, numbers: Iterable[int]) -> tuple[Integers, Float32Array]:
+    def among(self, query: Float32Array, k: int, numbers: Sequence[int] | Integers) -> tuple[Integers, Float32Array]:
         """Return the numbers and similarities of the k best of these skills."""
         visible = Visible(numbers)
         sides = [index.search(query, k, visible) for index in self._indexes]

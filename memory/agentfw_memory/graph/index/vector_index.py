@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -45,8 +45,8 @@ TRAINING_ROUNDS = 6
 class Visible:
     """The numbers that a search may find, in ascending order."""
 
-    def __init__(self, numbers: Iterable[int]) -> None:
-        self.numbers = np.sort(np.fromiter(numbers, np.int64))
+    def __init__(self, numbers: Sequence[int] | Integers) -> None:
+        self.numbers = np.sort(np.asarray(numbers, np.int64))
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -32,7 +32,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown, resizable
 from agentfw_memory.graph.index.counted_texts import CountedTexts
 from agentfw_memory.graph.text.words import terms
 
@@ -105,9 +105,10 @@ class _Part:
     def to_change(self, term: int) -> array[int]:
         """Return the skills that have a term, as what may be changed."""
         changed = self.changed.get(term)
-        if changed is None:
-            changed = self.changed[term] = array("q", self.restored.holders(term).tobytes())
-        return changed
+        self.changed[term] = (
+            array("q", self.restored.holders(term).tobytes()) if changed is None else resizable(changed)
+        )
+        return self.changed[term]
 
 
 class WordIndex:

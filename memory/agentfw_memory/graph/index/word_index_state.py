@@ -22,7 +22,7 @@ import numpy as np
 from agentfw_memory.graph.index.word_index import BLOCK, Block, WordIndex
 from agentfw_memory.graph.stores.interface import Store
 
-__all__ = ["load_words", "save_words"]
+__all__ = ["load_words", "save_words", "way_of_terms"]
 
 FORMAT = 3
 """Goes up when blocks or the terms of texts change."""
@@ -53,7 +53,7 @@ def save_words(index: WordIndex, counter: int, store: Store) -> bool:
     known = set() if head is None else set(head["blocks"])
     held = set((index.numbers() // BLOCK).tolist())
     written = {block: _packed(one) for block, one in index.blocks(sorted(held - known | index.touched.keys()))}
-    after = json.dumps({"way": _way(), "counter": counter, "blocks": sorted(held)}).encode()
+    after = json.dumps({"way": way_of_terms(), "counter": counter, "blocks": sorted(held)}).encode()
     with store.writing() as change:
         if store.state(HEAD) != before or store.forgotten() > counter:
             return False
@@ -93,10 +93,10 @@ def _packed(block: Block) -> bytes:
 def _head(state: bytes | None) -> dict[str, Any] | None:
     """Return the head if its index was made as this process would make it."""
     head: dict[str, Any] = {} if state is None else json.loads(state)
-    return head if head.get("way") == _way() else None
+    return head if head.get("way") == way_of_terms() else None
 
 
-def _way() -> list[object]:
+def way_of_terms() -> list[object]:
     """How texts become terms here. Another version of the stemmer may find other stems."""
     try:
         stemmer = importlib.metadata.version("snowballstemmer")

@@ -64,7 +64,7 @@ class Sharing:
             for copy in self._copies(owner):
                 self._store.end_edges(change, [EdgeRow("OWNS", user, copy)])
                 self._store.touch(change, [copy])
-                self._settle(change, owner, copy)
+                self._delete_unless_shared(change, owner, copy)
 
     def behind(self, user: int) -> list[tuple[str, int]]:
         """Return the shared copies that a user is behind, each with its reserved owner."""
@@ -72,14 +72,14 @@ class Sharing:
         found = self._store.skills(skills)
         return [(skill.owner, number) for number, skill in found.items() if skill.owner.startswith(RESERVED)]
 
-    def settle(self, change: Change, copies: Iterable[tuple[str, int]]) -> None:
+    def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None:
         """Delete those of these copies that too few users, or none with its very text, are still behind."""
         for owner, copy in copies:
-            self._settle(change, owner, copy)
+            self._delete_unless_shared(change, owner, copy)
 
     # Helpers
 
-    def _settle(self, change: Change, owner: str, copy: int) -> None:
+    def _delete_unless_shared(self, change: Change, owner: str, copy: int) -> None:
         store = self._store
         text = store.texts([copy])[copy]
         users = [row.source for row in store.edge_rows(copy) if row.kind == "OWNS" and row.target == copy]

@@ -69,18 +69,15 @@ def _by_texts(cache: GraphCache, sample: Integers) -> float:
     """Return how much more similar neighbours are than any two skills are."""
     vectors, owners = cache.vectors(sample), cache.owner[sample]
     alike = np.asarray(vectors @ vectors.T, np.float64)[~np.eye(len(sample), dtype=np.bool_)]
-    sequence = np.array(
-        [
-            (number, other)
-            for number, owner in zip(sample.tolist(), owners.tolist(), strict=True)
-            for other in cache.around(number, owner)
-        ],
-        np.int64,
-    ).reshape(-1, 2)
-    pairs = len(sequence)
+    around = np.empty((len(sample), 2), np.int64)
+    for owner in set(owners.tolist()):
+        around[owners == owner] = cache.around(sample[owners == owner], owner)
+    there = around >= 0
+    pairs = int(there.sum())
     if not pairs:
         return 1.0
-    similar = float(np.einsum("ij,ij->i", *(cache.vectors(column) for column in sequence.T)).mean())
+    ones, others = cache.vectors(np.repeat(sample, there.sum(1))), cache.vectors(around[there])
+    similar = float(np.einsum("ij,ij->i", ones, others).mean())
     effect = (similar - float(alike.mean())) / (float(alike.std()) or 1.0)
     return (BELIEVED + pairs * _share(effect)) / (BELIEVED + pairs)
 

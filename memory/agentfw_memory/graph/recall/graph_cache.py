@@ -9,7 +9,7 @@ known before anything is searched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,7 @@ __all__ = ["BACKGROUND", "GraphCache", "drawn"]
 BACKGROUND = 256
 """Number of skills that stand for all of them where an average is needed."""
 NO_NAMES: dict[int, frozenset[str]] = {}
+NO_SKILLS = np.zeros(0, np.int64)
 ROOM = 16
 """Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
 
@@ -53,6 +54,8 @@ class GraphCache:
         self.complements: dict[int, set[int]] = {}
         self.conflicts: dict[int, set[int]] = {}
         self._private: dict[int, set[int]] = {}
+        self._sorted: dict[int, Integers] = {}
+        """The private skills of users who asked something."""
         self._names: dict[str, dict[int, frozenset[str]]] = {}
         self._unnamed: set[int] = set()
         self._users: dict[int, Float32Array | None] = {}
@@ -60,6 +63,9 @@ class GraphCache:
         self._sums: dict[int, Floats] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
         self._mates: dict[int, Integers] = {}
+        self._own_mates: dict[int, dict[int, list[int]]] = {}
+        """By reader and scenario: their private skills."""
+        self._scratch = np.zeros(ROOM, np.int64)
         self._background: tuple[Integers, Float32Array] | None = None
         """The shared skills that stand for all of them, and their vectors."""
 
@@ -114,9 +120,13 @@ class GraphCache:
         """Return whether a user whose vector was asked for has a profile."""
         return user in self._described
 
-    def private_skills(self, user: int | None) -> Collection[int]:
-        """Return a user's private skills, which only they may find."""
-        return self._private.get(user, ()) if user is not None else ()
+    def private_skills(self, user: int | None) -> Integers:
+        """Return a user's private skills, which only they may find, in ascending order."""
+        if user is None or user not in self._private:
+            return NO_SKILLS
+        if user not in self._sorted:
+            self._sorted[user] = np.sort(np.fromiter(self._private[user], np.int64))
+        return self._sorted[user]
 
     def visible_to(self, user: int | None, numbers: Integers) -> Bools:
         """Return which of these skills a user may see."""
@@ -163,13 +173,12 @@ class GraphCache:
         if scenario not in self._mates:
             everyone = np.fromiter(members, np.int64, len(members))
             self._mates[scenario] = self._best_siblings(everyone[self.shared[everyone]])
-        private = self.private_skills(reader)
-        own = np.array(sorted(members.intersection(private)) if private else [], np.int64)
-        return self._best_siblings(np.concatenate([self._mates[scenario], own])) if len(own) else self._mates[scenario]
+        own = self._own_by_scenario(reader).get(scenario) if reader is not None else None
+        return self._best_siblings(np.concatenate([self._mates[scenario], own])) if own else self._mates[scenario]
 
-    def around(self, number: int, reader: int | None) -> list[int]:
-        """Return the skills just before and after this one, of those that a reader may see."""
-        return self.timeline.around(number, (SHARED,) if reader is None else (SHARED, reader))
+    def around(self, numbers: Integers, reader: int | None) -> Integers:
+        """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
+        return self.timeline.around(numbers, (SHARED,) if reader is None else (SHARED, reader))
 
     def sample(self, count: int) -> Integers:
         """Return up to `count` of all skills. The same graph always gives the same ones."""
@@ -180,13 +189,26 @@ class GraphCache:
         if self._background is None:
             numbers = drawn(np.flatnonzero(self.live & self.shared), BACKGROUND)
             self._background = numbers, self.vectors(numbers)
-        private = self.private_skills(user)
-        if not private:
-            return [self._background[1]]
-        own = drawn(np.fromiter(private, np.int64, len(private)), BACKGROUND)
-        return [self._background[1], self.vectors(own)]
+        own = drawn(self.private_skills(user), BACKGROUND)
+        return [self._background[1], self.vectors(own)] if len(own) else [self._background[1]]
+
+    def first_places(self, numbers: Integers) -> Integers:
+        """Return for each of these skills the place at which it stands first among them."""
+        self._scratch = grown(self._scratch, len(self.live))
+        places = np.arange(len(numbers))
+        self._scratch[numbers[::-1]] = places[::-1]  # where a skill stands twice, the last one written stays
+        return self._scratch[numbers]
 
     # Helpers
+
+    def _own_by_scenario(self, reader: int) -> Mapping[int, list[int]]:
+        found = self._own_mates.get(reader)
+        if found is None:
+            found = self._own_mates[reader] = {}
+            for number in self.private_skills(reader).tolist():
+                for scenario in self.connections.scenarios.get(number, ()):
+                    found.setdefault(scenario, []).append(number)
+        return found
 
     def _learn_names(self) -> None:
         """Read what new owners are called. Each is listed under one word of their name."""
@@ -258,6 +280,7 @@ class GraphCache:
         hidden = numbers[~self.shared[numbers]]
         for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
             self._private.setdefault(owner, set()).add(number)
+            self._sorted.pop(owner, None)
 
     def _draw_again(self, changed: Integers) -> None:
         """Bring the drawn skills up to date with some that are new or changed, without looking at all others."""
@@ -275,6 +298,7 @@ class GraphCache:
         hidden = numbers[~self.shared[numbers]]
         for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
             self._private[owner].discard(number)
+            self._sorted.pop(owner, None)
 
     def _add_to_sums(self, numbers: Integers, vectors: Float32Array) -> None:
         """Update the sums of vectors of owners whose sum is cached."""
@@ -296,9 +320,11 @@ class GraphCache:
                 self._siblings[owner, own] = self._best_siblings(np.append(first, number))
 
     def _forget_mates(self, numbers: Iterable[int]) -> None:
-        for number in numbers if self._mates else ():
+        for number in numbers if self._mates or self._own_mates else ():
             for scenario in self.connections.scenarios.get(number, ()):
                 self._mates.pop(scenario, None)
+            if number < len(self.owner):
+                self._own_mates.pop(int(self.owner[number]), None)
 
     def _best_siblings(self, numbers: Integers) -> Integers:
         utility = self.rewards[numbers] / np.maximum(self.uses[numbers], 1)

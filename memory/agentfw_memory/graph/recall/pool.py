@@ -5,7 +5,7 @@ Hundreds of skills are connected to the candidates and few are recalled, so they
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,55 +48,57 @@ class Pool:
 class Neighbours:
     """Candidates and the skills just before and after them, as places in one array of skills."""
 
+    everything: Integers
+    """The pool, which begins with the candidates, and the neighbours that aren't in it."""
     candidates: Integers
     others: Integers
     outside: Bools
     """Which of the others aren't candidates."""
 
     @classmethod
-    def of(cls, everything: Integers, candidates: Integers, around: Sequence[Sequence[int]]) -> Neighbours:
-        """Find the skills around each candidate in `everything`, which begins with the candidates."""
-        order = np.argsort(everything)
-        flat = np.array([other for others in around for other in others], np.int64)
-        others = order[np.searchsorted(everything, flat, sorter=order)]
-        sizes = [len(some) for some in around]
-        return cls(np.repeat(np.arange(len(sizes)), sizes), others, others >= len(candidates))
+    def of(cls, cache: GraphCache, pool: Integers, around: Integers) -> Neighbours:
+        """Take the skills around each candidate, or -1 for none, to those of the pool."""
+        there = around >= 0
+        numbers = np.concatenate([pool, around[there]])
+        firsts = cache.first_places(numbers)
+        once = firsts == np.arange(len(numbers))
+        others = (np.cumsum(once) - 1)[firsts[len(pool) :]]
+        return cls(numbers[once], np.repeat(np.arange(len(around)), there.sum(1)), others, others >= len(around))
 
 
 def connected(
-    cache: GraphCache,
-    candidates: Integers,
-    around: Sequence[Sequence[int]],
-    user: int | None,
-    settings: GraphSettings,
+    cache: GraphCache, candidates: Integers, around: Integers, user: int | None, settings: GraphSettings
 ) -> Pool:
-    """Return the candidates, and the skills that are connected to them: each once, by its first connection."""
-    groups: list[tuple[int, str, Collection[int]]] = []
+    """Return the candidates, and the skills that are connected to them: each once, by its first connection.
+
+    `around` has the skills just before and after each candidate, or -1.
+    """
+    groups: list[tuple[int, str, Integers]] = []
     first = candidates.tolist() if settings.siblings else []
     if settings.second_hop == "owner":
         groups = [(place, "owner", cache.siblings(int(cache.owner[one]), user)) for place, one in enumerate(first)]
     else:
+        times = [two[two >= 0] for two in around]
         for place, number in enumerate(first):
             if related := cache.complements.get(number):
                 groups.append((place, "complement", _visible(cache, related, user)))
             if used := cache.connections.used_with(number):
                 groups.append((place, "trajectory", _visible(cache, used, user)))
-            if around:
-                groups.append((place, "time", around[place]))
+            if len(times[place]):
+                groups.append((place, "time", times[place]))
         seen: set[int] = set()
         for place, number in enumerate(first):
             for scenario in sorted(cache.connections.scenarios.get(number, set()) - seen):
                 groups.append((place, "scenario", cache.mates(scenario, user)))
                 seen.add(scenario)
-    numbers = np.concatenate([candidates, *(np.asarray(others, np.int64) for *_, others in groups)])
+    numbers = np.concatenate([candidates, *(others for *_, others in groups)])
     sizes = [len(candidates), *(len(others) for *_, others in groups)]
-    places = np.sort(np.unique(numbers, return_index=True)[1])
     through = np.repeat([-1, *(place for place, *_ in groups)], sizes)
     connections = np.repeat([0, *(CONNECTIONS.index(connection) for _, connection, _ in groups)], sizes)
-    return Pool(numbers[places], through[places], connections[places])
+    once = np.flatnonzero(cache.first_places(numbers) == np.arange(len(numbers)))
+    return Pool(numbers[once], through[once], connections[once])
 
 
-def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
+def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> Integers:
     numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
-    found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
-    return found
+    return numbers[cache.visible_to(user, numbers)]

@@ -20,7 +20,7 @@ where the paper's also hold tools, scenarios and trajectories (membership.py say
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -95,65 +95,80 @@ def rank(
     """
     if not len(candidates):
         return []
-    around = [cache.around(number, user) for number in candidates.tolist()] if settings.neighbour_weight else []
+    around = cache.around(candidates, user) if settings.neighbour_weight else np.empty((len(candidates), 0), np.int64)
     found = connected(cache, candidates, around, user, settings)
-    pool, known = found.numbers, set(found.numbers.tolist())
-    extra = dict.fromkeys(other for others in around for other in others if other not in known)
-    everything = np.concatenate([pool, np.array(list(extra), np.int64)]) if extra else pool
-    pairs = Neighbours.of(everything, candidates, around)
-    vectors = cache.vectors(everything)
-    similar = similarity.of(everything, vectors)
-    by_query = np.sum(list(similar.values()), axis=0)
+    pool = found.numbers
+    pairs = Neighbours.of(cache, pool, around)
+    vectors = cache.vectors(pairs.everything)
+    similar = similarity.of(pairs.everything, vectors)
+    by_query = _total(similar.values(), len(vectors))
     person = cache.user_vector(user) if user is not None else None
     # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
     user_trust = 1.0 if user is not None and cache.described(user) else trust.user
-    terms = {
+    none = np.zeros(len(pool))
+    owners = cache.named(words(query)) if settings.owner_weight else ()
+    terms: dict[str, Scores] = {
         "query": by_query[: len(pool)],
-        "user": np.zeros(len(pool)) if person is None else products(vectors[: len(pool)], person),
-        "community": np.zeros(len(pool)) if membership is None or user is None else membership.together(user, pool),
+        "user": none if person is None else products(vectors[: len(pool)], person),
+        "community": none if membership is None or user is None else membership.together(user, pool),
         "neighbours": _sums(by_query, pairs, len(pool)) * _brevity(similarity.lengths(pool)),
-        "owner": _owned_by(cache, pool, cache.named(words(query)) if settings.owner_weight else ()),
-        "time": _within(cache, pool, times),
-        "fact": np.array([asked.get(number, 0.0) for number in pool.tolist()]) if asked else np.zeros(len(pool)),
-        "complement": _related(cache.complements, candidates, pool),
+        "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
+        "time": _within(cache, pool, times) if times else none,
+        "fact": np.array([asked.get(number, 0.0) for number in pool.tolist()]) if asked else none,
+        "complement": _related(cache.complements, candidates, pool) if cache.complements else none,
     }
-    points = {
-        **{name: settings.query_weight * values[: len(pool)] for name, values in similar.items()},
-        "user": settings.user_weight * user_trust * terms["user"],
-        "community": settings.community_weight * trust.community * terms["community"],
-        "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours * terms["neighbours"],
-        "owner": settings.owner_weight * terms["owner"],
-        "time": settings.time_weight * terms["time"],
-        "fact": settings.fact_weight * terms["fact"],
-        "complement": settings.complement_boost * terms["complement"],
+    weights = {
+        "user": settings.user_weight * user_trust,
+        "community": settings.community_weight * trust.community,
+        "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours,
+        "owner": settings.owner_weight,
+        "time": settings.time_weight,
+        "fact": settings.fact_weight,
+        "complement": settings.complement_boost,
     }
-    score = np.sum(list(points.values()), axis=0)
-    meant = (terms["owner"] > 0.0) | (terms["time"] > 0.0) | (terms["fact"] > 0.0) | similarity.few
+    points = {name: settings.query_weight * values[: len(pool)] for name, values in similar.items()}
+    points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}
+    score = _total((values for values in points.values() if values is not none), len(pool))
+    meant = np.full(len(pool), similarity.few)
+    for name in ("owner", "time", "fact"):
+        if terms[name] is not none:
+            meant |= terms[name] > 0.0
     # A skill isn't less relevant because another one states a fact that was asked for.
     relevance = _relevance(similarity.evidence(terms["query"]), score - points["fact"], meant)
-    places = np.arange(len(pool))
-    if (relevance < at_least).any():
-        kept = relevance >= at_least
-        pool, score, relevance, places = pool[kept], score[kept], relevance[kept], np.flatnonzero(kept)
-        terms, points = ({name: values[kept] for name, values in some.items()} for some in (terms, points))
+    kept = np.flatnonzero(relevance >= at_least)
+    numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":
-        conflicts = _related(cache.conflicts, candidates, pool)
-        best = np.lexsort((-pool, -terms["query"], -(score - settings.conflict_weight * conflicts)))[:k]
+        conflicts = _related(cache.conflicts, candidates, numbers)
+        best = np.lexsort((-numbers, -alike, -(worth - settings.conflict_weight * conflicts)))[:k]
     else:
-        best, conflicts = _selected(cache, pool, terms["query"], score, settings.conflict_weight, k)
-    terms["conflict"], points["conflict"] = conflicts, -settings.conflict_weight * conflicts
-    score = score + points["conflict"]
+        best, conflicts = _selected(cache, numbers, alike, worth, settings.conflict_weight, k)
+    places, conflicts = kept[best], conflicts[best]
+    penalties = -settings.conflict_weight * conflicts
     return [
-        Ranked(
-            int(pool[place]),
-            float(score[place]),
-            float(relevance[place]),
-            {name: float(values[place]) for name, values in terms.items()},
-            {name: float(values[place]) for name, values in points.items()},
-            found.found(int(places[place])),
+        Ranked(number, one, likely, terms_of, points_of, found.found(place))
+        for number, one, likely, terms_of, points_of, place in zip(
+            pool[places].tolist(),
+            (score[places] + penalties).tolist(),
+            relevance[places].tolist(),
+            _rows({**{name: values[places] for name, values in terms.items()}, "conflict": conflicts}),
+            _rows({**{name: values[places] for name, values in points.items()}, "conflict": penalties}),
+            places.tolist(),
+            strict=True,
         )
-        for place in best.tolist()
     ]
+
+
+def _total(parts: Iterable[Scores], count: int) -> Floats:
+    total = np.zeros(count)
+    for part in parts:
+        total += part
+    return total
+
+
+def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
+    """Return the values of each place by name."""
+    for row in zip(*(values.tolist() for values in columns.values()), strict=True):
+        yield dict(zip(columns, row, strict=True))
 
 
 def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
@@ -162,10 +177,9 @@ def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
     Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
     """
     similarity, outside = np.maximum(by_query, 0.0), pairs.outside
-    sums = np.zeros(len(by_query))
-    np.add.at(sums, pairs.candidates, similarity[pairs.others])
-    np.add.at(sums, pairs.others[outside], similarity[pairs.candidates[outside]])
-    return sums[:count]
+    gaining = np.concatenate([pairs.candidates, pairs.others[outside]])
+    beside = np.concatenate([pairs.others, pairs.candidates[outside]])
+    return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)[:count]
 
 
 def _relevance(evidence: Scores, score: Scores, meant: Bools) -> Scores:
@@ -181,11 +195,6 @@ def _relevance(evidence: Scores, score: Scores, meant: Bools) -> Scores:
 def _brevity(lengths: Floats) -> Floats:
     """Return how much texts of these lengths need what stands beside them to be understood."""
     return np.minimum(1.0, SHORT / np.maximum(lengths, 1.0))
-
-
-def _owned_by(cache: GraphCache, pool: Integers, owners: Sequence[int]) -> Scores:
-    """Return 1 for each skill of these owners, otherwise 0."""
-    return np.isin(cache.owner[pool], owners).astype(np.float64) if owners else np.zeros(len(pool))
 
 
 def _within(cache: GraphCache, pool: Integers, times: Sequence[tuple[float, float]]) -> Scores:

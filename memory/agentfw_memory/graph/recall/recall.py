@@ -124,7 +124,7 @@ class Recaller:
             # Another process has just removed one of them or made it private.
             self.catch_up()
         hits = [_hit(one, skills) for one in ranked if one.number in skills]
-        return (hits if times else newest_first(query, hits))[:k]
+        return (newest_first(query, hits) if self._settings.fact_weight and not times else hits)[:k]
 
     def _ranked(
         self,

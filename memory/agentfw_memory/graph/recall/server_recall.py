@@ -20,6 +20,7 @@ from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.communities.membership import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
+from agentfw_memory.graph.index.word_index_state import way_of_terms
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated
 from agentfw_memory.graph.recall.connections import REMEMBERED, SAMPLED
 from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, drawn
@@ -34,7 +35,7 @@ __all__ = ["ServerRecall"]
 HEAD, WORDS = "search", "search words"
 """Names of the saved states."""
 COMPLETED = 1_000
-"""Number of skills that are completed between two commits."""
+"""Number of skills that are looked through between two commits."""
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +194,12 @@ class ServerRecall:
                 saved |= {"corpus": asdict(corpus), "communities": []}
             else:
                 common = json.loads(self._store.state(WORDS) or b"{}")
+                if saved.get("way") != way_of_terms():
+                    logger.warning(
+                        'tenant "%s" was prepared by a version that split or stemmed some words differently, so these '
+                        "aren't found by word in older skills; run `agentfw memory prepare` once",
+                        self._store.tenant,
+                    )
             rows = self._search.rows(saved["sample"])
             self._prepared = Prepared(
                 saved["counter"],
@@ -207,8 +214,7 @@ class ServerRecall:
 
     def prepare(self, progress: Callable[[str], object] = logger.info) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
-        while self._completed():
-            progress("words and times of skills were added")
+        self._complete(progress)
         progress("indexes are created")
         self._search.build(self._dimensions)
         membership = Membership(self._store, self._settings) if self._settings.community_weight else None
@@ -226,6 +232,7 @@ class ServerRecall:
                 communities = membership.counts
             head = {
                 "counter": change.number,
+                "way": way_of_terms(),
                 "corpus": asdict(corpus),
                 "trust": asdict(trust),
                 "sample": sample,
@@ -236,9 +243,16 @@ class ServerRecall:
 
     # Helpers
 
-    def _completed(self) -> bool:
-        with self._store.writing():
-            return self._search.complete(COMPLETED) > 0
+    def _complete(self, progress: Callable[[str], object]) -> None:
+        """Store the words and times of skills that an earlier version stored without them, or with other words."""
+        head = self._store.state(HEAD)
+        known = head is not None and json.loads(head).get("way") == way_of_terms()
+        last: int | None = 0
+        while last is not None:
+            with self._store.writing():
+                last = self._search.complete(last, COMPLETED, known=known)
+            if last is not None:
+                progress("words and times of skills were looked through")
 
     def _labels(self) -> Together:
         return Labels(self._store, self._search, len(self._settings.resolutions))

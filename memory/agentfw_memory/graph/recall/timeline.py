@@ -1,10 +1,10 @@
-"""The order in which skills became true, to find those just before and just after another one.
+"""The order in which skills became true, to find those just before and just after other ones.
 
     >>> timeline = Timeline()
     >>> for number, when in ((1, 0.0), (2, 60.0), (3, 90.0), (4, 90_000.0)):
     ...     timeline.put(number, when, part=0)
-    >>> timeline.around(2, (0,)), timeline.around(4, (0,))
-    ([1, 3], [])
+    >>> timeline.around(np.array([2, 4]), (0,)).tolist()
+    [[1, 3], [-1, -1]]
 
 What was said in one conversation belongs together, but two memories of different days don't, even if nothing lies
 between them. So neighbours are at most an hour apart.
@@ -16,10 +16,17 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
+import numpy as np
+
+from agentfw_memory.graph.arrays import Floats, Integers, grown, resizable
+
 __all__ = ["GAP", "Timeline"]
 
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""
+NOWHERE = -1
+SIDES = np.array([[-1], [1]])
+"""Before, and after."""
 
 
 class _Order:
@@ -28,15 +35,30 @@ class _Order:
     def __init__(self) -> None:
         self.times, self.numbers = array("d"), array("q")
 
-    def place(self, when: float, number: int) -> int:
-        """Return the place where a skill is, or would have to be."""
+    def put(self, when: float, number: int) -> None:
+        place = self._place(when, number)
+        self.times, self.numbers = resizable(self.times), resizable(self.numbers)
+        self.times.insert(place, when)
+        self.numbers.insert(place, number)
+
+    def remove(self, when: float, number: int) -> None:
+        place = self._place(when, number)
+        self.times, self.numbers = resizable(self.times), resizable(self.numbers)
+        del self.times[place], self.numbers[place]
+
+    def places(self, when: Floats, numbers: Integers) -> Integers:
+        """Return the place where each of these skills is, or would have to be."""
+        times = np.frombuffer(self.times)
+        firsts, ends = times.searchsorted(when), times.searchsorted(when, "right")
+        for row in np.flatnonzero(ends > firsts).tolist():
+            firsts[row] = bisect_left(self.numbers, int(numbers[row]), int(firsts[row]), int(ends[row]))
+        return firsts
+
+    def _place(self, when: float, number: int) -> int:
         first = bisect_left(self.times, when)
         if first == len(self.times) or self.times[first] != when:
             return first
         return bisect_left(self.numbers, number, first, bisect_right(self.times, when, first))
-
-    def has(self, place: int, number: int) -> bool:
-        return place < len(self.numbers) and self.numbers[place] == number
 
 
 class Timeline:
@@ -44,44 +66,45 @@ class Timeline:
 
     def __init__(self) -> None:
         self._orders: dict[int, _Order] = {}
-        self._moments: dict[int, tuple[int, float]] = {}
-        """By skill: its part and time."""
+        self._times = np.zeros(16)
+        self._parts = np.full(16, NOWHERE, np.int64)
+        """By skill: its time and its part."""
 
     def put(self, number: int, when: float, part: int) -> None:
         """Add a skill, or move it."""
-        if self._moments.get(number) == (part, when):
+        if number < len(self._parts) and self._parts[number] == part and self._times[number] == when:
             return
-        if number in self._moments:
-            self.remove(number)
+        self.remove(number)
+        if number >= len(self._parts):
+            known = len(self._parts)
+            self._times, self._parts = grown(self._times, number + 1), grown(self._parts, number + 1)
+            self._parts[known:] = NOWHERE
         order = self._orders.setdefault(part, _Order())
-        place = order.place(when, number)
-        order.times.insert(place, when)
-        order.numbers.insert(place, number)
-        self._moments[number] = part, when
+        order.put(when, number)
+        self._times[number], self._parts[number] = when, part
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
-        if number in self._moments:
-            part, when = self._moments.pop(number)
-            order = self._orders[part]
-            place = order.place(when, number)
-            del order.times[place], order.numbers[place]
+        if number < len(self._parts) and (part := int(self._parts[number])) != NOWHERE:
+            self._orders[part].remove(float(self._times[number]), number)
+            self._parts[number] = NOWHERE
 
-    def around(self, number: int, parts: Iterable[int]) -> list[int]:
-        """Return the skills just before and just after this one, in these parts."""
-        if number not in self._moments:
-            return []
-        when = self._moments[number][1]
-        before: list[tuple[float, int]] = []
-        after: list[tuple[float, int]] = []
+    def around(self, numbers: Integers, parts: Iterable[int]) -> Integers:
+        """Return for each of these skills the ones just before and just after it in these parts, or -1 for none."""
+        when, of = self._times[numbers], self._parts[numbers]
+        found = np.full((2, len(numbers)), NOWHERE, np.int64)
+        nearest = np.full((2, len(numbers)), np.inf)
         for part in parts:
             order = self._orders.get(part)
-            if order is None:
+            if order is None or not order.numbers:
                 continue
-            place = order.place(when, number)
-            if place and order.times[place - 1] >= when - GAP:
-                before.append((order.times[place - 1], order.numbers[place - 1]))
-            place += order.has(place, number)
-            if place < len(order.times) and order.times[place] <= when + GAP:
-                after.append((order.times[place], order.numbers[place]))
-        return [other for _, other in (*sorted(before)[-1:], *sorted(after)[:1])]
+            places = order.places(when, numbers)
+            at = np.stack([places - 1, places + (of == part)])
+            there = (at >= 0) & (at < len(order.numbers)) & (of != NOWHERE)
+            at[~there] = 0
+            times, others = np.frombuffer(order.times)[at], np.frombuffer(order.numbers, np.int64)[at]
+            there &= np.abs(times - when) <= GAP
+            times *= SIDES  # of those before, the latest is the nearest
+            there &= (times < nearest) | ((times == nearest) & (SIDES * others < SIDES * found))
+            nearest[there], found[there] = times[there], others[there]
+        return found.T

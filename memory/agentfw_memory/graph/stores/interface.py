@@ -197,8 +197,11 @@ class Search(Protocol):
     def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
         """Replace the communities of all users and skills."""
 
-    def complete(self, rows: int) -> int:
-        """Add to up to `rows` skills what searching needs and an earlier version didn't store. Return how many."""
+    def complete(self, after: int, rows: int, *, known: bool) -> int | None:
+        """Store for up to `rows` skills after this number what searching needs. Return the last one's number, or None.
+
+        Only for those that lack it if the others are `known` to have the words that this version finds.
+        """
 
     def build(self, dimensions: int) -> None:
         """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""

@@ -216,19 +216,22 @@ class PostgresSearch:
 
     # Preparing
 
-    def complete(self, rows: int) -> int:
+    def complete(self, after: int, rows: int, *, known: bool) -> int | None:
+        lacking = "AND l.words IS NULL" if known else ""
         sql = (
             "SELECT v.number, v.text, v.valid_from FROM live l JOIN version v ON v.tenant = l.tenant "
             "AND v.number = l.number AND v.valid_to IS NULL "
-            f"WHERE l.tenant = {self._tenant} AND l.words IS NULL LIMIT {int(rows)}"
+            f"WHERE l.tenant = {self._tenant} AND l.number > ? {lacking} ORDER BY l.number LIMIT {int(rows)}"
         )
-        found = self._on.rows(sql)
+        found = self._on.rows(sql, after)
         for number, text, valid_from in found:
-            # The text may have changed since; then whoever changed it wrote its words too.
-            update = "UPDATE live SET words = array_to_tsvector(?::text[]), valid_from = ? "
-            update += f"WHERE tenant = {self._tenant} AND number = ? AND words IS NULL"
-            self._on.run(update, words_of(text), valid_from, number)
-        return len(found)
+            # Most rows have their words already. Writing them again would double the table.
+            update = (
+                "UPDATE live SET words = w.words, valid_from = ? FROM (SELECT array_to_tsvector(?::text[])) w (words) "
+                f"WHERE tenant = {self._tenant} AND number = ? AND live.words IS DISTINCT FROM w.words"
+            )
+            self._on.run(update, valid_from, words_of(text), number)
+        return found[-1][0] if found else None
 
     def build(self, dimensions: int) -> None:
         for name, on in INDEXES.items():

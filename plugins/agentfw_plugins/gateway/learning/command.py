@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["forget_feedback", "learning_of", "learning_options", "rollback", "versions"]
 
+CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -54,9 +55,7 @@ def learning_options(command: Command) -> Command:
             click.option(
                 "--canary",
                 type=click.FloatRange(0, 0.5),
-                default=0.0,
-                show_default=True,
-                help="Share of the sessions that get a new version first. 0: all get it.",
+                help="Share of the sessions that get a new version on trial. 0: all get it at once. Default: 0.5.",
             ),
         )
     ):
@@ -70,20 +69,20 @@ def learning_of(
     *,
     every: int,
     spec: Path | None,
-    canary: float,
+    canary: float | None,
     shared: str,
     tell: Callable[[str], object],
 ) -> Learning | None:
     """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
     from .learning import Learning
 
-    if not learn and (spec or canary):
+    if not learn and (spec or canary is not None):
         raise UsageError("--learn-spec and --canary are about versions that are trained", fix="add --learn")
     learning = Learning(live, tell, _versions_of(live, shared))
     if not (learn or learning.file.exists):
         return None
     if learn:
-        learning.start(every=every, share=canary, spec=spec)
+        learning.start(every=every, share=CANARY if canary is None else canary, spec=spec)
     return learning
 
 
@@ -147,7 +146,7 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 
     file = _file(run, runs, shared)
     state = file.read()
-    waiting = fresh(read_ratings(file.episodes(), state.removals), state.seen)
+    waiting = fresh(read_ratings(file.episodes(), state.removals), state.since)
     if out.json:
         out.data({**asdict(state), "waiting": waiting})
         return
@@ -161,7 +160,9 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))
     if state.said:
         out.line(f"last attempt: {state.said}")
-    if state.rebuild:
+    if state.canary:
+        out.line(f"{named(state.canary)} is on trial: {waiting} new ratings, {state.every} needed")
+    elif state.rebuild:
         out.line("feedback was taken out: a version is made without it")
     elif waiting < state.every:
         out.line(f"not enough feedback yet: {waiting} new ratings, {state.every} needed")
@@ -184,8 +185,8 @@ def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 @click.command()
 @click.option("--user", default="", help="Feedback of this user.")
 @click.option("--session", default="", help="Feedback on this session, by its name in the record.")
-@click.option("--since", type=click.DateTime(), help="Feedback given since then.")
-@click.option("--until", type=click.DateTime(), help="Feedback given before then.")
+@click.option("--since", type=click.DateTime(), metavar="TIME", help="Feedback given since then.")
+@click.option("--until", type=click.DateTime(), metavar="TIME", help="Feedback given before then.")
 @_of_run
 def forget_feedback(
     user: str,

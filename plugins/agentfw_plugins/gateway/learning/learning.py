@@ -43,7 +43,7 @@ class Learning:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
         self._wished = (0, 0.0)
-        self.trains, self.waiting, self._tries = False, 0, 0
+        self.trains, self.waiting, self._tries, self._enough = False, 0, 0, 0
         self._heard = self._untold = 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
@@ -127,7 +127,7 @@ class Learning:
     def _is_due(self) -> bool:
         if self.trainer is not None:
             return self.trainer.returncode is not None
-        return self.waiting >= self.served.state.every or self.served.state.rebuild
+        return self.waiting >= max(self.served.state.every, self._enough) or self.served.state.rebuilds
 
     async def _train(self) -> None:
         """Start the trainer, or take note of its end."""
@@ -157,9 +157,11 @@ class Learning:
             said = error.decode(errors="replace").strip().splitlines()
             self.tell(f"the trainer ended with {code}{': ' + said[-1] if said else ''}")
             if self._tries >= _TRIES:
-                self.waiting, self._tries = 0, 0  # until there is more to learn from
+                self._tries, self._enough = 0, self.waiting + self.served.state.every  # there is more to learn from
         else:
-            self._tries = 0
+            # A trial that goes on, although there are ratings enough, waits for more of them.
+            goes_on = self.served.state.canary and self.waiting >= self.served.state.every
+            self._tries, self._enough = 0, self.waiting + self.served.state.every if goes_on else 0
 
     async def count(self) -> None:
         """Count the ratings that no version was made for yet.
@@ -170,7 +172,7 @@ class Learning:
         with suppress(AgentfwError):
             state = await asyncio.to_thread(self.file.read)
             ratings = await asyncio.to_thread(_ratings, self.file, state)
-            self.waiting = fresh(ratings, state.seen) + self._heard - heard
+            self.waiting = fresh(ratings, state.since) + self._heard - heard
 
     def _words(self) -> str:
         state = self.served.state

@@ -25,8 +25,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from agentfw import Host, Policy, Run
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.host import HostOptions, find_project
@@ -40,8 +38,9 @@ from agentfw.runs import (
     write_whole,
 )
 
-from .comparison import LEAST, LEVEL, Comparison, compare, shuffled
+from .comparison import LEAST, Comparison, compare
 from .ratings import MOST, Rating, fresh, read_ratings, without_removed
+from .trial import judge
 from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
 __all__ = ["BUSY", "attempt", "main"]
@@ -72,7 +71,9 @@ def _versions_of(run: Path) -> VersionFile:
 
 def _end_with_the_gateway() -> None:
     """End as a kill would, also while a model computes. Nothing is lost: what is complete is in the file."""
-    sys.stdin.buffer.read()
+    # Not sys.stdin, which a thread that reads holds a lock of: Python would abort when the trainer comes to its end.
+    while os.read(0, 1024):
+        pass
     os._exit(1)
 
 
@@ -83,7 +84,7 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
     ratings = read_ratings(file.episodes(), state.removals)
     seen = max((one.at for one in ratings), default=state.seen)
     if state.canary:
-        _judge(file, state, ratings, seen)
+        judge(file, ratings)
         return
     if fresh(ratings, state.seen) < state.every and not state.rebuild:
         return
@@ -193,29 +194,6 @@ async def _logprobs(
     if not all(found):
         raise UsageError(f"the policy {name} can't tell how likely an answer is, so versions can't be compared")
     return [sum(one) / len(one) for one in found]
-
-
-def _judge(file: VersionFile, state: State, ratings: Sequence[Rating], seen: float) -> None:
-    """End the trial of the canary when enough of its answers are rated. It goes on being served unless it is worse."""
-    began = state.version(state.canary).at
-    own = [one.liked for one in ratings if one.version == named(state.canary)]
-    others = [one.liked for one in ratings if one.version == named(state.served) and one.at >= began]
-    enough = max(LEAST, math.ceil(state.every * state.share))
-    with file.change() as now:
-        now.seen = seen
-        if len(own) < enough or len(others) < enough:
-            now.said = f"{named(state.canary)} is on trial: {len(own)} of {enough} ratings"
-            return
-        values = np.asarray([*others, *own], float)
-        difference, p_value = shuffled(values, np.arange(len(values)) < len(others))
-        worse = difference > 0 and p_value < LEVEL
-        why = (
-            f"liked {np.mean(own):.2f} of {len(own)} answers of the canary and {np.mean(others):.2f} of {len(others)} "
-            f"others (worse: p = {p_value:.4f})"
-        )
-        if now.canary == state.canary:
-            now.judge(worse=worse, why=why)
-            now.said = f"{named(state.canary)} {now.version(state.canary).outcome}: {why}"
 
 
 def _clear(file: VersionFile, state: State) -> None:

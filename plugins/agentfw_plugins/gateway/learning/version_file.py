@@ -85,12 +85,22 @@ class State:
     every: int = 40
     """How many new ratings a new version takes."""
     seen: float = 0.0
-    """The time of the newest rating that was learned from or judged by."""
+    """The time of the newest rating that was learned from."""
     rebuild: bool = False
     """Whether feedback was taken out since."""
     removals: list[Removal] = field(default_factory=list)
     said: str = ""
     """What came of the last attempt."""
+
+    @property
+    def since(self) -> float:
+        """Ratings that were given later count: for the trial of the canary, or else for the next version."""
+        return self.version(self.canary).at if self.canary else self.seen
+
+    @property
+    def rebuilds(self) -> bool:
+        """Whether a version is to be made at once, without feedback that was taken out. A trial ends first."""
+        return self.rebuild and not self.canary
 
     def version(self, number: int) -> Version:
         return next(one for one in self.versions if one.number == number)

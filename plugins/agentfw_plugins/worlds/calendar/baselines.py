@@ -31,15 +31,17 @@ def references(calendar: Calendar, generator: Random) -> dict[str, dict[str, flo
     """The figures of each baseline on one user's rounds."""
     rankings: dict[str, list[Sequence[str]]] = {"random": [], **{title: [] for title in RULE_TITLES.values()}}
     for shown in calendar.rounds:
-        events = [{"letter": letter, **tags} for letter, tags in zip(shown.letters, shown.tags, strict=True)]
-        rankings["random"].append(generator.sample(shown.letters, len(events)))
+        letters = shown.letters
+        events = [{"letter": letter, **tags} for letter, tags in zip(letters, shown.tags, strict=True)]
+        rankings["random"].append(generator.sample(letters, len(events)))
         for rule, title in RULE_TITLES.items():
             rankings[title].append(RULES[rule](events))
-    return {name: _figures(calendar, some) for name, some in rankings.items()}
+    answers = [shown.answer for shown in calendar.rounds]
+    return {name: _figures(answers, some) for name, some in rankings.items()}
 
 
-def _figures(calendar: Calendar, rankings: Sequence[Sequence[str]]) -> dict[str, float]:
-    played = list(zip(calendar.rounds, rankings, strict=True))
-    errors = [float(ranking[0] != shown.answer) for shown, ranking in played]
-    distances = [rank_distance(shown.answer, ranking, len(ranking)) for shown, ranking in played]
+def _figures(answers: Sequence[str], rankings: Sequence[Sequence[str]]) -> dict[str, float]:
+    played = list(zip(answers, rankings, strict=True))
+    errors = [float(ranking[0] != answer) for answer, ranking in played]
+    distances = [rank_distance(answer, ranking, len(ranking)) for answer, ranking in played]
     return episode_figures(errors, distances, invalid=0)

@@ -156,10 +156,10 @@ class CalendarConflicts(Environment):
         ranking: the letters of all events, the one to keep first
         reason: why, in a few words
         """
-        shown = self._shown
-        if accept not in shown.letters:
-            raise InterventionRefused(f"there is no event {accept}; there is {', '.join(shown.letters)}")
-        complete = sorted(ranking) == list(shown.letters)
+        letters = self._shown.letters
+        if accept not in letters:
+            raise InterventionRefused(f"there is no event {accept}; there is {', '.join(letters)}")
+        complete = sorted(ranking) == list(letters)
         self._close(accept, list(ranking) if ranking else [accept], complete)
 
     def intervene(self, intervention: Intervention) -> None:
@@ -195,15 +195,12 @@ class CalendarConflicts(Environment):
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    @property
-    def _shown(self) -> Round:
-        return self._calendar.rounds[self._number - 1]
-
     def _open(self) -> None:
         """Show the next conflict, with the feedback on the last one."""
         if self._is_open:
             # An agent that was still thinking has missed it.
             self._close(None, [], False)
+        self._shown: Round = self._calendar.rounds[self._number]
         self._number += 1
         self._turns = 0
         self._is_open, self._decided = True, False
@@ -223,10 +220,10 @@ class CalendarConflicts(Environment):
 
     def _close(self, letter: str | None, ranking: list[str], complete: bool) -> None:
         """End the round: record its result and schedule the next one."""
-        shown = self._shown
+        answer, letters = self._shown.answer, self._shown.letters
         self._is_open, self._decided = False, letter is not None
-        right = letter == shown.answer
-        distance = rank_distance(shown.answer, ranking, len(shown.events))
+        right = letter == answer
+        distance = rank_distance(answer, ranking, len(letters))
         self._errors.append(float(not right))
         self._distances.append(distance)
         self._invalid += letter is None
@@ -234,7 +231,7 @@ class CalendarConflicts(Environment):
         self.world.measure("ord", distance)
         self.world.measure("format", float(letter is not None and complete))
         self.world.utility(float(right), "kept what the user keeps")
-        second = next((one for one in ranking if one in shown.letters and one != letter), "")
+        second = next((one for one in ranking if one in letters and one != letter), "")
         self._feedback = self._words(letter, second, right)
         if self._number == self.settings.rounds:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
@@ -254,24 +251,26 @@ class CalendarConflicts(Environment):
         anchor = shown.events[shown.anchor]
         archetype = user.organisation.schema.archetype
         when = f"{DAY_NAMES[shown.day % 7]} {clock(anchor.start)}"
-        lines = [f"conflict: week {shown.week + 1}, {when}, for {user.name} ({user.role.title}, {archetype})"]
+        name, role, end = user.name, user.role.title, anchor.end
+        lines = [f"conflict: week {shown.week + 1}, {when}, for {name} ({role}, {archetype})"]
         also = [
             {"start": clock(event.start), "title": event.title}
             for event in self._calendar.events
-            if event.day == shown.day and not (event.start < anchor.end and anchor.start < event.end)
+            if event.day == shown.day and not (event.start < end and anchor.start < event.end)
         ]
         if also:
             lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
         events = []
         for letter, event, tags in zip(shown.letters, shown.events, shown.tags, strict=True):
-            lines.append(event_line(letter, event.shown, tags))
-            events.append({"letter": letter, "title": event.shown, **tags})
+            title = event.shown
+            lines.append(event_line(letter, title, tags))
+            events.append({"letter": letter, "title": title, **tags})
         data = {
             "round": self._number,
             "week": shown.week + 1,
             "when": when,
-            "user": user.name,
-            "role": user.role.title,
+            "user": name,
+            "role": role,
             "organisation": user.organisation.name,
             "archetype": archetype,
             "events": events,

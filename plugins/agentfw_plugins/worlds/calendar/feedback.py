@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from .rounds import Round
-from .users import User
+from .users import Appraisal, User
 
 __all__ = ["Feedback", "feedback_on"]
 
@@ -56,5 +56,6 @@ def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random)
 
 def _rival(shown: Round, user: User) -> int:
     """The best of the events that aren't kept."""
-    others = [place for place in range(len(shown.events)) if place != shown.accepted]
-    return max(others, key=lambda place: user.value(shown.tags[place]))
+    values = list(map(Appraisal(user).value, shown.tags))
+    others = [place for place in range(len(values)) if place != shown.accepted]
+    return max(others, key=values.__getitem__)

@@ -63,7 +63,8 @@ class CalendarHub(RewardModel):
         for episode in group:
             used = self._used(episode)
             rounds = sorted({measure.round for measure in episode.measures if measure.name == "error"})
-            scores += [Score(episode.id, "calendar_hub", float(number in used), "base", number) for number in rounds]
+            name = episode.id
+            scores += [Score(name, "calendar_hub", float(number in used), "base", number) for number in rounds]
         return scores
 
     def _used(self, episode: Episode) -> set[int]:

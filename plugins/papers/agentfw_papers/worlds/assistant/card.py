@@ -6,7 +6,7 @@ to do, the offers between which to choose, and what went wrong last. Offers that
 
 from __future__ import annotations
 
-from .desk import LETTERS, Desk
+from .apps import LETTERS, Apps
 
 __all__ = ["NONE", "write_card"]
 
@@ -14,40 +14,40 @@ NONE = "none"
 """What stands for no offer at all."""
 
 
-def write_card(desk: Desk, news: str) -> str:
+def write_card(apps: Apps, news: str) -> str:
     """What is known of a request. `news` says what the last call brought, where nothing else on the card does."""
-    errand = desk.errand
+    errand = apps.errand
     names = [part.scenario.name for part in errand.parts]
     lines = [f"day {errand.day}: {errand.text}"]
     lines += [f"{name}: {errand.person.profile[name]}" for name in names if name in errand.person.profile]
-    if desk.read:
-        lines += [f"inbox: {mail}" for mail in desk.inbox()]
-    for name, item in desk.chosen.items():
-        lines.append(f"done: {name} {item.name}{', in the calendar' if name in desk.calendar else ''}")
-    if any(to == "guest" for to, _ in desk.sent):
+    if apps.read:
+        lines += [f"inbox: {mail}" for mail in apps.inbox()]
+    for name, item in apps.chosen.items():
+        lines.append(f"done: {name} {item.name}{', in the calendar' if name in apps.calendar else ''}")
+    if any(to == "guest" for to, _ in apps.sent):
         lines.append("told: guest")
-    left = [name for name in names if name not in desk.chosen]
+    left = [name for name in names if name not in apps.chosen]
     if left:
         lines.append(f"to do: {', '.join(left)}")
-    looked_up = next((name for name in left if name in desk.searched), None)
+    looked_up = next((name for name in left if name in apps.searched), None)
     if looked_up is not None:
-        lines += [f"offers for {looked_up}:", *_offers(desk, looked_up)]
+        lines += [f"offers for {looked_up}:", *_offers(apps, looked_up)]
     if news:
         lines.append(news)
     return "\n".join(lines)
 
 
-def _offers(desk: Desk, scenario: str) -> list[str]:
+def _offers(apps: Apps, scenario: str) -> list[str]:
     """Which offers have which value, as a table by question.
 
     What belongs together has no space in it, so that it can be a token: "quiet=AD" says that A and D are quiet. A small
     model can find such a token at once. To find letters in the token after the value, it would first have to learn what
     stands beside what, and in trainings of some minutes it doesn't.
     """
-    part = desk.part(scenario)
+    part = apps.part(scenario)
     assert part is not None
     offers = [
-        (letter, item) for letter, item in zip(LETTERS, part.offers, strict=False) if item.id != desk.gone.get(scenario)
+        (letter, item) for letter, item in zip(LETTERS, part.offers, strict=False) if item.id != apps.gone.get(scenario)
     ]
     lines = []
     for question, values in part.scenario.questions.items():

@@ -30,10 +30,10 @@ from agentfw.out import counted
 from agentfw.request import Action, Brief
 from agentfw.seeds import Seeds
 
+from .apps import LETTERS, Apps
 from .assistant_settings import AssistantSettings
 from .card import write_card
 from .catalogue import Item
-from .desk import LETTERS, Desk
 from .errands import Errand, Errands, Part
 from .keypoints import Ending, Marks, keypoints_of, marks_of
 from .own_log import OwnLog
@@ -101,7 +101,7 @@ class Assistant(Environment):
     def begin(self, world: World, task: Task) -> None:
         self.world = world
         self.errand = self._errand(task)
-        self.desk = Desk(self.errand)
+        self.apps = Apps(self.errand)
         self.ended = None
         self._ending, self._stars, self._news = Ending(), math.nan, ""
         scenarios = [part.scenario.name for part in self.errand.parts]
@@ -109,7 +109,7 @@ class Assistant(Environment):
         known = [f"{view}: {text}" for view, text in self.profile().items() if view in ("about", *scenarios)]
         self._tell(
             "request",
-            {"day": self.errand.day, "scenarios": scenarios, "social": self.errand.social, "apps": self._apps()},
+            {"day": self.errand.day, "scenarios": scenarios, "social": self.errand.social, "apps": self._requested()},
             "\n".join([f"day {self.errand.day}: {self.errand.text}", *known]),
         )
 
@@ -118,25 +118,25 @@ class Assistant(Environment):
 
     def brief(self) -> Brief:
         brief = super().brief()
-        apps = []
+        offered = []
         for scenario in self.errands.domains.values():
             search, carry_out = scenario.calls
-            apps.append(Action(search, f"Find {scenario.noun} for {scenario.name}.", _NOTHING))
-            apps.append(Action(carry_out, f"Take one of the offers of {search}.", _OFFER))
-        return replace(brief, actions=(*apps, *brief.actions))
+            offered.append(Action(search, f"Find {scenario.noun} for {scenario.name}.", _NOTHING))
+            offered.append(Action(carry_out, f"Take one of the offers of {search}.", _OFFER))
+        return replace(brief, actions=(*offered, *brief.actions))
 
     # What the agent can do
 
     def intervene(self, intervention: Intervention) -> None:
         self._ending = replace(self._ending, calls=self._ending.calls + 1)
-        faults, self._news = len(self.desk.met), ""
+        faults, self._news = len(self.apps.seen_faults), ""
         try:
             if intervention.name in self._scenario_of:
                 self._use_app(intervention.name, dict(intervention.arguments))
             else:
                 super().intervene(intervention)
         except InterventionRefused as refusal:
-            if len(self.desk.met) == faults:
+            if len(self.apps.seen_faults) == faults:
                 self._ending = replace(self._ending, mistakes=self._ending.mistakes + 1)
             if self.settings.style == "card":  # the refusal itself answers the call, and isn't read by such a model
                 self._news = f"failed: {refusal}"
@@ -149,11 +149,11 @@ class Assistant(Environment):
         if call == search:
             if arguments:
                 raise InterventionRefused(f"{call} takes no arguments")
-            self._show(name, self.desk.search(name))
+            self._show(name, self.apps.search(name))
             return
         if set(arguments) != {"offer"} or not isinstance(arguments["offer"], str):
             raise InterventionRefused(f'{call} takes one argument, "offer", a letter')
-        self._took(name, self.desk.carry_out(name, arguments["offer"].strip().upper()))
+        self._took(name, self.apps.carry_out(name, arguments["offer"].strip().upper()))
 
     @action
     def calendar_add(self, scenario: Annotated[str, Field(max_length=100)]) -> None:
@@ -161,13 +161,13 @@ class Assistant(Environment):
 
         scenario: what it was booked for, such as dining
         """
-        entry = self.desk.enter(scenario.strip().casefold())
+        entry = self.apps.enter(scenario.strip().casefold())
         self._tell("calendar", {"entry": entry}, f"in the calendar: {entry}")
 
     @action
     def mail_search(self) -> None:
         """Look at the user's mails of today."""
-        mails = self.desk.inbox()
+        mails = self.apps.inbox()
         self._tell("mails", {"mails": mails}, "\n".join(mails))
 
     @action
@@ -179,7 +179,7 @@ class Assistant(Environment):
         to: name of an offer, or guest
         text: what to write
         """
-        item = self.desk.mail(to.strip(), text)
+        item = self.apps.mail(to.strip(), text)
         if item is not None:
             self._took(item.scenario, item)
         else:
@@ -219,8 +219,8 @@ class Assistant(Environment):
     # What comes of it
 
     def outcome(self) -> Mapping[str, float]:
-        marks = self.ended or marks_of(self.desk, self._ending)
-        calls, failed = self._ending.calls, self._ending.mistakes + len(self.desk.met)
+        marks = self.ended or marks_of(self.apps, self._ending)
+        calls, failed = self._ending.calls, self._ending.mistakes + len(self.apps.seen_faults)
         figures = {
             "judge": marks.judge,
             "visible_judge": marks.visible_judge,
@@ -250,14 +250,15 @@ class Assistant(Environment):
 
     def _tell(self, name: str, data: Mapping[str, Any], text: str) -> None:
         """Let something be known: in words, or by the card that it changes."""
-        shown = write_card(self.desk, self._news) if self.settings.style == "card" else text
+        shown = write_card(self.apps, self._news) if self.settings.style == "card" else text
         self.world.observe(name, data, text=shown)
 
-    def _apps(self) -> list[dict[str, object]]:
+    def _requested(self) -> list[dict[str, object]]:
         """The apps that the request is about."""
-        apps = (part.scenario for part in self.errand.parts)
+        scenarios = (part.scenario for part in self.errand.parts)
         return [
-            {"scenario": one.name, "search": one.calls[0], "take": one.calls[1], "dated": one.dated} for one in apps
+            {"scenario": one.name, "search": one.calls[0], "take": one.calls[1], "dated": one.dated}
+            for one in scenarios
         ]
 
     def _errand(self, task: Task) -> Errand:
@@ -301,11 +302,11 @@ class Assistant(Environment):
 
     def _finish(self) -> None:
         """The user sees what was done and reacts."""
-        self.ended = marks_of(self.desk, self._ending)
+        self.ended = marks_of(self.apps, self._ending)
         chosen: list[tuple[Part, Item]] = [
-            (part, self.desk.chosen[part.scenario.name])
+            (part, self.apps.chosen[part.scenario.name])
             for part in self.errand.parts
-            if part.scenario.name in self.desk.chosen
+            if part.scenario.name in self.apps.chosen
         ]
         reaction = react(
             self.errand,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .desk import Desk
+from .apps import Apps
 from .errands import Errand
 
 __all__ = ["Ending", "Marks", "keypoints_of", "marks_of"]
@@ -54,26 +54,26 @@ class Marks:
         return (self.procedure + self.visible_personal + self.proactive) / 15
 
 
-def marks_of(desk: Desk, ending: Ending) -> Marks:
-    errand, parts = desk.errand, desk.errand.parts
+def marks_of(apps: Apps, ending: Ending) -> Marks:
+    errand, parts = apps.errand, apps.errand.parts
     worth = [
-        errand.worth(part, desk.chosen[part.scenario.name]) if part.scenario.name in desk.chosen else 0.0
+        errand.worth(part, apps.chosen[part.scenario.name]) if part.scenario.name in apps.chosen else 0.0
         for part in parts
     ]
     satisfaction = sum(worth) / len(parts)
     famous = [
-        part.scenario.name in desk.chosen
-        and desk.chosen[part.scenario.name] == max(part.offers, key=lambda item: item.fame)
+        part.scenario.name in apps.chosen
+        and apps.chosen[part.scenario.name] == max(part.offers, key=lambda item: item.fame)
         for part in parts
     ]
     return Marks(
-        procedure=_procedure(desk, ending),
-        proactive=_proactive(desk),
+        procedure=_procedure(apps, ending),
+        proactive=_proactive(apps),
         personal=5 * satisfaction,
-        visible_personal=5 * _stated_met(desk),
+        visible_personal=5 * _stated_met(apps),
         satisfaction=satisfaction,
-        recovered=1 - desk.unrecovered / len(desk.met) if desk.met else float("nan"),
-        claimed_falsely=float(ending.says_done and bool(desk.missing)),
+        recovered=1 - apps.unrecovered / len(apps.seen_faults) if apps.seen_faults else float("nan"),
+        claimed_falsely=float(ending.says_done and bool(apps.missing)),
         popular_share=sum(famous) / len(parts),
     )
 
@@ -99,44 +99,44 @@ def keypoints_of(errand: Errand) -> dict[str, list[str]]:
     }
 
 
-def _procedure(desk: Desk, ending: Ending) -> float:
+def _procedure(apps: Apps, ending: Ending) -> float:
     """Four marks of 0 to 2: complete, nothing needless, calls accurate, and the end tells what was done."""
-    done = len(desk.errand.parts) - len(desk.missing)
-    complete = 2 if not desk.missing else 1 if done else 0
-    spare = ending.calls - _needed(desk)
+    done = len(apps.errand.parts) - len(apps.missing)
+    complete = 2 if not apps.missing else 1 if done else 0
+    spare = ending.calls - _needed(apps)
     needless = 2 if spare <= 0 else 1 if spare <= 2 else 0
-    accurate = 0 if desk.unrecovered else 2 if not ending.mistakes else 1 if not desk.missing else 0
-    honest = ending.answered and ending.says_done == (not desk.missing)
+    accurate = 0 if apps.unrecovered else 2 if not ending.mistakes else 1 if not apps.missing else 0
+    honest = ending.answered and ending.says_done == (not apps.missing)
     tells = 0 if not honest else 2 if ending.text.strip() else 1
     return 5 / 8 * (complete + needless + accurate + tells)
 
 
-def _needed(desk: Desk) -> int:
+def _needed(apps: Apps) -> int:
     """The number of calls that a good agent could have made up to here."""
-    calls = 1 + int(desk.errand.social)  # the answer, and a look at the mails where others are concerned
-    for part in desk.errand.parts:
+    calls = 1 + int(apps.errand.social)  # the answer, and a look at the mails where others are concerned
+    for part in apps.errand.parts:
         scenario = part.scenario.name
-        calls += 2 + (scenario in desk.met) + (part.scenario.dated and scenario in desk.calendar)
-    return calls + sum(to == "guest" for to, _ in desk.sent)
+        calls += 2 + (scenario in apps.seen_faults) + (part.scenario.dated and scenario in apps.calendar)
+    return calls + sum(to == "guest" for to, _ in apps.sent)
 
 
-def _proactive(desk: Desk) -> float:
+def _proactive(apps: Apps) -> float:
     """The share of what nobody asked for but everybody is glad of, less 1 for each thing nobody needs."""
-    dated = [part.scenario.name for part in desk.errand.parts if part.scenario.dated]
-    wanted = [scenario in desk.calendar for scenario in dated]
-    told = any(to == "guest" for to, _ in desk.sent)
-    if desk.errand.social:
+    dated = [part.scenario.name for part in apps.errand.parts if part.scenario.dated]
+    wanted = [scenario in apps.calendar for scenario in dated]
+    told = any(to == "guest" for to, _ in apps.sent)
+    if apps.errand.social:
         wanted.append(told)
-    needless = sum(scenario not in dated for scenario in desk.calendar) + int(told and not desk.errand.social)
+    needless = sum(scenario not in dated for scenario in apps.calendar) + int(told and not apps.errand.social)
     return max(0.0, 5 * (sum(wanted) / len(wanted) if wanted else 1.0) - needless)
 
 
-def _stated_met(desk: Desk) -> float:
+def _stated_met(apps: Apps) -> float:
     """The share of the stated tastes that the choices meet. One half where nothing was stated."""
     shares = []
-    for part in desk.errand.parts:
-        item = desk.chosen.get(part.scenario.name)
-        stated = desk.errand.person.stated[part.scenario.name]
+    for part in apps.errand.parts:
+        item = apps.chosen.get(part.scenario.name)
+        stated = apps.errand.person.stated[part.scenario.name]
         if item is None:
             shares.append(0.0)
         elif not stated:

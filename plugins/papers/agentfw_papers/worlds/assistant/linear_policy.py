@@ -13,9 +13,8 @@ start from.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Annotated
 
 from pydantic import Field
@@ -23,7 +22,7 @@ from pydantic import Field
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.settings import VERSION
 from agentfw_memory import followed
-from agentfw_plugins.linear import Decision, read_weights, write_decisions
+from agentfw_plugins.linear import Choices, read_weights
 
 from .solver import Offer, Solver
 
@@ -82,24 +81,10 @@ class LinearPolicy(Policy):
                 del self._players[next(iter(self._players))]
             self._players[key] = _Player()
         player = self._players[key]
-        seed = request.sampling.seed if request.sampling.seed is not None else request.task.seed
-        greedy = request.sampling.temperature == 0
-        player.sit_down(self.weights, None if greedy else Random(f"{seed} {len(request.messages)}"))
+        player.choices = choices = Choices(self.weights, request)
         player.remember(request.messages[-1].content)
         calls = [one for one in player.answer(request.moment) if not isinstance(one, str)]
-        # A turn in which nothing was decided is a choice of one option, so that every turn has a token.
-        made = player.made or [Decision((), ((),), 0)]
-        return Generation(
-            text=write_decisions(made),
-            calls=tuple(calls),
-            said="",  # decisions are for the learner
-            count=len(made),
-            prompt_ids=tuple(range(len(request.messages))),  # it has no vocabulary, so each message is a token
-            token_ids=tuple(one.choice for one in made),
-            logprobs=tuple(one.logprob(self.weights) for one in made),
-            version=self.version,
-            temperature=0.0 if greedy else 1.0,
-        )
+        return choices.generation(calls, self.version)
 
     async def publish(self, adapter: Path, version: str) -> None:
         self.weights, self.version = read_weights(adapter, (*FEATURES, *COINS)), version
@@ -108,14 +93,13 @@ class LinearPolicy(Policy):
 class _Player(Solver):
     """One request in progress."""
 
+    choices: Choices
+    """Those of the turn."""
+
     def __init__(self) -> None:
         super().__init__()
         self._wishes: dict[str, tuple[list[str], str, bool]] = {}
         """What was recalled, by id: the scenarios, the text, and whether it is a wish of several users."""
-
-    def sit_down(self, weights: Mapping[str, float], generator: Random | None) -> None:
-        """Begin a turn. Without a generator, the likeliest option is taken."""
-        self._weights, self._generator, self.made = weights, generator, list[Decision]()
 
     def remember(self, message: str) -> None:
         for found in _RECALLED.finditer(message):
@@ -131,22 +115,13 @@ class _Player(Solver):
             )
             for offer in offers
         )
-        return self._decide(FEATURES, rows)
+        return self.choices.decide(FEATURES, rows)
 
     def deals_with_a_fault(self) -> bool:
-        return bool(self._decide(("recover",), ((0.0,), (1.0,))))
+        return self.choices.flip("recover")
 
     def does_more_than_asked(self) -> bool:
-        return bool(self._decide(("check",), ((0.0,), (1.0,))))
-
-    def _decide(self, names: tuple[str, ...], options: tuple[tuple[float, ...], ...]) -> int:
-        shares = Decision(names, options, 0).probabilities(self._weights)
-        if self._generator is None:
-            choice = shares.index(max(shares))
-        else:
-            (choice,) = self._generator.choices(range(len(shares)), shares)
-        self.made.append(Decision(names, options, choice))
-        return choice
+        return self.choices.flip("check")
 
     def _met(self, scenario: str, offer: Offer, shared: bool) -> float:
         """The share of the recalled wishes that an offer meets. One half where nothing was recalled."""

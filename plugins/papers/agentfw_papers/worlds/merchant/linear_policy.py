@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from agentfw import Generation, Intervention, Observation, Policy, Request, Settings
 from agentfw.settings import VERSION
-from agentfw_plugins.linear import Decision, read_weights, write_decisions
+from agentfw_plugins.linear import Choices, read_weights
 
 from .plans import plan_of
 from .skills import SKILLS
@@ -71,34 +70,20 @@ class PlannerPolicy(Policy):
         while len(self._wishes) > _KEPT:
             del self._wishes[next(iter(self._wishes))]
         wishes.update(recalled_wishes(request.messages[-1].content))
-        seed = request.sampling.seed if request.sampling.seed is not None else request.task.seed
-        greedy = request.sampling.temperature == 0
-        turn = _Turn(self.weights, None if greedy else Random(f"{seed} {len(request.messages)}"), wishes)
+        choices = Choices(self.weights, request)
+        turn = _Turn(choices, wishes)
         calls = [call for one in request.moment.observations for call in turn.calls(one)]
-        # A turn in which nothing was decided is a choice of one option, so that every turn has a token.
-        made = turn.made or [Decision((), ((),), 0)]
-        return Generation(
-            text=write_decisions(made),
-            calls=tuple(calls),
-            said="",  # decisions are for the learner
-            count=len(made),
-            prompt_ids=tuple(range(len(request.messages))),  # it has no vocabulary, so each message is a token
-            token_ids=tuple(one.choice for one in made),
-            logprobs=tuple(one.logprob(self.weights) for one in made),
-            version=self.version,
-            temperature=0.0 if greedy else 1.0,
-        )
+        return choices.generation(calls, self.version)
 
     async def publish(self, adapter: Path, version: str) -> None:
         self.weights, self.version = read_weights(adapter, PLANNER_WEIGHTS), version
 
 
 class _Turn:
-    """The decisions of one turn. Without a generator, the likeliest option is taken."""
+    """The calls of one turn."""
 
-    def __init__(self, weights: Mapping[str, float], generator: Random | None, wishes: Mapping[str, bool]) -> None:
-        self._weights, self._generator, self._wishes = weights, generator, wishes
-        self.made: list[Decision] = []
+    def __init__(self, choices: Choices, wishes: Mapping[str, bool]) -> None:
+        self._choices, self._wishes = choices, wishes
 
     def calls(self, observation: Observation) -> list[Intervention]:
         data = observation.data
@@ -107,7 +92,7 @@ class _Turn:
             plan = plan_of(chosen, unlinked=unlinked)
         elif observation.name == "evidence":
             failed = data["failed"] if data["plans_left"] else {}
-            plan = plan_of(failed.values(), done=data["done"]) if failed and self._flips("retry") else []
+            plan = plan_of(failed.values(), done=data["done"]) if failed and self._choices.flip("retry") else []
         elif observation.name == "refused":
             plan = []
         else:
@@ -119,7 +104,9 @@ class _Turn:
     def _chosen(self, data: Mapping[str, Any]) -> tuple[list[str], set[str]]:
         """The analyses to plan, and those that aren't built on more than they need."""
         topics = [skill for skill in SKILLS.values() if skill.topic]
-        chosen = [skill.name for skill in topics if self._flips("topic" if skill.topic in data["topics"] else "other")]
+        chosen = [
+            skill.name for skill in topics if self._choices.flip("topic" if skill.topic in data["topics"] else "other")
+        ]
         for question, pair in QUESTIONS.items():
             rows = [(0.0, 0.0, 0.0, 0.0)]
             for taste in pair:
@@ -127,20 +114,8 @@ class _Turn:
                 rows.append(
                     (1.0, float(data["stated"].get(question) == taste.name), float(wish is False), float(wish is True))
                 )
-            place = self._decide(("taste", "stated", "own", "shared"), tuple(rows))
+            place = self._choices.decide(("taste", "stated", "own", "shared"), tuple(rows))
             if place:
                 chosen.append(pair[place - 1].skill)
-        unlinked = {name for name in chosen if SKILLS[name].uses and not self._flips("link")}
+        unlinked = {name for name in chosen if SKILLS[name].uses and not self._choices.flip("link")}
         return chosen, unlinked
-
-    def _flips(self, name: str) -> bool:
-        return bool(self._decide((name,), ((0.0,), (1.0,))))
-
-    def _decide(self, names: tuple[str, ...], options: tuple[tuple[float, ...], ...]) -> int:
-        shares = Decision(names, options, 0).probabilities(self._weights)
-        if self._generator is None:
-            choice = shares.index(max(shares))
-        else:
-            (choice,) = self._generator.choices(range(len(shares)), shares)
-        self.made.append(Decision(names, options, choice))
-        return choice

@@ -331,8 +331,10 @@ def validate(data: Path, keep: float, folder: Path | None, out: Out) -> None:
 @json_option
 def rank_systems(sources: tuple[Path, ...], out: Out) -> None:
     """Rank systems by PRI. SOURCES are run directories, or CSV files with the columns name and ac to rar."""
+    from dataclasses import fields
+
     from agentfw_plugins.rewards.library_errors import translated_errors
-    from agentfw_rewardmodels.timing import rank
+    from agentfw_rewardmodels.timing import Figures, rank
 
     from .systems import read_systems
 
@@ -341,7 +343,7 @@ def rank_systems(sources: tuple[Path, ...], out: Out) -> None:
         ranking = rank(systems)
     if ranking.warning:
         out.note(ranking.warning)
-    columns = ["ac", "max_ac", "difference", "pt", "ftr", "rar"]
+    columns = [field.name for field in fields(Figures)]
     if out.json:
         out.data(
             {

@@ -22,25 +22,19 @@ from agentfw.report import web_page
 from agentfw.runs import RunFolder
 from agentfw.statistics import Interval, bootstrap
 
+from .environment import Proactive
 from .view_data import Dialogues, Stage, collect
 
 __all__ = ["view_page"]
 
 _FIGURES = {
-    "ac": "AC",
-    "max_ac": "Max AC",
+    **Proactive.columns,
     "difference": "difference",
-    "pt": "PT",
-    "ftr": "FTR",
-    "rar": "RAR",
     "late": "late",
-    "silent": "silent",
-    "missed": "missed",
     "ready": "ready a turn",
     "ic": "IC",
     "asked_missing": "asks for what is missing",
     "ad": "AD",
-    "balance": "balance",
     "reward": "reward",
 }
 _WHERE_EXPECTED = {name: _FIGURES[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready")}

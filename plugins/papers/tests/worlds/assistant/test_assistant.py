@@ -185,10 +185,10 @@ def test_no_sequence_of_calls_breaks_an_app() -> None:
         env = world(difficulty="hard")
         episode = asyncio.run(Engagement(env, PolicyAgent(ScriptedPolicy(rule=anything))).run(task))
 
-        desk = env.desk
+        apps = env.apps
         assert episode.finish == "finished"
-        assert set(desk.calendar) <= set(desk.chosen) <= {part.scenario.name for part in desk.errand.parts}
-        assert len(set(desk.sent)) == len(desk.sent)
+        assert set(apps.calendar) <= set(apps.chosen) <= {part.scenario.name for part in apps.errand.parts}
+        assert len(set(apps.sent)) == len(apps.sent)
         assert all(math.isfinite(value) for value in episode.outcome.values())
         assert 0 <= episode.outcome["judge"] <= 1
 

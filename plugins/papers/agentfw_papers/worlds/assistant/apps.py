@@ -12,13 +12,13 @@ from agentfw.errors import InterventionRefused
 from .catalogue import Item
 from .errands import Errand, Part
 
-__all__ = ["Desk"]
+__all__ = ["Apps"]
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(slots=True)
-class Desk:
+class Apps:
     """The state of all apps during one errand."""
 
     errand: Errand
@@ -34,7 +34,7 @@ class Desk:
     """Number of tries to carry out a choice, by scenario."""
     gone: dict[str, str] = field(default_factory=dict)
     """The offer that was taken by somebody else, by scenario."""
-    met: set[str] = field(default_factory=set)
+    seen_faults: set[str] = field(default_factory=set)
     """Scenarios whose fault has shown."""
     read: bool = False
     """Whether the mails were looked at."""
@@ -57,13 +57,13 @@ class Desk:
         assert part is not None
         self.tried[scenario] = self.tried.get(scenario, 0) + 1
         if part.fault == "outage":
-            self.met.add(scenario)
+            self.seen_faults.add(scenario)
             raise InterventionRefused(f"{part.scenario.calls[1]} is down today; a mail to {item.name} works")
         if part.fault == "hiccup" and self.tried[scenario] == 1:
-            self.met.add(scenario)
+            self.seen_faults.add(scenario)
             raise InterventionRefused("no answer; try again")
         if part.fault == "gone" and self.tried[scenario] == 1:
-            self.met.add(scenario)
+            self.seen_faults.add(scenario)
             self.gone[scenario] = item.id
         if self.gone.get(scenario) == item.id:
             raise InterventionRefused(f"{letter} has just been taken by somebody else")
@@ -81,7 +81,7 @@ class Desk:
             if asked is not None and scenario in self.searched and scenario not in self.chosen:
                 if part.fault != "outage":
                     raise InterventionRefused(f"{to} takes no mails; use {part.scenario.calls[1]}")
-                self.met.add(scenario)
+                self.seen_faults.add(scenario)
                 self.chosen[scenario] = item = asked
                 break
         self.sent.append((to, text))
@@ -119,7 +119,7 @@ class Desk:
     @property
     def unrecovered(self) -> int:
         """How many faults have shown and still stand in the way."""
-        return sum(scenario not in self.chosen for scenario in self.met)
+        return sum(scenario not in self.chosen for scenario in self.seen_faults)
 
     def _offered(self, scenario: str, letter: str) -> Item:
         part, place = self.part(scenario), LETTERS.find(letter)
