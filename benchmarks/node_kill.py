@@ -15,17 +15,18 @@ import json
 import os
 import re
 import secrets
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from agentfw_benchmarks import Options, make_model, print_aligned, tell
 
@@ -53,8 +54,12 @@ class Node:
         return said
 
     def end(self) -> None:
+        """Kill all its processes, some of which have groups of their own."""
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            whole = psutil.Process(self.process.pid)
+            for process in [*whole.children(recursive=True), whole]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
             self.process.wait()
 
 
@@ -94,6 +99,8 @@ def measure(phases: Sequence[str]) -> dict[str, Any]:
                 nodes.pop().end()
                 print("killed", file=process.stdin, flush=True)
             elif line.startswith("[{"):
+                if nodes:
+                    raise SystemExit(f"{len(nodes)} nodes weren't killed")
                 return {"updates": json.loads(line)}
             else:
                 print(line, end="", file=sys.stderr)
@@ -115,7 +122,6 @@ def drive(address: str, model: Path, private: Path, phases: Sequence[str]) -> No
     settings = {"model": str(model), "learning_rate": 1e-3, "tokens": 48, "worker_patience": 60}
     alone = LoraLearner(LoraSettings.model_validate(settings))
     team = LoraLearner(LoraSettings.model_validate({**settings, "workers": len(phases) + 1}), engine)
-    team.open(private)
     waiting: list[str] = []
     assert team._team is not None
     start_worker = team._team._worker
@@ -136,6 +142,7 @@ def drive(address: str, model: Path, private: Path, phases: Sequence[str]) -> No
         return remote
 
     team._team._worker = worker  # type: ignore[method-assign]
+    team.open(private)
     found = []
     for number, phase in enumerate(phases):
         batches = [batch_of(private / f"{who}{number}", 12, 2, 20, 10, number) for who in ("alone", "team")]
