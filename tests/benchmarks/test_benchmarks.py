@@ -282,6 +282,25 @@ def test_a_run_whose_replica_is_killed_is_equal(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="hides a folder from a node")
+def test_an_update_whose_node_is_killed_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ray")
+    pytest.importorskip("peft")
+    result = load("node_kill").main(["--phases", "gradient", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    (update,) = result["updates"]
+    assert (update["workers lost"], update["equal"]) == (1, True)
+
+
+@pytest.mark.slow
+def test_adding_up_gradients_is_measured_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    result = load("parallel_reduce").main(["--megabytes", "2", "--workers", "2", "--repeats", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["2 workers"]["gloo, in each worker, ms"] > 0
+
+
+@pytest.mark.slow
 def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("peft")
     size = ["--tasks", "3", "--samples", "2", "--prompt", "20", "--answer", "8", "--repeats", "1", "--shape", "small"]

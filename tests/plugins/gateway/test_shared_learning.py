@@ -111,7 +111,7 @@ def test_two_gateways_learn_from_the_feedback_of_both_and_one_goes_on_when_the_t
     where = postgres_database()
     (tmp_path / "spec.toml").write_text(SPEC)
     options = ["--policy", "tiny", "--set", "policy.model=tiny-assistant", "--sessions", where]
-    options += ["--learn", "--learn-every", "45", "--learn-spec", str(tmp_path / "spec.toml")]
+    options += ["--learn", "--learn-every", "45", "--learn-spec", str(tmp_path / "spec.toml"), "--canary", "0"]
     gateways = {name: killing.start(tmp_path / name, *options) for name in "ab"}
     file = SharedVersionFile(tmp_path, where)
     draw, number = random.Random(7), 0
