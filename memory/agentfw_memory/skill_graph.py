@@ -441,7 +441,8 @@ class SkillGraph:
         return answer
 
     def _end_expired(self) -> None:
-        self._counter, any_expired = self._store.look()
+        with self._store.reading():  # which waits for a lock only so long
+            self._counter, any_expired = self._store.look()
         if any_expired:
             with self._store.writing() as change:
                 self._store.end_skills(change, self._store.expired())
