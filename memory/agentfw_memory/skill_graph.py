@@ -95,6 +95,8 @@ class SkillGraph:
         self._hearer = Hearer(store, self._recaller, self._editor, settings, listener)
         self._forgetter = Forgetter(store, self._recaller, Sharing(store, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
+        self._counter = 0
+        """The last change of the store when the latest call began."""
         self._recaller.check_embedder()
 
     @classmethod
@@ -285,7 +287,7 @@ class SkillGraph:
 
         def found(k: int, least: float) -> list[Hit]:
             if when is None:
-                return self._call(lambda: self._recaller.recall(query, user, k, least))
+                return self._call(lambda: self._recaller.recall(query, user, k, least, upto=self._counter))
             return self._call(lambda: recall_as_of(self._store, self._recaller, query, user, k, when))
 
         if not where:
@@ -439,9 +441,12 @@ class SkillGraph:
         return answer
 
     def _end_expired(self) -> None:
-        if self._store.expired():
+        with self._store.reading():  # which waits for a lock only so long
+            self._counter, any_expired = self._store.look()
+        if any_expired:
             with self._store.writing() as change:
                 self._store.end_skills(change, self._store.expired())
+                self._counter = change.number
 
     def unload(self) -> None:
         """Give back the memory of a small graph that isn't in use. The next call loads it again."""

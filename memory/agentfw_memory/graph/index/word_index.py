@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -77,11 +77,10 @@ class _Sorted:
     """Where the skills of each term begin in `numbers`, and where those of the last one end."""
     numbers: Integers
 
-    def holders(self, term: int) -> Integers:
-        place = int(np.searchsorted(self.terms, term))
-        if place == len(self.terms) or self.terms[place] != term:
-            return self.numbers[:0]
-        return self.numbers[self.starts[place] : self.starts[place + 1]]
+    def holders(self, terms: Sequence[int]) -> list[Integers]:
+        places = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
+        ends = np.where(self.terms[places] == terms, self.starts[places + 1], self.starts[places])
+        return [self.numbers[one:end] for one, end in zip(self.starts[places].tolist(), ends.tolist(), strict=True)]
 
 
 NOTHING = _Sorted(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
@@ -97,17 +96,18 @@ class _Part:
     changed: dict[int, array[int]] = field(default_factory=dict)
     """By term: the skills that have it, in no particular order. Terms that aren't here are in `restored`."""
 
-    def holders(self, term: int) -> Integers:
-        """Return the skills that have a term."""
-        changed = self.changed.get(term)
-        return self.restored.holders(term) if changed is None else np.frombuffer(changed, np.int64)
+    def holders(self, terms: Sequence[int]) -> list[Integers]:
+        """Return the skills that have each of these terms."""
+        before = self.restored.holders(terms) if len(self.restored.numbers) else [NOTHING.numbers] * len(terms)
+        return [
+            np.frombuffer(self.changed[term], np.int64) if term in self.changed else some
+            for term, some in zip(terms, before, strict=True)
+        ]
 
     def to_change(self, term: int) -> array[int]:
         """Return the skills that have a term, as what may be changed."""
         changed = self.changed.get(term)
-        self.changed[term] = (
-            array("q", self.restored.holders(term).tobytes()) if changed is None else resizable(changed)
-        )
+        self.changed[term] = array("q", self.holders([term])[0].tobytes()) if changed is None else resizable(changed)
         return self.changed[term]
 
 
@@ -323,7 +323,8 @@ class Question:
         self._index, self._parts = index, parts
         numbers = {term: index._terms[term] for term in asked if term in index._terms}
         seen = parts.values()
-        having = {term: [part.holders(number) for part in seen] for term, number in numbers.items()}
+        by_part = [part.holders(list(numbers.values())) for part in seen]
+        having = dict(zip(numbers, zip(*by_part, strict=True), strict=True)) if by_part else dict.fromkeys(numbers, ())
         holders = {term: sum(map(len, some)) for term, some in having.items()}
         count, length = sum(part.count for part in seen), sum(part.length for part in seen)
         self._weights = Weights.of(asked, count, length, holders)
@@ -374,6 +375,11 @@ class Question:
         rarities, found = rarities[once], found[once]
         if len(found) <= count:
             return found
+        # Most skills have one of the words only. They needn't be looked at if enough have more, or a rarer one.
+        for level in np.unique(np.array([rarity for _, rarity in read], np.float32))[::-1]:
+            if np.count_nonzero(rarities > level) >= count:
+                found, rarities = found[rarities > level], rarities[rarities > level]
+                break
         lowest = np.partition(rarities, len(found) - count)[len(found) - count]
         above, level = found[rarities > lowest], found[rarities == lowest]
         return np.concatenate([above, np.sort(level)[: count - len(above)]])

@@ -18,6 +18,7 @@ __all__ = ["Found", "Neighbours", "Pool", "connected"]
 
 CONNECTIONS = ("complement", "trajectory", "time", "scenario", "owner")
 """How a skill may be connected to a candidate."""
+COMPLEMENT, TRAJECTORY, TIME, SCENARIO, OWNER = range(len(CONNECTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +74,37 @@ def connected(
 
     `around` has the skills just before and after each candidate, or -1.
     """
-    groups: list[tuple[int, str, Integers]] = []
     first = candidates.tolist() if settings.siblings else []
+    groups: list[tuple[int, int, Integers]] = []
+    near: list[tuple[int, int, int]] = []
     if settings.second_hop == "owner":
-        groups = [(place, "owner", cache.siblings(int(cache.owner[one]), user)) for place, one in enumerate(first)]
+        owners = cache.owner[candidates].tolist()
+        groups = [(place, OWNER, cache.siblings(owners[place], user)) for place in range(len(first))]
     else:
-        times = [two[two >= 0] for two in around]
+        beside = around.tolist()
         for place, number in enumerate(first):
             if related := cache.complements.get(number):
-                groups.append((place, "complement", _visible(cache, related, user)))
+                near += [(place, COMPLEMENT, other) for other in _visible(cache, related, user)]
             if used := cache.connections.used_with(number):
-                groups.append((place, "trajectory", _visible(cache, used, user)))
-            if len(times[place]):
-                groups.append((place, "time", times[place]))
+                near += [(place, TRAJECTORY, other) for other in _visible(cache, used, user)]
+            near += [(place, TIME, other) for other in beside[place] if other >= 0]
         seen: set[int] = set()
         for place, number in enumerate(first):
-            for scenario in sorted(cache.connections.scenarios.get(number, set()) - seen):
-                groups.append((place, "scenario", cache.mates(scenario, user)))
-                seen.add(scenario)
-    numbers = np.concatenate([candidates, *(others for *_, others in groups)])
-    sizes = [len(candidates), *(len(others) for *_, others in groups)]
-    through = np.repeat([-1, *(place for place, *_ in groups)], sizes)
-    connections = np.repeat([0, *(CONNECTIONS.index(connection) for _, connection, _ in groups)], sizes)
+            for scenario in sorted(cache.connections.scenarios.get(number, ())):
+                if scenario not in seen:
+                    groups.append((place, SCENARIO, cache.mates(scenario, user)))
+                    seen.add(scenario)
+    connections = np.array(near, np.int64).reshape(-1, 3).T
+    places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
+    sizes = [len(others) for *_, others in groups]
+    numbers = np.concatenate([candidates, connections[2], *(others for *_, others in groups)])
+    through = np.concatenate([np.full(len(candidates), -1), connections[0], np.repeat(places, sizes)])
+    kinds = np.concatenate([np.zeros(len(candidates), np.int64), connections[1], np.repeat(kinds, sizes)])
     once = np.flatnonzero(cache.first_places(numbers) == np.arange(len(numbers)))
-    return Pool(numbers[once], through[once], connections[once])
+    return Pool(numbers[once], through[once], kinds[once])
 
 
-def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> Integers:
+def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
     numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
-    return numbers[cache.visible_to(user, numbers)]
+    found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
+    return found

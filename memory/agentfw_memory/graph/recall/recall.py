@@ -59,6 +59,7 @@ class Recaller:
     _words: WordIndex | None
     _trust: Trust | None
     _skill_cache: dict[int, Skill]
+    _readers: dict[str, int | None]
 
     def __init__(self, store: Store, embedder: Embedder, settings: GraphSettings) -> None:
         self._store, self._embedder, self._settings = store, embedder, settings
@@ -92,6 +93,7 @@ class Recaller:
                 self._leave_to(search)
                 return
             self._load_indexes()
+        self._readers.clear()
         try:
             self._update(self.cache.catch_up(counter))
         except BaseException:
@@ -101,15 +103,15 @@ class Recaller:
         if search is not None and len(self.cache) > most:
             self._leave_to(search)
 
-    def recall(self, query: str, user: str, k: int, at_least: float) -> list[Hit]:
-        """Return the k best skills that are at least so relevant."""
+    def recall(self, query: str, user: str, k: int, at_least: float, *, upto: int | None = None) -> list[Hit]:
+        """Return the k best skills that are at least so relevant, as of the change `upto` at least."""
         vector = self._query_vector(query)
         with self._store.reading():
+            self.catch_up(upto)
             return self._recall(query, vector, user, k, at_least)
 
     def _recall(self, query: str, vector: Float32Array | None, user: str, k: int, at_least: float) -> list[Hit]:
-        self.catch_up()
-        reader = self._store.find("user", user)
+        reader = self._reader(user)
         times = spans(query, self._store.now()) if self._settings.time_weight else ()
         for _ in range(ATTEMPTS):
             asked = self.asked(query, user, reader)
@@ -242,6 +244,16 @@ class Recaller:
         self._words_saved_at = 0
         self._trust, self._uncalibrated = None, 0
         self._skill_cache = {}
+        self._readers = {}
+
+    def _reader(self, user: str) -> int | None:
+        if self.server is not None:
+            return self._store.find("user", user)
+        if user not in self._readers:
+            if len(self._readers) > MAXIMUM_CACHED_SKILLS:
+                self._readers.clear()
+            self._readers[user] = self._store.find("user", user)
+        return self._readers[user]
 
     def _update(self, touched: list[int]) -> None:
         """Update what depends on skills that are new, changed or gone."""

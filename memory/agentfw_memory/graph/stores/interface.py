@@ -352,6 +352,9 @@ class Store(Protocol):
     def holders(self, prefix: str = "") -> list[str]:
         """Return the names of the users who have valid skills, sorted: all, or those that begin with a prefix."""
 
+    def look(self) -> tuple[int, bool]:
+        """Return the last change, as `counter` does, and whether there are skills whose time is over."""
+
     def expired(self) -> list[int]:
         """Return the valid skills whose time is over."""
 

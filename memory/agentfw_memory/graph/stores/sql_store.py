@@ -40,6 +40,7 @@ _EXPORTED: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 _ABSENT: Mapping[str, str | None] = {"metadata": "", "expires_at": None}
 """Columns that an export of an earlier version lacks, with their values."""
+EXPIRED = "FROM version WHERE tenant = ? AND expires_at <= ? AND valid_to IS NULL"
 _MALFORMED: tuple[type[Exception], ...] = (KeyError, ValueError, TypeError, AttributeError, SkillGraphError)
 
 
@@ -87,9 +88,13 @@ class SqlStore(SqlRows):
 
     # Expiry
 
+    def look(self) -> tuple[int, bool]:
+        sql = f"SELECT counter, EXISTS (SELECT 1 {EXPIRED}) FROM tenant WHERE tenant = ?"
+        counter, expired = self._rows(sql, self._tenant, self._clock(), self._tenant)[0]
+        return int(counter), bool(expired)
+
     def expired(self) -> list[int]:
-        sql = "SELECT number FROM version WHERE tenant = ? AND expires_at <= ? AND valid_to IS NULL"
-        return self._column(sql, self._tenant, self._clock())
+        return self._column(f"SELECT number {EXPIRED}", self._tenant, self._clock())
 
     def set_expiry(self, change: Change, number: int, when: float | None) -> None:
         sql = "UPDATE version SET expires_at = ? WHERE tenant = ? AND number = ? AND valid_to IS NULL"

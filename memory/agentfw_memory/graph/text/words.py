@@ -37,6 +37,9 @@ MONTHS = (
     *("july", "august", "september", "october", "november", "december"),
 )
 
+SHORT = 300
+"""Number of characters up to which a text may be a question."""
+
 _WORD = re.compile(r"\w+")
 # Vowel signs and other marks belong to their word, but aren't letters to Python.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
@@ -62,6 +65,16 @@ def words(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """Return the terms of a text in their order. A text of stop words alone keeps them."""
+    return list(_short_terms(text)) if len(text) <= SHORT else _terms(text)
+
+
+@lru_cache(maxsize=256)
+def _short_terms(text: str) -> tuple[str, ...]:
+    """Remember those of a question, because a recall asks for them several times."""
+    return tuple(_terms(text))
+
+
+def _terms(text: str) -> list[str]:
     plain = _APOSTROPHE.sub("", text.casefold())
     if any(sign.isdigit() for sign in plain):
         plain = _ORDINAL.sub(r"\1", _GROUPED.sub("", _ISO_DATE.sub(_spelled, plain)))
