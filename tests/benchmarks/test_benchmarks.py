@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agentfw import Host
+from agentfw.runs import parse_spec, resolve
 from agentfw_benchmarks import make_model
 
 pytestmark = pytest.mark.nightly
@@ -501,3 +504,15 @@ def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_e
     assert rows["by a rule", 0.25, 208]["high"] < 0
     assert rows["never", 0.0, 50]["high"] < 0
     assert rows["never", 0.0, 208]["low"] > -0.02
+
+
+def test_every_variant_of_the_calendars_training_is_a_valid_one() -> None:
+    benchmark, host = load("calendar_variants"), Host.load()
+    options = argparse.Namespace(updates=2, rounds=5, users=4, work="unused")
+
+    specs = {name: benchmark.spec_of(name, 7, options, host) for name in benchmark.VARIANTS}
+    resolved = {name: resolve(parse_spec(spec), host)[0] for name, spec in specs.items()}
+
+    assert {name for name, spec in resolved.items() if spec.optimizer.name == "roundwise"} == {"PEARL", "no curriculum"}
+    weights = {name: {one.name: one.weight for one in spec.rewards} for name, spec in resolved.items()}
+    assert [name for name, found in weights.items() if found["calendar_hub"] == 0.25] == ["no curriculum"]

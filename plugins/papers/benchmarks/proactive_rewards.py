@@ -179,8 +179,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
-        rows.setdefault("before", _figures_of([stages[0] for stages in several]))
-        rows[variant] = _figures_of([stages[max(stages)] for stages in several])
+        rows.setdefault("before", figures_over_seeds([stages[0] for stages in several]))
+        rows[variant] = figures_over_seeds([stages[max(stages)] for stages in several])
         # The mean change per step telescopes to last minus first.
         if options.table == "half":
             known = known_to_half(variant, options)
@@ -190,7 +190,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                         {one: found for one, found in stages[stage(stages)].items() if one in mine}
                         for stages in several
                     ]
-                    rows[f"{when}, workflows {name} to half"] = _figures_of(chosen)
+                    rows[f"{when}, workflows {name} to half"] = figures_over_seeds(chosen)
         rows[variant]["slopes"] = {
             name: [
                 (_mean(stages[max(stages)].values(), name) - _mean(stages[0].values(), name)) / options.updates
@@ -266,7 +266,7 @@ def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {name: mean_of(values) for name, values in found.items() if values}
 
 
-def _figures_of(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
+def figures_over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
     return _figures(_over_seeds(seeds)) | _ready([one for outcomes in seeds for one in outcomes.values()])
 
 

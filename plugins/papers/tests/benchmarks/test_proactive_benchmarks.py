@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 
 import pytest
 
 from agentfw import Host
 from agentfw.runs import parse_spec, resolve
+from agentfw_papers.worlds import proactive
+from agentfw_papers.worlds.proactive.dataset import load_data
 
 pytestmark = pytest.mark.nightly
 
@@ -62,3 +65,17 @@ def test_players_judge_and_interfaces_stand_in_one_table(capsys: pytest.CaptureF
     assert set(found["players"]) == {"eager", "oracle", "reactive", "silent"}
     assert set(found["interfaces"]) == {"event_driven", "step_loop", "polling:3"}
     assert "ms a turn" in capsys.readouterr().out
+
+
+def test_conversations_of_abcd_are_annotated_validated_and_held_out_by_flow(tmp_path: Path) -> None:
+    benchmark = load("proactive_abcd")
+    examples = benchmark.examples_of(Path(proactive.__path__[0]) / "domains" / "abcd" / "abcd_sample.json")
+
+    report = benchmark.alignment(examples)
+    turns = benchmark.hold_out("product_defect", examples, tmp_path)
+
+    assert [one.passed for one in report.margins] == [9, 9, 7, 4, 4]
+    splits = load_data(tmp_path).splits
+    assert {one.dialogue.flow for one in splits["test"]} == {"product_defect"}
+    assert {one.dialogue.flow for one in splits["train"]} == {"storewide_query"}
+    assert turns == 44
