@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -76,6 +77,7 @@ MODULES = {
 """The modules, each with what it is about."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_FACTORY = re.compile(r"field\(default_factory=([\w.]+)\)")
 _WIDEST = 110
 """A longer signature has a line for each parameter."""
 
@@ -169,7 +171,8 @@ def _class_line(node: ast.ClassDef) -> str:
     bases = ", ".join(ast.unparse(base) for base in node.bases)
     begin = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
     taken = f"\n{_signature(begin)}" if begin is not None else ""
-    return f"class {node.name}{f'({bases})' if bases else ''}{taken}"
+    kind = "@dataclass\n" if any(ast.unparse(one).startswith("dataclass") for one in node.decorator_list) else ""
+    return f"{kind}class {node.name}{f'({bases})' if bases else ''}{taken}"
 
 
 def _signature(node: _Function) -> str:
@@ -228,11 +231,17 @@ def _members(node: ast.ClassDef, place: str) -> Iterator[str]:
                 returned = f": {ast.unparse(member.returns)}" if member.returns else ""
                 yield _member(anchor, f"{name}{returned}", first)
             else:
-                word = "async " if isinstance(member, ast.AsyncFunctionDef) else ""
+                word = next((f"{kind} " for kind in ("classmethod", "staticmethod") if kind in kinds), "")
+                word += "async " if isinstance(member, ast.AsyncFunctionDef) else ""
                 returned = f" -> {ast.unparse(member.returns)}" if member.returns else ""
                 yield _member(anchor, f"{word}{name}({_arguments(member)}){returned}", first)
         elif not isinstance(member, ast.ClassDef):
-            yield _member(anchor, ast.unparse(member), _text(after).partition("\n\n")[0])
+            yield _member(anchor, _FACTORY.sub(_made, ast.unparse(member)), _text(after).partition("\n\n")[0])
+
+
+def _made(found: re.Match[str]) -> str:
+    """What a dataclass makes for a field, as one would write it."""
+    return {"dict": "{}", "list": "[]"}.get(found[1], f"{found[1]}()")
 
 
 def _member(anchor: str, code: str, said: str) -> str:
