@@ -122,7 +122,7 @@ class _EpisodeProgress(Progress):
 
     def started(self, run: RunInfo, done: int) -> None:
         spec, total = run.spec, run.folder.total
-        described = str(run.folder.about["description"])
+        described = str(run.folder.about.get("description", ""))
         parts = [spec.environment.name, described or counted(total, "episode")]
         parts += [f"policy {spec.policy.name}", *(f"memory {memory.name}" for memory in spec.memories)]
         # Where tasks are described there are rounds or something like them: there the interface makes no difference.

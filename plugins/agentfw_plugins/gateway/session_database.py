@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from agentfw.errors import MissingExtraError, SettingsError, StorageError
@@ -127,7 +127,9 @@ class SessionDatabase:
         self.where = url.render_as_string(hide_password=True)
         self.is_file = url.get_backend_name() == "sqlite"
         if self.is_file:
-            os.close(os.open(str(url.database), os.O_CREAT | os.O_RDWR, 0o600))
+            # Only if it doesn't exist: closing a file that SQLite has open in this process would drop its locks.
+            with suppress(FileExistsError):
+                os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
         self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=True, **options)

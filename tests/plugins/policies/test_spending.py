@@ -182,9 +182,6 @@ def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any
     code, _, err = command("run", "calendar", budget__money=1)
     assert code == 2
     assert "costs nothing" in err
-    code, _, err = command("compare", "interfaces", "inbox", budget__tokens=1)
-    assert code == 2
-    assert "a budget belongs to one run" in err
 
 
 def test_a_live_run_counts_what_was_spent_before_it_was_opened_again(tmp_path: Path) -> None:

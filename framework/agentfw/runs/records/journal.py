@@ -220,9 +220,11 @@ def make_private(path: Path) -> None:
     """Create an empty file that only its owner can read, if there is none.
 
     Whatever holds what people said is made by this, by `write_whole` or by `make_folder`. SQLite gives its other files
-    the mode of the database.
+    the mode of the database. A file that exists isn't opened: closing one that SQLite has open in this process would
+    drop its locks.
     """
-    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, PRIVATE))
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, PRIVATE))
 
 
 def make_folder(path: Path) -> None:

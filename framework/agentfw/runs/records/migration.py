@@ -23,6 +23,7 @@ def migrate(record: dict[str, Any]) -> None:
 
 def migrate_about(about: dict[str, Any]) -> None:
     """Take out of a run.json what its format allowed and today's doesn't, and rename what had another name."""
-    about["description"] = about.pop("scene", about.get("description", ""))
+    if "scene" in about:
+        about["description"] = about.pop("scene")
     if about["format"] in EARLIER and about["spec"].get("deadline", 0) is None:
         del about["spec"]["deadline"]

@@ -25,7 +25,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ...errors import MissingExtraError, RunFolderError, SettingsError, StorageError
 from .journal import make_folder, make_private, write_whole
@@ -61,6 +61,8 @@ class Mirror:
         self.folder, self.address = folder, f"{address.rstrip('/')}/{folder.name}"
         self._storage, self._root = _storage(self.address)
         self._sent: dict[str, tuple[int, int]] = {}
+        self._databases: dict[Path, BinaryIO] = {}
+        """They stay open: closing a file that SQLite has open in this process would drop its locks."""
         self._is_ours = False
         self._owner = json.dumps({"machine": socket.gethostname(), "process": os.getpid(), "id": secrets.token_hex(8)})
 
@@ -99,13 +101,22 @@ class Mirror:
                 return None if mark == self._sent.get(name) else _Seen(path, name, mark, size=about.st_size)
             if path.name in _LATE:
                 return None if mark == self._sent.get(name) else _Seen(path, name, mark, content=path.read_bytes())
-            if _is_database(path):
+            if self._is_database(path):
                 log = path.with_name(f"{path.name}-wal")
                 mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
                 return None if mark == self._sent.get(name) else _Seen(_database(path, room), name, mark)
         except FileNotFoundError:  # removed meanwhile
             return None
         return None if mark == self._sent.get(name) else _Seen(path, name, mark)
+
+    def _is_database(self, path: Path) -> bool:
+        if path not in self._databases:
+            handle = path.open("rb")
+            if handle.read(len(_SQLITE)) != _SQLITE:
+                handle.close()
+                return False
+            self._databases[path] = handle
+        return True
 
     def _put(self, seen: _Seen) -> None:
         target = f"{self._root}/{seen.name}"
@@ -211,11 +222,6 @@ def _rank(name: str) -> tuple[int, str]:
     if last in _LATE:
         return 2 + _LATE.index(last), name
     return int(not last.endswith((".jsonl", ".safetensors", ".json"))), name
-
-
-def _is_database(path: Path) -> bool:
-    with path.open("rb") as handle:
-        return handle.read(len(_SQLITE)) == _SQLITE
 
 
 def _database(path: Path, room: Path) -> Path:

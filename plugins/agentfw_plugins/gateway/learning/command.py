@@ -80,6 +80,7 @@ def learning_of(
         raise UsageError("--learn-spec and --canary are about versions that are trained", fix="add --learn")
     learning = Learning(live, tell, _versions_of(live, shared))
     if not (learn or learning.file.exists):
+        learning.file.close()
         return None
     if learn:
         learning.start(every=every, share=CANARY if canary is None else canary, spec=spec)

@@ -1,0 +1,38 @@
+"""Several graphs on one file, in this process and in another one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("igraph")
+
+from agentfw_memory import SkillGraph
+
+ELSEWHERE = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="t", embedder="hash") as graph:
+    graph.add_skill(owner="ben", text=sys.argv[2])
+    print(graph.stats().nodes["skill"])
+"""
+
+
+def skills_after_adding_elsewhere(path: Path, text: str) -> int:
+    return int(subprocess.run([sys.executable, "-c", ELSEWHERE, path, text], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_path: Path) -> None:
+    """Another process that closes it would remove what SQLite writes to, if this one had lost its locks."""
+    path = tmp_path / "graph.db"
+    with (
+        SkillGraph.open(path, tenant="t", embedder="hash") as first,
+        SkillGraph.open(path, tenant="t", embedder="hash"),
+    ):
+        first.add_skill(owner="ana", text="Likes tea")
+        assert skills_after_adding_elsewhere(path, "Travels by train") == 2
+        first.add_skill(owner="ana", text="Lives in Berlin")
+        assert skills_after_adding_elsewhere(path, "Gets up at six") == 4
