@@ -153,6 +153,29 @@ def test_feedback_that_comes_in_while_ratings_are_counted_is_not_forgotten(tmp_p
     assert learning.waiting == 1
 
 
+def test_feedback_that_comes_in_while_other_gateways_are_asked_is_not_forgotten(tmp_path: Path) -> None:
+    class Slow(VersionFile):
+        def heard_elsewhere(self, own: int) -> int:
+            time.sleep(0.05)
+            return super().heard_elsewhere(own)
+
+    live = opened(tmp_path, policy="tiny")
+    learning = Learning(live, print, Slow(live.folder.path))
+    learning.file.create()
+
+    async def hear_while_it_runs() -> None:
+        await learning.ready()
+        running = asyncio.create_task(learning.run())
+        for _ in range(100):
+            learning.heard()
+            await asyncio.sleep(0.01)
+        running.cancel()
+
+    asyncio.run(hear_while_it_runs())
+
+    assert learning.waiting == 100
+
+
 def thumbs(version: str, liked: int, disliked: int, at: float = 5.0) -> list[Rating]:
     return [Rating("tea", "ada", at, number < liked, version, (), (), False) for number in range(liked + disliked)]
 

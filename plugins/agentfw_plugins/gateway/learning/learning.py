@@ -114,10 +114,12 @@ class Learning:
         """Tell the gateways with the same versions what was heard here, be told, and ask which of them trains."""
         own, self._untold = self._untold, 0
         try:
-            self.waiting += await asyncio.to_thread(self.file.heard_elsewhere, own)
+            elsewhere = await asyncio.to_thread(self.file.heard_elsewhere, own)
         except BaseException:
             self._untold += own
             raise
+        # Not `+= await`, which would forget what is heard meanwhile.
+        self.waiting += elsewhere
         if self.trains and time.monotonic() - self._asked > _LEAD:
             self._leads = await asyncio.to_thread(self.file.lead)
             self._asked = time.monotonic()
