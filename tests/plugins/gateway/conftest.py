@@ -90,6 +90,15 @@ def served(runs: Path, limits: Limits | None = None, **options: Any) -> Iterator
         raise failed[0]
 
 
+@pytest.fixture(params=["file", "postgres"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where gateways share sessions: a file, then PostgreSQL."""
+    if request.param == "file":
+        return str(tmp_path / "sessions.db")
+    database: Callable[[], str] = request.getfixturevalue("postgres_database")
+    return database()
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Starts gateways, by default with the rule above."""

@@ -163,14 +163,6 @@ def end(store: SessionStore, name: str) -> None:
     store.give_back(shared.number, concluded=True)
 
 
-@pytest.fixture(params=["file", "postgres"])
-def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "file":
-        return str(tmp_path / "sessions.db")
-    database: Callable[[], str] = request.getfixturevalue("postgres_database")
-    return database()
-
-
 def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_has_it(
     anywhere: str, tmp_path: Path
 ) -> None:

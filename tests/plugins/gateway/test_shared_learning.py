@@ -23,18 +23,10 @@ from agentfw_plugins.gateway.learning.version_file import Version
 LEASE = 0.5
 
 
-@pytest.fixture(params=["file", "postgres"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "file":
-        return str(tmp_path / "sessions.db")
-    database: Callable[[], str] = request.getfixturevalue("postgres_database")
-    return database()
-
-
 @pytest.fixture
-def two(where: str, tmp_path: Path) -> Iterator[tuple[SharedVersionFile, SharedVersionFile]]:
+def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[SharedVersionFile, SharedVersionFile]]:
     """The versions as two gateways see them, each with a run of its own."""
-    a, b = (SharedVersionFile(tmp_path / name, where, policy="tiny", lease=LEASE) for name in "ab")
+    a, b = (SharedVersionFile(tmp_path / name, anywhere, policy="tiny", lease=LEASE) for name in "ab")
     for one in (a, b):
         one.create()
     yield a, b
@@ -46,9 +38,9 @@ Two = tuple[SharedVersionFile, SharedVersionFile]
 
 
 @pytest.mark.slow
-def test_one_gateway_trains_until_it_ends_or_says_nothing_for_the_time_of_its_lease(two: Two, where: str) -> None:
+def test_one_gateway_trains_until_it_ends_or_says_nothing_for_the_time_of_its_lease(two: Two, anywhere: str) -> None:
     a, b = two
-    trainer = SharedVersionFile(a.run, where, policy="tiny", holder=a.holder)
+    trainer = SharedVersionFile(a.run, anywhere, policy="tiny", holder=a.holder)
 
     assert (a.lead(), b.lead(), a.lead()) == (True, False, True)
     with trainer.change() as changed:
@@ -94,10 +86,10 @@ def test_what_one_gateway_made_is_served_by_all_and_what_they_hear_is_counted_to
 
 
 @pytest.mark.slow
-def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, where: str, tmp_path: Path) -> None:
+def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, anywhere: str, tmp_path: Path) -> None:
     with two[0].change() as changed:
         changed.versions = state().versions
-    other = SharedVersionFile(tmp_path / "c", where, policy="transformers")
+    other = SharedVersionFile(tmp_path / "c", anywhere, policy="transformers")
 
     with pytest.raises(UsageError, match="learn for another policy"):
         other.create()

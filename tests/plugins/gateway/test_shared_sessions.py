@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,24 +28,15 @@ pytest.importorskip("sqlalchemy")
 from agentfw_plugins.gateway.session_store import SessionStore
 
 
-@pytest.fixture(params=["file", "postgres"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the sessions are."""
-    if request.param == "file":
-        return str(tmp_path / "sessions.db")
-    database: Callable[[], str] = request.getfixturevalue("postgres_database")
-    return database()
-
-
 @pytest.fixture
-def two(where: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
+def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
     """Two gateways that share sessions. Each has a run of its own."""
     with ExitStack() as stack:
         a, b = (
             stack.enter_context(
                 served(
                     tmp_path / name,
-                    Limits(shared=where, queue_timeout=10.0),
+                    Limits(shared=anywhere, queue_timeout=10.0),
                     policy="scripted",
                     assignments=[f"policy.rule={served.__module__}:rule"],
                 )
@@ -81,7 +72,7 @@ def stored(where: str, name: str) -> Episode:
 
 
 @pytest.mark.slow
-def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], where: str) -> None:
+def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str) -> None:
     a, b = two
 
     first = message(ask(a, "tea", "one", user="ada"))
@@ -93,7 +84,7 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], where: s
 
     assert (given.status_code, ended.status_code, after.status_code) == (200, 200, 410)
     assert ended.json()["reward"] == 1.0, "feedback that another gateway was given counts"
-    episode = stored(where, "tea")
+    episode = stored(anywhere, "tea")
     assert [turn.text for turn in episode.turns] == ["You said: one", "You said: two", "You said: three"]
     assert [turn.index for turn in episode.turns] == [0, 1, 2]
     [kept] = read_sessions(a.live.folder.path, "tea")
@@ -124,18 +115,18 @@ def test_another_users_session_is_refused_by_every_gateway(two: tuple[Served, Se
 
 
 @pytest.mark.slow
-def test_requests_at_both_at_once_wait_for_one_another(two: tuple[Served, Served], where: str) -> None:
+def test_requests_at_both_at_once_wait_for_one_another(two: tuple[Served, Served], anywhere: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda i: message(ask(two[i % 2], "tea", f"word {i}"))["content"], range(24)))
 
-    turns = stored(where, "tea").turns
+    turns = stored(anywhere, "tea").turns
     assert sorted(turn.text for turn in turns) == sorted(answers)
     assert [turn.index for turn in turns] == list(range(24))
 
 
 @pytest.mark.slow
-def test_a_session_of_a_gateway_that_was_stopped_or_killed_goes_on_at_another(where: str, tmp_path: Path) -> None:
-    options = ("--policy", "scripted", "--set", 'policy.replies=["yes"]', "--sessions", where)
+def test_a_session_of_a_gateway_that_was_stopped_or_killed_goes_on_at_another(anywhere: str, tmp_path: Path) -> None:
+    options = ("--policy", "scripted", "--set", 'policy.replies=["yes"]', "--sessions", anywhere)
     killed, stopped, left = (begun(tmp_path / name, *options) for name in ("killed", "stopped", "left"))
     urls = [told(process)[0] for process in (killed, stopped, left)]
     body = {"model": "scripted", "messages": [{"role": "user", "content": "one"}]}
@@ -153,18 +144,18 @@ def test_a_session_of_a_gateway_that_was_stopped_or_killed_goes_on_at_another(wh
             process.kill()
             process.communicate()
 
-    assert len(stored(where, "tea").turns) == 2
-    assert len(stored(where, "coffee").turns) == 2
+    assert len(stored(anywhere, "tea").turns) == 2
+    assert len(stored(anywhere, "coffee").turns) == 2
 
 
 @pytest.mark.slow
-def test_a_gateway_deletes_old_sessions_if_it_is_told_to(where: str, tmp_path: Path) -> None:
+def test_a_gateway_deletes_old_sessions_if_it_is_told_to(anywhere: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
-    with served(tmp_path / "a", Limits(shared=where, keep_ended=0.2), **options) as gateway:
+    with served(tmp_path / "a", Limits(shared=anywhere, keep_ended=0.2), **options) as gateway:
         message(ask(gateway, "ended", "one"))
         httpx.post(f"{gateway.url}/s/ended/end", json={}).raise_for_status()
         message(ask(gateway, "goes-on", "one"))
-        store, end = SessionStore(where), time.monotonic() + 60
+        store, end = SessionStore(anywhere), time.monotonic() + 60
         while store.take("ended") is not None:
             assert time.monotonic() < end
             time.sleep(0.1)
@@ -174,8 +165,8 @@ def test_a_gateway_deletes_old_sessions_if_it_is_told_to(where: str, tmp_path: P
 
 
 @pytest.mark.slow
-def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(where: str, tmp_path: Path) -> None:
-    limits = Limits(shared=where, idle=0.4)
+def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere: str, tmp_path: Path) -> None:
+    limits = Limits(shared=anywhere, idle=0.4)
     rule = [f"policy.rule={served.__module__}:rule"]
     with (
         served(tmp_path / "a", limits, policy="scripted", assignments=rule) as a,
@@ -192,11 +183,11 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(where: s
     assert "idle" in [one.finish for one in ends]
     concluded = [episode.task.query for run in (a, b) for episode in run.live.folder.episodes()]
     assert concluded.count("tea") == 1
-    assert stored(where, "tea").turns[0].text == "You said: two"
+    assert stored(anywhere, "tea").turns[0].text == "You said: two"
 
 
-def test_news_of_a_gateway_that_lost_its_session_are_refused(where: str) -> None:
-    slow, quick = SessionStore(where, lease=0.0), SessionStore(where)
+def test_news_of_a_gateway_that_lost_its_session_are_refused(anywhere: str) -> None:
+    slow, quick = SessionStore(anywhere, lease=0.0), SessionStore(anywhere)
     mine = slow.begin("tea", 0, "ada")
     assert mine is not None
 
@@ -213,8 +204,8 @@ def test_news_of_a_gateway_that_lost_its_session_are_refused(where: str) -> None
     quick.close()
 
 
-def test_only_sessions_in_use_stay_with_their_gateway(where: str) -> None:
-    a, b = SessionStore(where, lease=0.3), SessionStore(where)
+def test_only_sessions_in_use_stay_with_their_gateway(anywhere: str) -> None:
+    a, b = SessionStore(anywhere, lease=0.3), SessionStore(anywhere)
     used, left = a.begin("tea", 0, "ada"), a.begin("coffee", 0, "ada")
     assert used is not None
     assert left is not None
