@@ -225,18 +225,20 @@ class PostgresSearch:
     def complete(self, after: int, rows: int, *, known: bool) -> int | None:
         lacking = "AND l.words IS NULL" if known else ""
         sql = (
-            "SELECT v.number, v.text, v.valid_from FROM live l JOIN version v ON v.tenant = l.tenant "
-            "AND v.number = l.number AND v.valid_to IS NULL "
+            "SELECT v.number, v.text, v.valid_from, tsvector_to_array(l.words) FROM live l JOIN version v "
+            "ON v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
             f"WHERE l.tenant = {self._tenant} AND l.number > ? {lacking} ORDER BY l.number LIMIT {int(rows)}"
         )
         found = self._on.rows(sql, after)
-        for number, text, valid_from in found:
+        update = (
+            "UPDATE live SET words = array_to_tsvector(?::text[]), valid_from = ? "
+            f"WHERE tenant = {self._tenant} AND number = ?"
+        )
+        for number, text, valid_from, stored in found:
             # Most rows have their words already. Writing them again would double the table.
-            update = (
-                "UPDATE live SET words = w.words, valid_from = ? FROM (SELECT array_to_tsvector(?::text[])) w (words) "
-                f"WHERE tenant = {self._tenant} AND number = ? AND live.words IS DISTINCT FROM w.words"
-            )
-            self._on.run(update, valid_from, words_of(text), number)
+            words = words_of(text)
+            if stored is None or sorted(stored) != words:
+                self._on.run(update, words, valid_from, number)
         return found[-1][0] if found else None
 
     def build(self, dimensions: int) -> None:
