@@ -75,7 +75,7 @@ def measure(phases: Sequence[str]) -> dict[str, Any]:
         private.mkdir()
         environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         environment |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "180"}
-        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--log-color=false"]
         ports = [f"--port={(port := free_port())}", f"--ray-client-server-port={free_port()}"]
         head = Node([*ray, "--head", "--num-cpus=0", "--include-dashboard=false", *ports], folder / "head", environment)
         stack.callback(head.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -85,6 +86,37 @@ def test_what_one_process_adds_another_recalls_at_once(postgres_database: Databa
         assert "the honey is in the cellar" in {hit.skill.text for hit in theirs.recall("honey", user="user2", k=5)}
         ours.retire_skill(new.id)
         assert new.id not in {hit.skill.id for hit in theirs.recall("honey in the cellar", user="user2", k=50)}
+
+
+def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_imported_with_it(
+    postgres_database: Database,
+) -> None:
+    """All skills of an import become true at once, unless they say when."""
+    with open_graph(postgres_database()) as graph:
+        first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
+        graph.add_skill(owner="ana", text="the honey, too", valid_from=1e9)
+        graph._store._run(  # type: ignore[attr-defined]
+            "INSERT INTO live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
+            "SELECT tenant, n, changed, owner, 1, int8send(n), vector, words, valid_from "
+            "FROM live, generate_series(1001, 41000) AS n WHERE number = ?",
+            int(first.id[1:]),
+        )
+        graph.prepare()
+        server = graph._recaller.server
+        assert server is not None
+        reads: list[str] = []
+        ask = server._search._on.rows  # type: ignore[attr-defined]
+
+        def explained(sql: str, *values: object) -> list[object]:
+            reads.extend(line for (line,) in ask(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", *values))
+            found: list[object] = ask(sql, *values)
+            return found
+
+        server._search._on.rows = explained  # type: ignore[attr-defined]
+
+        assert sorted(server._search.around([1_001], None, 3600.0)) == [int(first.id[1:]), 1_002]
+        pages = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in reads if "Buffers" in line))))
+        assert 0 < pages < 30
 
 
 def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: Database) -> None:

@@ -80,6 +80,9 @@ class Remote:
 class Engine:
     """Starts objects in other processes."""
 
+    one_machine = True
+    """Whether all of them are on this machine, and share its memory."""
+
     def start(
         self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
     ) -> Remote:

@@ -50,6 +50,7 @@ class RayEngine(Engine):
             raise MissingExtraError("the engine ray", "ray", module=error.name or "") from error
         self._ray: Any = ray
         self.address, self.wait = settings.address, settings.wait
+        self.one_machine = not settings.address
         self._keys = _values_of(settings.keys)
         self._versions = versions_here()
         self._connected = False

@@ -76,6 +76,18 @@ _key_option = click.option(
     metavar="DAYS",
     help="With --sessions: delete sessions so many days after their end. Feedback that no training has copied stays.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where the gateway runs: in this process, or as replicas on Ray that share --sessions.",
+)
+@click.option(
+    "--replicas",
+    metavar="N|MIN-MAX",
+    help="With --engine ray: number of replicas. A range follows the number of requests in progress. Default: 2.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
 @_key_option
@@ -123,6 +135,8 @@ def serve(
     again: bool,
     shared: str,
     keep_ended: float | None,
+    engine: str,
+    replicas: str | None,
     host: str,
     port: int,
     key_env: str,
@@ -154,7 +168,7 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    from .live import Limits, Stop, opened, serve_until, until_free
+    from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
     from .request_log import log_as_json
     from .stderr_thread import stderr_in_a_thread
@@ -181,7 +195,7 @@ def serve(
             f"{host} can be reached from other machines, so a key is required",
             fix=f"set the environment variable {key_env}, run: agentfw serve keys add NAME, or leave --host out",
         )
-    given = {
+    given: dict[str, Any] = {
         "policy": policy,
         "memories": memories,
         "tools": tools,
@@ -195,26 +209,46 @@ def serve(
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
-    live = opened(runs or _runs(), resume, again=again, **given)  # type: ignore[arg-type]
-    learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
     own = tuple(model for model in models if "=" not in model)
-    names = () if "any" in own else own or _names(live)
-    others = tuple(live.assembly.models)
-    at_once = max_concurrency or int(getattr(live.assembly.spec.policy.checked, "concurrency", 64))
     limits = Limits(
-        models=names,
         keys=(key,) if key else (),
         key_file=keys_of_users.path,
         idle=idle,
         sessions=max_sessions,
         body=max_body,
-        concurrency=at_once,
         queue=max_queue,
         queue_timeout=queue_timeout,
         drain=drain,
         shared=shared,
         keep_ended=None if keep_ended is None else keep_ended * _DAY,
     )
+    if engine == "ray":
+        from .ray_replicas import serve_replicas
+
+        if resume or again or learn:
+            raise UsageError(
+                "each replica on Ray begins a run of its own, and trains no versions",
+                fix="leave --resume, --continue and --learn out; a gateway with --learn can share the --sessions",
+            )
+        serve_replicas(
+            runs or _runs(),
+            given,
+            limits,
+            host,
+            port,
+            replicas or "2",
+            names=own,
+            at_once=max_concurrency,
+            json_log=log is not None,
+            out=out,
+        )
+        return
+    if replicas is not None:
+        raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
+    live = opened(runs or _runs(), resume, again=again, **given)
+    learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
+    limits = limits_of(live, limits, own, max_concurrency)
+    names, others = limits.models, tuple(live.assembly.models)
 
     starting = ExitStack()
 
@@ -339,14 +373,3 @@ def _runs() -> Path:
 
     project = find_project()
     return project.runs if project is not None else Path("runs")
-
-
-def _names(live: LiveRun) -> tuple[str, ...]:
-    """The names that the policy is known by: its own, and that of its model. None, if programs choose a server's."""
-    from .models import served_models
-
-    policy = live.assembly.spec.policy
-    model = str(getattr(policy.checked, "model", "") or "")
-    if served_models(live, ()).own.forwards and not model:
-        return ()
-    return tuple(dict.fromkeys(name for name in ("agentfw", policy.name, Path(model).name) if name))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from .page import Page
 from .server import serving
 from .session_finder import CLOSED, LiveSessionFinder
 
-__all__ = ["Limits", "Stop", "opened", "serve_until", "until_free"]
+__all__ = ["Limits", "Stop", "gateway_of", "limits_of", "opened", "serve_until", "spec_values", "until_free"]
 
 
 class Limits(NamedTuple):
@@ -65,12 +66,19 @@ class Stop:
         await self._event.wait()
 
 
-def opened(
+def opened(runs: Path, resume: str | None = None, *, again: bool = False, **given: Any) -> LiveRun:
+    """A new live run of what is given (see `spec_values`), or one of an earlier process."""
+    host = Host.load(HostOptions.from_environment(project=find_project()))
+    if resume:
+        return LiveRun.open(find_run(runs, resume), host)
+    return LiveRun.create(parse_spec(spec_values(host, runs, **given)), host, runs, again=again)
+
+
+def spec_values(
+    host: Host,
     runs: Path,
-    resume: str | None = None,
     *,
     start: str = "serve",
-    again: bool = False,
     policy: str | None = None,
     memories: Sequence[str] = (),
     tools: Sequence[str] = (),
@@ -79,14 +87,11 @@ def opened(
     spec: Path | None = None,
     models: Sequence[str] = (),
     fallbacks: Sequence[str] = (),
-) -> LiveRun:
-    """A new live run, or one of an earlier process. It starts from the spec `start`.
+) -> dict[str, Any]:
+    """The plain values of the spec that is served. They are checked, and start from the spec `start`.
 
     `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is the policy of the run.
     """
-    host = Host.load(HostOptions.from_environment(project=find_project()))
-    if resume:
-        return LiveRun.open(find_run(runs, resume), host)
     shipped = read_spec(Path(host.find_spec(start).path))
     values: dict[str, Any] = {**(read_spec(spec) if spec else shipped), "environment": shipped["environment"]}
     if policy:
@@ -111,7 +116,24 @@ def opened(
             "the policy scripted has nothing to answer with: whoever asks a gateway brings no demonstration",
             fix="set policy.replies or policy.rule, such as: --set 'policy.replies=[\"Hello.\"]'",
         )
-    return LiveRun.create(parsed, host, runs, again=again)
+    return values
+
+
+def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int | None) -> Limits:
+    """The limits of a run's gateway, with the names that its policy is asked by, and how much it answers at once.
+
+    Without names, these are its own and that of its model, or any if programs choose a model of a server.
+    """
+    policy = live.assembly.spec.policy
+    if not names:
+        model = str(getattr(policy.checked, "model", "") or "")
+        names = ("agentfw", policy.name, Path(model).name)
+        if served_models(live, ()).own.forwards and not model:
+            names = ()
+    return limits._replace(
+        models=() if "any" in names else tuple(dict.fromkeys(name for name in names if name)),
+        concurrency=at_once or int(getattr(policy.checked, "concurrency", limits.concurrency)),
+    )
 
 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
@@ -144,45 +166,58 @@ async def serve_until(
     `ready` is given the address.
     """
     async with live:
-        finder = await _finder(live, limits)
-        page = Page(finder, max_body=limits.body)
-        callers = Callers(limits.keys, KeyFile(limits.key_file) if limits.key_file else None)
-        line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
-        health = Health(live, line)
-        if learning is not None:
-            await learning.ready()
-        gateway = Gateway(
-            finder,
-            models=served_models(live, limits.models),
-            callers=callers,
-            max_body=limits.body,
-            page=page,
-            line=line,
-            health=health,
-            memories=[memory for memory in live.assembly.memories if memory.embeds],
-            learning=learning,
-        )
-        async with serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url:
-            caring = asyncio.create_task(finder.end_idle())
+        async with (
+            gateway_of(live, limits, learning) as (gateway, health, caring),
+            serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url,
+        ):
             ready(url)
             waiting = asyncio.create_task(stop.wait())
-            tasks = {waiting, caring}
-            if learning is not None:
-                tasks.add(asyncio.create_task(learning.run()))
             # A failure to end a session, such as a full disk, is no reason to go on as if nothing had happened.
-            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
             health.is_stopping = True
-            for task in others:
-                task.cancel()
-            await asyncio.wait(tasks)
-            for task in done:
-                task.result()
-        await gateway.working.finish(seconds=0)
-        await gateway.attended()
-        await finder.close()
+            waiting.cancel()
+            if caring.done():
+                caring.result()
         if not (stop.keeps_sessions or limits.shared):
             for session in list(live.sessions.values()):
                 await live.conclude(session, CLOSED)
+
+
+@asynccontextmanager
+async def gateway_of(
+    live: LiveRun, limits: Limits, learning: Learning | None = None
+) -> AsyncIterator[tuple[Gateway, Health, asyncio.Task[None]]]:
+    """The gateway of an open run, its health, and the task of all it does besides answering, which ends if that fails.
+
+    At the end, answers that are still in progress are cut off.
+    """
+    finder = await _finder(live, limits)
+    line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
+    health = Health(live, line)
+    if learning is not None:
+        await learning.ready()
+    gateway = Gateway(
+        finder,
+        models=served_models(live, limits.models),
+        callers=Callers(limits.keys, KeyFile(limits.key_file) if limits.key_file else None),
+        max_body=limits.body,
+        page=Page(finder, max_body=limits.body),
+        line=line,
+        health=health,
+        memories=[memory for memory in live.assembly.memories if memory.embeds],
+        learning=learning,
+    )
+
+    async def care() -> None:
+        await asyncio.gather(finder.end_idle(), *([] if learning is None else [learning.run()]))
+
+    caring = asyncio.create_task(care())
+    yield gateway, health, caring
+    caring.cancel()
+    await asyncio.wait([caring])
+    await gateway.working.finish(seconds=0)
+    await gateway.attended()
+    await finder.close()
 
 
 async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:

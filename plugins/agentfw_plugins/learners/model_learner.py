@@ -166,7 +166,8 @@ class ModelLearner(Learner):
         """Load the state of the last complete update, and take device memory back."""
         self.wake()
         if self._descent is None:
-            network = Network(self.settings, self._seeds())
+            here = self.settings.workers if self._team is not None and self._team.engine.one_machine else 1
+            network = Network(self.settings, self._seeds(), processes=here)
             self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
             if self._team is not None:
                 self._team.start(network)

@@ -43,7 +43,8 @@ Which = Literal["trained", "start", "base"]
 class Network:
     """The base, its trainable weights, and the forward pass."""
 
-    def __init__(self, settings: TrainableSettings, seeds: Seeds) -> None:
+    def __init__(self, settings: TrainableSettings, seeds: Seeds, *, processes: int = 1) -> None:
+        """`processes` are those of this machine that hold the model, this one among them."""
         self.settings = settings
         self.folder = locate(settings.model)
         self.device = choose_device(settings.device)
@@ -54,7 +55,7 @@ class Network:
         self.flex = self.device == "cuda"
         """Whether tree attention uses flex attention or, on a CPU, a few rectangles."""
         self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
-        self._seeds = seeds
+        self._seeds, self._processes = seeds, processes
         self._reference: Any = None
         self._start: dict[str, torch.Tensor] | None = None
         """The adapter that training starts from, where there is one."""
@@ -79,11 +80,11 @@ class Network:
     # -- what it is made of --------------------------------------------------------------------------------------------
 
     def _load(self) -> Any:
-        all_weights = self.settings.weights == "all"
-        require_trainable(self.folder, self.settings.precision, self.device, all_weights=all_weights)
+        all_weights, precision = self.settings.weights == "all", self.settings.precision
+        require_trainable(self.folder, precision, self.device, all_weights=all_weights, processes=self._processes)
         return load_base(
             self.folder,
-            "fp32" if all_weights else self.settings.precision,
+            "fp32" if all_weights else precision,
             self.device,
             attention=self.attention,
             seed=self._seeds.integer("weights") if all_weights else None,

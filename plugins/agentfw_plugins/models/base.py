@@ -87,8 +87,13 @@ def require_loadable(folder: Path, precision: Precision, device: str) -> None:
     )
 
 
-def require_trainable(folder: Path, precision: Precision, device: str, *, all_weights: bool) -> None:
-    """Raise if the device has no room to train a model. Nothing is loaded for that, and the folder needs no weights."""
+def require_trainable(
+    folder: Path, precision: Precision, device: str, *, all_weights: bool, processes: int = 1
+) -> None:
+    """Raise if the device has no room to train a model. Nothing is loaded for that, and the folder needs no weights.
+
+    On a CPU, so many processes share the memory, of which each holds the whole model.
+    """
     weights = count_weights(folder) if has_weights(folder) else _weights_of_config(folder)
     size = _BYTES["nf4" if precision == "nf4" else computed_in(precision, device)]
     how = f"to train an adapter of {weights / 1e9:.3g} billion weights"
@@ -98,6 +103,9 @@ def require_trainable(folder: Path, precision: Precision, device: str, *, all_we
         fix += ", or train an adapter (learner.weights=lora)"
     elif precision != "nf4":
         fix += ", or learner.precision=nf4 (4-bit weights)"
+    if device == "cpu" and processes > 1:
+        size, how = size * processes, f"{how} in {processes} processes"
+        fix += ", or fewer processes (learner.workers)"
     fix += "; a model isn't divided among GPUs or machines (FSDP)"
     require_room(folder, int(weights * size), how, fix, device=device)
 

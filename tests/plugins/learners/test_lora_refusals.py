@@ -7,12 +7,13 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentfw.engine import Engine, Resources
 from agentfw.errors import AgentfwError, SettingsError, StorageError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
@@ -25,6 +26,7 @@ pytest.importorskip("peft")
 from agentfw_plugins.learners import model_learner  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
 from agentfw_plugins.models import room  # noqa: E402
+from agentfw_plugins.models.adapter import count_weights  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
@@ -256,3 +258,35 @@ def test_a_model_of_70_billion_weights_is_refused_with_what_it_needs_before_it_i
 
     assert "\n" not in caught.value.message
     assert "a model isn't divided among GPUs or machines (FSDP)" in (caught.value.fix or "")
+
+
+def test_a_model_that_fits_once_but_not_in_each_process_of_this_machine_is_refused_before_any_starts(
+    small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 4 * count_weights(small_model)
+    monkeypatch.setattr(room, "machine_memory", lambda: int(2.5 * size))
+
+    def learner(workers: int, engine: Engine) -> LoraLearner:
+        return LoraLearner(LoraSettings(model=str(small_model), device="cpu", workers=workers), engine)
+
+    with pytest.raises(SettingsError, match="in 3 processes") as caught:
+        learner(3, Machine()).logprobs(PROMPT, GOOD)
+    assert "fewer processes (learner.workers)" in (caught.value.fix or "")
+
+    with pytest.raises(Started):
+        learner(2, Machine()).logprobs(PROMPT, GOOD)
+    with pytest.raises(Started):
+        learner(3, Cluster()).logprobs(PROMPT, GOOD)
+
+
+class Started(Exception):
+    """A worker would be started."""
+
+
+class Machine(Engine):
+    def require(self, resources: Sequence[Resources], who: str) -> None:
+        raise Started
+
+
+class Cluster(Machine):
+    one_machine = False

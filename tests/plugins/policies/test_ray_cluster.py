@@ -69,7 +69,7 @@ def environment() -> dict[str, str]:
 @pytest.fixture
 def cluster(tmp_path: Path, private: Path, environment: dict[str, str]) -> Iterator[str]:
     """A head with 2 CPUs and 1 GPU (in name only), and a node with 2 CPUs that doesn't see the private folder."""
-    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus=2", "--block"]
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus=2", "--block", "--log-color=false"]
     port = free_port()
     ports = [f"--port={port}", f"--ray-client-server-port={free_port()}"]
     head = Node([*ray, "--head", "--num-gpus=1", "--include-dashboard=false", *ports], tmp_path / "head", environment)

@@ -110,10 +110,10 @@ class GraphCache:
         self._take(rows)
         self._load_relations(rows.numbers.tolist())
 
-    def know_user(self, user: int, vector: Float32Array | None) -> None:
-        """Take over the vector of a user, most of whose skills may not be here."""
+    def know_user(self, user: int, vector: Float32Array | None, *, described: bool) -> None:
+        """Take over the vector of a user, most of whose skills may not be here, and whether it is of a profile."""
         self._users[user] = vector
-        if self._store.profile(user) is not None:
+        if described:
             self._described.add(user)
 
     def described(self, user: int) -> bool:
@@ -212,11 +212,10 @@ class GraphCache:
 
     def _learn_names(self) -> None:
         """Read what new owners are called. Each is listed under one word of their name."""
-        one_each = [next(iter(self.owned[owner])) for owner in self._unnamed if owner in self.owned]
-        for number, skill in self._store.skills(one_each).items():
-            name = frozenset(words(skill.owner))
+        for owner, called in self._store.names(self._unnamed & self.owned.keys()).items():
+            name = frozenset(words(called))
             if name:
-                self._names.setdefault(min(name), {})[int(self.owner[number])] = name
+                self._names.setdefault(min(name), {})[owner] = name
         self._unnamed.clear()
 
     def _take(self, rows: LiveRows) -> None:
@@ -348,6 +347,7 @@ class GraphCache:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.uses, self.rewards = grown(self.uses, needed), grown(self.rewards, needed)
         self.valid_from = grown(self.valid_from, needed)
+        self.timeline.make_room(needed)
 
     def _update_saved_index(self) -> None:
         """Bring an index that was loaded from a file up to date."""

@@ -163,7 +163,7 @@ class ServerRecall:
         self._fill(cache, wanted)
         cache.connections.know(((skill, one) for skill, one in scenarios if skill in wanted), used, ())
         if reader is not None:
-            cache.know_user(reader, search.person(reader))
+            self._know_user(cache, reader)
         return cache
 
     def of_owner(self, user: int, scenarios: Sequence[int], vectors: Iterable[Float32Array], most: int) -> GraphCache:
@@ -262,6 +262,10 @@ class ServerRecall:
         if rows is not None:
             cache.know(rows)
 
+    def _know_user(self, cache: GraphCache, user: int) -> None:
+        vector, described = self._search.person(user)
+        cache.know_user(user, vector, described=described)
+
     def _similarity(
         self, query: str, vector: Float32Array | None, reader: int | None, prepared: Prepared
     ) -> Similarity:
@@ -288,6 +292,6 @@ class ServerRecall:
         self._fill(cache, {*sample, *near, *(skill for _, skill, _ in uses)})
         cache.connections.know((), (), uses)
         for user in {user for user, _, _ in uses}:
-            cache.know_user(user, self._search.person(user))
+            self._know_user(cache, user)
         known = [number for number in sample if number < len(cache.live) and cache.live[number]]
         return calibrated(cache, membership, np.array(sorted(known)[:SAMPLE], np.int64))

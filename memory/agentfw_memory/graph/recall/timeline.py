@@ -67,31 +67,32 @@ class Timeline:
     def __init__(self) -> None:
         self._orders: dict[int, _Order] = {}
         self._times = np.zeros(16)
-        self._parts = np.full(16, NOWHERE, np.int64)
-        """By skill: its time and its part."""
+        self._parts = np.zeros(16, np.int64)
+        """By skill: its time, and its part plus one, or 0."""
 
     def put(self, number: int, when: float, part: int) -> None:
         """Add a skill, or move it."""
-        if number < len(self._parts) and self._parts[number] == part and self._times[number] == when:
+        self.make_room(number + 1)
+        if self._parts[number] == part + 1 and self._times[number] == when:
             return
         self.remove(number)
-        if number >= len(self._parts):
-            known = len(self._parts)
-            self._times, self._parts = grown(self._times, number + 1), grown(self._parts, number + 1)
-            self._parts[known:] = NOWHERE
         order = self._orders.setdefault(part, _Order())
         order.put(when, number)
-        self._times[number], self._parts[number] = when, part
+        self._times[number], self._parts[number] = when, part + 1
+
+    def make_room(self, needed: int) -> None:
+        """Have room for so many numbers."""
+        self._times, self._parts = grown(self._times, needed), grown(self._parts, needed)
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
-        if number < len(self._parts) and (part := int(self._parts[number])) != NOWHERE:
-            self._orders[part].remove(float(self._times[number]), number)
-            self._parts[number] = NOWHERE
+        if number < len(self._parts) and (part := int(self._parts[number])):
+            self._orders[part - 1].remove(float(self._times[number]), number)
+            self._parts[number] = 0
 
     def around(self, numbers: Integers, parts: Iterable[int]) -> Integers:
         """Return for each of these skills the ones just before and just after it in these parts, or -1 for none."""
-        when, of = self._times[numbers], self._parts[numbers]
+        when, of = self._times[numbers], self._parts[numbers] - 1
         found = np.full((2, len(numbers)), NOWHERE, np.int64)
         nearest = np.full((2, len(numbers)), np.inf)
         for part in parts:

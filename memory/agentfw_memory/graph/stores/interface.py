@@ -16,7 +16,7 @@ All nodes of a tenant share one sequence of numbers, and no number is used twice
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,8 +183,8 @@ class Search(Protocol):
         Without scenarios, all skills are looked at.
         """
 
-    def person(self, user: int) -> Float32Array | None:
-        """Return the vector of a user's profile, or the mean of their skills, or None without either."""
+    def person(self, user: int) -> tuple[Float32Array | None, bool]:
+        """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
 
     def latest_uses(self, count: int) -> list[tuple[int, int, float]]:
         """Return (user, skill, reward) of the latest uses."""
@@ -360,6 +360,9 @@ class Store(Protocol):
 
     def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
         """Return the valid ones of these skills, in this order. With a `reader`, only those that user may see."""
+
+    def names(self, numbers: Collection[int]) -> dict[int, str]:
+        """Return the names of these users, tools, scenarios and other nodes."""
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the texts of the valid ones of these skills."""

@@ -16,7 +16,7 @@ from agentfw_memory.graph.arrays import Float32Array
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["EDGES", "LIVE", "VERSION", "columns_of", "copy_rows", "lexemes_as_sent", "vector_as_sent"]
+__all__ = ["EDGES", "LIVE", "VERSION", "array_as_sent", "columns_of", "copy_rows", "lexemes_as_sent", "vector_as_sent"]
 
 LIVE = {
     "tenant": "int8",
@@ -68,6 +68,11 @@ def copy_rows(
 def columns_of(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """The columns of rows, each as a list, which becomes an array."""
     return [list(column) for column in zip(*rows, strict=True)]
+
+
+def array_as_sent(numbers: Iterable[float]) -> str:
+    """Numbers as an array. psycopg takes longer for a list than the server takes to find the rows."""
+    return f"{{{','.join(map(repr, numbers))}}}"
 
 
 def vector_as_sent(vector: Float32Array) -> bytes:

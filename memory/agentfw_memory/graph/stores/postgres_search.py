@@ -16,6 +16,7 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows
+from agentfw_memory.graph.stores.postgres_bulk import array_as_sent
 from agentfw_memory.graph.text.words import terms
 
 __all__ = ["PostgresSearch", "words_of"]
@@ -31,6 +32,8 @@ LONGEST_TERM = 500
 """Maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB."""
 INDEXES = {
     "words": "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
+    # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
+    "use": "(number) INCLUDE (uses, rewards) WHERE tenant = {tenant} AND shared = 1",
     "when": "(valid_from, number) WHERE tenant = {tenant} AND shared = 1",
     "own": "(owner, valid_from, number) WHERE tenant = {tenant} AND shared = 0",
     "vectors": "USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WHERE tenant = {tenant} AND shared = 1",
@@ -84,17 +87,18 @@ class PostgresSearch:
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         about = f"AND number IN ({self._members()})" if scenarios else ""
-        values = [list(scenarios), list(scenarios)] if scenarios else []
+        values = [array_as_sent(scenarios)] * 2 if scenarios else []
         found = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
         return [int(number) for number in found[0]]
 
-    def person(self, user: int) -> Float32Array | None:
+    def person(self, user: int) -> tuple[Float32Array | None, bool]:
         sql = (
-            f'SELECT coalesce((SELECT vector FROM profile WHERE tenant = {self._tenant} AND "user" = ?), '
-            f"(SELECT l2_normalize(avg(vector)) FROM live WHERE tenant = {self._tenant} AND owner = ?)) AS vector"
+            f'SELECT vector_send((SELECT vector FROM profile WHERE tenant = {self._tenant} AND "user" = ?)) p, '
+            f"vector_send((SELECT l2_normalize(avg(vector)) FROM live WHERE tenant = {self._tenant} AND owner = ?)) m"
         )
-        found = self._on.rows(f"SELECT vector_send(vector) FROM ({sql}) person", user, user)
-        return None if found[0][0] is None else self._on.read_vectors([found[0][0]])[0]
+        [(profile, mean)] = self._on.rows(sql, user, user)
+        vector = mean if profile is None else profile
+        return None if vector is None else self._on.read_vectors([vector])[0], profile is not None
 
     # Words
 
@@ -121,24 +125,26 @@ class PostgresSearch:
     # Connections
 
     def around(self, numbers: Sequence[int], reader: int | None, seconds: float) -> list[int]:
+        # Each side has one bound besides the row itself. With both, PostgreSQL begins at the wrong end, and reads all
+        # that became true at nearly the same time: a hundred thousand skills after an import.
         one = (
             "(SELECT l.number FROM live l WHERE l.tenant = {tenant} AND {whose} "
-            "AND (l.valid_from, l.number) {side} (c.valid_from, c.number) "
+            "AND (l.valid_from, l.number) {side} (c.valid_from, c.number) AND l.valid_from {bound} {seconds} "
             "AND abs(l.valid_from - c.valid_from) <= {seconds} "
-            "AND l.valid_from BETWEEN c.valid_from - {seconds} AND c.valid_from + {seconds} "
             "ORDER BY l.valid_from {order}, l.number {order} LIMIT 1)"
         )
-        whose = ["l.shared = 1"] + ([] if reader is None else [f"l.shared = 0 AND l.owner = {int(reader)}"])
+        sides = ("<", ">= c.valid_from -", "DESC"), (">", "<= c.valid_from +", "ASC")
+        whose = ["l.shared = 1"] + ([] if reader is None else ["l.shared = 0 AND l.owner = r.reader"])
         near = " UNION ALL ".join(
-            one.format(tenant=self._tenant, whose=each, side=side, order=order, seconds=float(seconds))
+            one.format(tenant=self._tenant, whose=each, side=side, bound=bound, order=order, seconds=float(seconds))
             for each in whose
-            for side, order in (("<", "DESC"), (">", "ASC"))
+            for side, bound, order in sides
         )
         sql = (
-            f"SELECT n.number FROM live c CROSS JOIN LATERAL ({near}) n "
+            f"SELECT n.number FROM live c CROSS JOIN (SELECT ?::bigint AS reader) r CROSS JOIN LATERAL ({near}) n "
             f"WHERE c.tenant = {self._tenant} AND c.number = ANY(?::bigint[])"
         )
-        return self._numbers(sql, list(numbers))
+        return self._numbers(sql, reader, array_as_sent(numbers))
 
     def used_with(self, numbers: Sequence[int], latest: int) -> list[tuple[int, int]]:
         valid = f"tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL"
@@ -148,7 +154,7 @@ class PostgresSearch:
             f"(SELECT source FROM edge WHERE {valid} AND target = c.number ORDER BY row DESC LIMIT {int(latest)}) t) "
             "ORDER BY row"
         )
-        return self._on.rows(sql, list(numbers))
+        return self._on.rows(sql, array_as_sent(numbers))
 
     def mates(self, scenarios: Sequence[int], reader: int | None, count: int) -> list[int]:
         valid = f"tenant = {self._tenant} AND valid_to IS NULL"
@@ -161,7 +167,7 @@ class PostgresSearch:
         )
         sql = f"SELECT m.number FROM unnest(?::bigint[]) AS s (number) CROSS JOIN LATERAL ({best}) m"
         if reader is None:
-            return self._numbers(sql, list(scenarios))
+            return self._numbers(sql, array_as_sent(scenarios))
         edge = f"SELECT 1 FROM edge e WHERE e.tenant = {self._tenant} AND e.valid_to IS NULL"
         # LIMIT keeps the planner from reading all edges of the scenarios before the few skills of the user.
         own = (
@@ -171,14 +177,14 @@ class PostgresSearch:
             f"({edge} AND e.kind = 'TRIGGERS' AND e.target = l.number AND e.source = ANY(?::bigint[]) LIMIT 1)) e "
             f"WHERE {self._private} AND owner = ?"
         )
-        return self._numbers(f"{sql} UNION {own}", *[list(scenarios)] * 3, reader)
+        return self._numbers(f"{sql} UNION {own}", *[array_as_sent(scenarios)] * 3, reader)
 
     def siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
         seen = "(l.shared = 1 OR l.owner = ?)"
         best = f"SELECT l.number FROM live l WHERE l.tenant = {self._tenant} AND l.owner = o.owner AND {seen} {_USEFUL}"
         owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
         sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best} LIMIT {int(count)}) m"
-        return self._numbers(sql, list(numbers), -1 if reader is None else reader)
+        return self._numbers(sql, array_as_sent(numbers), -1 if reader is None else reader)
 
     def latest_uses(self, count: int) -> list[tuple[int, int, float]]:
         sql = (
@@ -200,7 +206,7 @@ class PostgresSearch:
 
     def labels(self, nodes: Sequence[int]) -> Labels:
         sql = f"SELECT node, labels FROM community WHERE tenant = {self._tenant} AND node = ANY(?::bigint[])"
-        return {node: tuple(labels) for node, labels in self._on.rows(sql, list(nodes))}
+        return {node: tuple(labels) for node, labels in self._on.rows(sql, array_as_sent(nodes))}
 
     def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
         self._on.run(f"DELETE FROM community WHERE tenant = {self._tenant}")
@@ -219,18 +225,20 @@ class PostgresSearch:
     def complete(self, after: int, rows: int, *, known: bool) -> int | None:
         lacking = "AND l.words IS NULL" if known else ""
         sql = (
-            "SELECT v.number, v.text, v.valid_from FROM live l JOIN version v ON v.tenant = l.tenant "
-            "AND v.number = l.number AND v.valid_to IS NULL "
+            "SELECT v.number, v.text, v.valid_from, tsvector_to_array(l.words) FROM live l JOIN version v "
+            "ON v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
             f"WHERE l.tenant = {self._tenant} AND l.number > ? {lacking} ORDER BY l.number LIMIT {int(rows)}"
         )
         found = self._on.rows(sql, after)
-        for number, text, valid_from in found:
+        update = (
+            "UPDATE live SET words = array_to_tsvector(?::text[]), valid_from = ? "
+            f"WHERE tenant = {self._tenant} AND number = ?"
+        )
+        for number, text, valid_from, stored in found:
             # Most rows have their words already. Writing them again would double the table.
-            update = (
-                "UPDATE live SET words = w.words, valid_from = ? FROM (SELECT array_to_tsvector(?::text[])) w (words) "
-                f"WHERE tenant = {self._tenant} AND number = ? AND live.words IS DISTINCT FROM w.words"
-            )
-            self._on.run(update, valid_from, words_of(text), number)
+            words = words_of(text)
+            if stored is None or sorted(stored) != words:
+                self._on.run(update, words, valid_from, number)
         return found[-1][0] if found else None
 
     def build(self, dimensions: int) -> None:
@@ -256,11 +264,10 @@ class PostgresSearch:
         size = len(query)
         kind = f"halfvec({size})" if size <= HALVES else f"vector({size})"
         sql = (
-            f"SELECT number, -(vector::{kind} <#> ?::real[]::{kind}) FROM live WHERE {where} "
-            f"ORDER BY vector::{kind} <#> ?::real[]::{kind} {limit}"
+            f"SELECT number, -distance FROM (SELECT number, vector::{kind} <#> ?::real[]::{kind} AS distance "
+            f"FROM live WHERE {where} ORDER BY distance {limit}) nearest"
         )
-        asked = query.tolist()
-        found = self._on.rows(sql, asked, *values, asked)
+        found = self._on.rows(sql, array_as_sent(query.tolist()), *values)
         return np.array([number for number, _ in found], np.int64), np.array([one for _, one in found], np.float64)
 
     def _members(self) -> str:

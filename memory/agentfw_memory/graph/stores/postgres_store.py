@@ -39,6 +39,7 @@ from agentfw_memory.graph.stores.postgres_bulk import (
     EDGES,
     LIVE,
     VERSION,
+    array_as_sent,
     columns_of,
     copy_rows,
     lexemes_as_sent,
@@ -68,6 +69,7 @@ class PostgresStore(SqlStore):
     by_bytes = ' COLLATE "C"'
     vector_value = "?::real[]::vector"
     vector_column = "vector_send(vector)"
+    since = f"coalesce(live.valid_from, {SqlStore.since})"  # earlier versions stored it there only
     searched: ClassVar[Mapping[str, str]] = {"words": "array_to_tsvector(?::text[])", "valid_from": "?"}
 
     def __init__(self, server: Server, tenant: str, number: int, clock: Clock, patience: float) -> None:
@@ -246,12 +248,11 @@ class PostgresStore(SqlStore):
         with self._server.transaction(self._patience, self._waiting) as one:
             yield one
 
-    def _numbers(self, numbers: Iterable[int]) -> list[int]:
-        return list(numbers)
+    def _numbers(self, numbers: Iterable[int]) -> str:
+        return array_as_sent(numbers)
 
-    def _vector(self, vector: Float32Array) -> list[float]:
-        numbers: list[float] = np.asarray(vector, np.float32).tolist()
-        return numbers
+    def _vector(self, vector: Float32Array) -> str:
+        return array_as_sent(np.asarray(vector, np.float32).tolist())
 
     def _read_vectors(self, values: Sequence[bytes]) -> Float32Array:
         # The server sends a header of four bytes, then big-endian floats.

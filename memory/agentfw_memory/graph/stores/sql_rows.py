@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -48,6 +48,11 @@ class SqlRows(ABC):
     """Placeholder of a vector parameter."""
     vector_column: ClassVar[str] = "vector"
     """Expression that reads the column `vector`."""
+    since: ClassVar[str] = (
+        "(SELECT v.valid_from FROM version v "
+        "WHERE v.tenant = live.tenant AND v.number = live.number AND v.valid_to IS NULL)"
+    )
+    """Expression of the time from which a skill of `live` holds."""
     edges_by_row: ClassVar[str] = "edge e"
     """The table of edges as `e`, with a hint where the planner needs one to read them in the order of their rows."""
     by_bytes: ClassVar[str] = ""
@@ -330,7 +335,7 @@ class SqlRows(ABC):
             "AND kind IN ('REQUIRES', 'APPLIES_TO', 'STATES', 'SAID_IN') AND valid_to IS NULL"
         )
         edges = sorted(self._rows(sql, self._tenant, asked))
-        names = self._node_names({owner for _, owner, *_ in rows} | {target for *_, target in edges})
+        names = self.names({owner for _, owner, *_ in rows} | {target for *_, target in edges})
         linked: dict[tuple[int, str], tuple[str, ...]] = {}
         for _, source, kind, target in edges:
             linked[source, kind] = (*linked.get((source, kind), ()), names[target])
@@ -355,6 +360,17 @@ class SqlRows(ABC):
             for (number, owner, text, visibility, uses, rewards, since, recorded, ordinal, metadata, ends) in rows
         }
         return {number: found[number] for number in numbers if number in found}
+
+    def names(self, numbers: Collection[int]) -> dict[int, str]:
+        # They never change, so they are cached.
+        missing: Collection[int] = [number for number in numbers if number not in self._names]
+        if missing:
+            if len(self._names) > MAXIMUM_CACHED_NAMES:
+                self._names.clear()
+                missing = numbers
+            sql = f"SELECT number, name FROM node WHERE tenant = ? AND number {self.any_of}"
+            self._names.update(self._rows(sql, self._tenant, self._numbers(missing)))
+        return {number: self._names[number] for number in numbers}
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
         sql = f"SELECT number, text FROM version WHERE tenant = ? AND number {self.any_of} AND valid_to IS NULL"
@@ -447,17 +463,6 @@ class SqlRows(ABC):
         sql = f"DELETE FROM {table} WHERE tenant = ? AND {column} {self.any_of}"
         return self._run(sql, self._tenant, self._numbers(numbers))
 
-    def _node_names(self, numbers: set[int]) -> dict[int, str]:
-        """Return the names of users, tools and scenarios. They never change, so they are cached."""
-        missing = {number for number in numbers if number not in self._names}
-        if missing:
-            if len(self._names) > MAXIMUM_CACHED_NAMES:
-                self._names.clear()
-                missing = numbers
-            sql = f"SELECT number, name FROM node WHERE tenant = ? AND number {self.any_of}"
-            self._names.update(self._rows(sql, self._tenant, self._numbers(missing)))
-        return self._names
-
     def _new_node(self, change: Change, kind: NodeKind, name: str) -> int:
         number = self.new_numbers(change, 1)[0]
         sql = "INSERT INTO node (tenant, number, kind, name, recorded_at) VALUES (?, ?, ?, ?, ?)"
@@ -466,12 +471,8 @@ class SqlRows(ABC):
 
     @property
     def _live_select(self) -> str:
-        when = (
-            "(SELECT v.valid_from FROM version v "
-            "WHERE v.tenant = live.tenant AND v.number = live.number AND v.valid_to IS NULL)"
-        )
         return (
-            f"SELECT number, owner, shared, {self.vector_column}, uses, rewards, {when} "
+            f"SELECT number, owner, shared, {self.vector_column}, uses, rewards, {self.since} "
             "FROM live WHERE tenant = ? AND number"
         )
 

@@ -68,9 +68,9 @@ def terms(text: str) -> list[str]:
     return list(_short_terms(text)) if len(text) <= SHORT else _terms(text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4_096)
 def _short_terms(text: str) -> tuple[str, ...]:
-    """Remember those of a question, because a recall asks for them several times."""
+    """Remember those of questions, because a recall asks for them several times, and of skills that are often found."""
     return tuple(_terms(text))
 
 
