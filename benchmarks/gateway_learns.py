@@ -20,14 +20,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from choosing_users import User, chosen, people
 from learning_gateway import Said, Service, converse, learning_every, mention
 
-from agentfw import Host, Policy, Request, Task
+from agentfw import Episode, Host, Policy, Request, Task
 from agentfw.host import HostOptions
 from agentfw.request import Sampling
 from agentfw.runs import read_sessions
@@ -61,13 +61,14 @@ def live(service: Service, users: Sequence[User], options: argparse.Namespace) -
     return Heard(rated, guests)
 
 
-async def again(host: Host, service: Service, number: int, said: Sequence[Said], change: int) -> list[bool]:
-    """What a version answers to what others were asked, with the same recalled text and draws: is it liked?"""
-    shown_to = {episode.task.query: episode for episode in read_sessions(service.run)}
-    state = service.file.read()
-    settings: dict[str, Any] = {"model": "tiny-assistant"}
-    if number:
-        settings["adapter"] = str(service.file.adapter(state.version(number)))
+async def again(
+    host: Host, shown_to: Mapping[str, Episode], adapter: Path | None, said: Sequence[Said], change: int
+) -> list[bool]:
+    """What a version answers to what others were asked, with the same recalled text and draws: is it liked?
+
+    `shown_to` are the conversations by session. Without an adapter, it is the policy as it came.
+    """
+    settings: dict[str, Any] = {"model": "tiny-assistant", **({"adapter": str(adapter)} if adapter else {})}
     policy = host.create("policy", "tiny", settings)
     assert isinstance(policy, Policy)
 
@@ -156,7 +157,9 @@ class Laboratory:
         return found
 
     def again(self, service: Service, number: int, asked: Sequence[Said], change: int) -> dict[str, float]:
-        return by_user(asked, asyncio.run(again(self.host, service, number, asked, change)))
+        shown_to = {episode.task.query: episode for episode in read_sessions(service.run)}
+        adapter = service.file.adapter(service.file.read().version(number)) if number else None
+        return by_user(asked, asyncio.run(again(self.host, shown_to, adapter, asked, change)))
 
     def poison(self, service: Service, guests: Sequence[Said]) -> dict[str, Any]:
         """One user spoils the ratings. Versions that learned from it are taken back, and one is made without."""

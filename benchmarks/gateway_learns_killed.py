@@ -2,15 +2,18 @@
 
     python benchmarks/gateway_learns_killed.py --work FOLDER
 
-Users ask and rate all the time. The gateway and its trainer are killed in turns (SIGKILL) at a random moment of each
-phase of the trainer: while it trains, while it compares the new version, while that is published, and while a canary is
-judged. After a kill of the gateway it is started again with --resume. Required: each time a version is served whose
-adapter is complete, and no acknowledged thumb is lost.
+Users talk with the gateway until it has learned a version and serves it. Then most of them come to like other things,
+so that newer versions can be better, and the kills begin, while users ask and rate all the time. The gateway and its
+trainer are killed in turns (SIGKILL) at a random moment of each phase of the trainer: while it trains, while it
+compares the new version, while that is published, and while a canary is judged. After a kill of the gateway it is
+started again with --resume. Required: each time the version that the file names is served, its adapter is complete, and
+no acknowledged thumb is lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import os
 import signal
@@ -24,7 +27,7 @@ from typing import Any
 
 import httpx
 from choosing_users import Card, User, chosen, people
-from learning_gateway import Service, answer_of, body_of, learning_every
+from learning_gateway import Service, answer_of, body_of, converse, learning_every, mention
 
 from agentfw.runs import read_sessions
 from agentfw.seeds import Seeds
@@ -38,6 +41,12 @@ PHASES = {"while it trains": 4.0, "while versions are compared": 1.0, "while one
 """The phases of a trainer, and within how many seconds of their beginning it is killed."""
 PAUSE = 0.3
 """Seconds between two conversations of a user, in which the trainer has the processor."""
+FOLLOWS = 10.0
+"""Seconds in which a gateway follows its versions at the latest, on a busy machine."""
+MORE_TASKS = 32
+"""Answers of an update during the kills, so that a training has few of them."""
+CARDS = 40
+"""How many a user has. They come again after that."""
 
 
 def phase_of(service: Service) -> str:
@@ -55,13 +64,25 @@ def phase_of(service: Service) -> str:
     return "on trial" if state.canary else "at rest"
 
 
+def learn_first(service: Service, users: Sequence[User]) -> list[str]:
+    """Users talk and rate until a version that was learned is served. Returns the sessions that were rated."""
+    asyncio.run(mention(service.url, users, 0))
+    rated = list[str]()
+    for number in range(CARDS):
+        rated += [one.session for one in asyncio.run(converse(service.url, users, number, 0))]
+        service.learned()
+        if service.file.read().served:
+            return rated
+    raise SystemExit(f"no version was served after {len(rated)} ratings: {service.file.read().said}")
+
+
 class Load:
-    """Users who go on asking and rating until the gateway is gone."""
+    """Users who go on asking and rating until the gateway is gone. They have changed their tastes."""
 
     def __init__(self, users: Sequence[User], service: Service) -> None:
         self.service, self.acknowledged = service, set[str]()
         self._asks: Iterator[tuple[int, User, Card]] = (
-            (number, user, user.cards[number % len(user.cards)]) for number in range(10**6) for user in users
+            (number, user, user.cards[number % CARDS]) for number in range(CARDS, 10**6) for user in users
         )
         self._threads: list[threading.Thread] = []
         self._stopped, self._lock = threading.Event(), threading.Lock()
@@ -85,11 +106,26 @@ class Load:
                 session = f"{user.name}-{number}"
                 answer = client.post(f"/s/{session}/v1/chat/completions", json=body_of(user.name, str(card), card.seed))
                 text = answer.raise_for_status().json()["choices"][0]["message"]["content"]
-                thumb = "up" if card.liked(user.tastes[0], chosen(text or "")) else "down"
+                thumb = "up" if card.liked(user.tastes[1], chosen(text or "")) else "down"
                 rating = {"value": thumb, "user": user.name}
                 client.post(f"/s/{session}/feedback", json=rating).raise_for_status()
                 self.acknowledged.add(session)
                 time.sleep(PAUSE)
+
+
+def is_served(service: Service, session: str, answered: Counter[str]) -> bool:
+    """Whether the version that the file names answers, and the adapters of all that are served are there."""
+    end = time.monotonic() + FOLLOWS
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        while True:
+            version = answer_of(client, session, "nobody", "?").headers["x-agentfw-version"]
+            state = service.file.read()
+            if version == named(state.for_session(session)) or time.monotonic() > end:
+                break
+            time.sleep(0.2)
+    answered[version] += 1
+    learned = [state.version(number) for number in {state.served, state.canary} - {0}]
+    return version == named(state.for_session(session)) and all(service.file.adapter(one).exists() for one in learned)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -97,11 +133,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     seeds = Seeds(options.seed)
     draw = seeds.random("kills")
-    users = people(seeds, options.users, 40, wrong=0, alike=1, mentioned=2)
-    service = Service(options.work, options.seed, *learning_every(options.every, options.work))
-    load, answered, phases = Load(users, service), Counter[str](), Counter[str]()
+    users = people(seeds, options.users, CARDS, wrong=0, alike=1, mentioned=2)
+    service = Service(options.work, options.seed, *learning_every(options.first or options.every, options.work))
+    load, answered, phases, learned = Load(users, service), Counter[str](), Counter[str](), Counter[str]()
     trainers = unserved = 0
     try:
+        if options.first:
+            load.acknowledged.update(learn_first(service, users))
+            service.kill()
+            service.learning = learning_every(options.every, options.work, tasks=MORE_TASKS)
+            service.resume()
         for number in range(options.kills):
             load.start()
             wanted = list(PHASES)[number // 2 % len(PHASES)]
@@ -109,8 +150,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             while phase_of(service) != wanted and time.monotonic() < end:
                 time.sleep(0.002)
             time.sleep(draw.uniform(0, PHASES[wanted]))
-            trainer = trainer_of(service.run)
+            trainer, state = trainer_of(service.run), service.file.read()
             phases[phase_of(service)] += 1
+            learned["served"] += bool(state.served)
+            learned["on trial"] += bool(state.canary)
             if number % 2 and trainer:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(trainer, signal.SIGKILL)
@@ -120,10 +163,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 service.kill()
                 load.stop()
                 service.resume()
-            state = service.file.read()
-            unserved += bool(state.served) and not service.file.adapter(state.version(state.served)).exists()
-            with httpx.Client(base_url=service.url, timeout=60) as client:
-                answered[answer_of(client, f"check-{number}", "nobody", "?").headers["x-agentfw-version"]] += 1
+            unserved += not is_served(service, f"check-{number}", answered)
         rated = {one.task.query for one in read_sessions(service.run) if any(feedback_of(one))}
         state = service.file.read()
     finally:
@@ -134,6 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "kills": options.kills,
         "of a trainer": trainers,
         "by phase": dict(phases),
+        "with a learned version": dict(learned),
         "acknowledged thumbs": len(load.acknowledged),
         "lost": len(load.acknowledged - rated),
         "without a served version": unserved,
@@ -153,8 +194,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         work=(Path, "new folder for the run"),
         users=(20, "number of users"),
         kills=(20, "number of kills"),
-        every=(30, "rated answers that a version takes"),
-        longest=(120.0, "longest time that a phase is waited for, in seconds"),
+        first=(200, "rated answers that a version takes before the kills; 0: they begin at once"),
+        every=(60, "rated answers that a version takes during the kills"),
+        longest=(60.0, "longest time that a phase is waited for, in seconds"),
         seed=7,
     ).parse_args(arguments)
     return tell(measure(options), options.json, show)

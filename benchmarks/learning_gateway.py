@@ -25,24 +25,24 @@ MEMORY = ("--memory", "skillgraph", "--set", "memory.skillgraph.embedder=hash")
 SERVE = (sys.executable, "-m", "agentfw", "serve")
 AT_ONCE = 16
 SPEC = """
-environment = { name = "from_feedback", settings = { answers = "rated" } }
+environment = {{ name = "from_feedback", settings = {{ answers = "rated" }} }}
 policy = "tiny"
 teacher = "scripted"
 optimizer = "kto"
-learner = { name = "sft", settings = { learning_rate = 2e-3 } }
+learner = {{ name = "sft", settings = {{ learning_rate = 2e-3 }} }}
 rewards = ["feedback"]
 updates = 10
-tasks = 8
+tasks = {tasks}
 samples = 1
 """
 """The spec train-from-feedback-kto with a higher learning rate, as the model is small. Chosen on seed 1."""
 
 
-def learning_every(ratings: int, folder: Path) -> tuple[str, ...]:
-    """The options of a gateway that makes a version of so many new ratings."""
+def learning_every(ratings: int, folder: Path, tasks: int = 8) -> tuple[str, ...]:
+    """The options of a gateway that makes a version of so many new ratings. `tasks` are the answers of an update."""
     spec = folder / "spec.toml"
     folder.mkdir(parents=True, exist_ok=True)
-    spec.write_text(SPEC, "utf-8")
+    spec.write_text(SPEC.format(tasks=tasks), "utf-8")
     return "--learn", "--learn-every", str(ratings), "--learn-spec", str(spec)
 
 
@@ -59,10 +59,10 @@ class Said(NamedTuple):
 class Service:
     """`agentfw serve`, which can be killed and started again on its run."""
 
-    def __init__(self, runs: Path, seed: int, *learning: str) -> None:
-        """`learning` are the options that a start with --resume takes, too."""
+    def __init__(self, runs: Path, seed: int, *learning: str, serves: Sequence[str] = (*POLICY, *MEMORY)) -> None:
+        """`learning` are the options that a start with --resume takes, too. `serves` are policy and memory."""
         self.runs, self.learning = runs, learning
-        self._start(*POLICY, *MEMORY, "--set", f"seed={seed}", *learning)
+        self._start(*serves, "--set", f"seed={seed}", *learning)
 
     def _start(self, *words: str) -> None:
         command = [*SERVE, "--port", "0", "--runs", str(self.runs), "--json", "--model", "any", *words]

@@ -122,12 +122,12 @@ def served(runs: Path, options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def converse(
-    url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool
+    url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool, name: str = "talk"
 ) -> tuple[list[float], list[str]]:
-    """One user for each question. Returns what each liked, 0 or 1, and was answered."""
+    """One user for each question. Returns what each liked, 0 or 1, and was answered. Sessions begin with the name."""
 
     def one(number: int) -> tuple[float, str]:
-        session = f"{url}/s/talk-{number}"
+        session = f"{url}/s/{name}-{number}"
         user = f"user-{number}"
         body = {
             "model": "base",

@@ -219,6 +219,7 @@ SYSTEMS: dict[str, GraphSettings] = {
     "two hops by owner": replace(FULL, second_hop="owner"),
     "neighbours off": replace(FULL, neighbour_weight=0.0),
     "not calibrated": replace(FULL, calibrate=False),
+    "nothing left out": replace(FULL, at_least=0.0),
     "user term off": replace(FULL, user_weight=0.0),
     "community term off": replace(FULL, community_weight=0.0),
     "complement term off": replace(FULL, complement_boost=0.0),

@@ -68,6 +68,20 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
     assert "(+2.293)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_language_model_decides_at_its_own_pace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+    result = load("inbox_pretrained").main(["--days", "2", "--pace", "2", "--model", str(model), "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {(row["agent"], row["interface"]): row for row in result["rows"]}
+    for agent in ("model", "rule", "chance"):
+        assert (
+            0 < rows[agent, "step_loop"]["decisions"]["mean"] < rows[agent, "event_driven"]["decisions"]["mean"] <= 45
+        )
+    reflex, loop = (rows["rule", interface]["balanced"]["mean"] for interface in ("reflex", "step_loop"))
+    assert reflex > loop, "mails that nobody has to think about"
+
+
 def test_the_floor_keeps_noise_small_and_differences_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     noise = load("advantage_noise")
     result = noise.main(["--seeds", "10", "--json"])

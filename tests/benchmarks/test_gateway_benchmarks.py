@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agentfw_benchmarks import make_model
+
 pytestmark = pytest.mark.nightly
 
 load = importlib.import_module
@@ -135,12 +137,25 @@ def test_a_gateway_that_learns_is_measured_beside_a_memory_alone(
 def test_kills_of_a_gateway_that_learns_lose_no_feedback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
         pytest.importorskip(module)
-    size = ["--kills", "2", "--longest", "4", "--json"]
+    size = ["--first", "0", "--kills", "2", "--longest", "4", "--json"]
     result = load("gateway_learns_killed").main(["--work", str(tmp_path / "work"), *size])
     assert json.loads(capsys.readouterr().out) == result
     assert result["acknowledged thumbs"] > 0
     assert (result["lost"], result["without a served version"]) == (0, 0)
     assert sum(result["versions that answered after a kill"].values()) == 2
+
+
+@pytest.mark.slow
+def test_a_gateway_that_learns_is_measured_with_a_model_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("uvicorn", "peft", "transformers"):
+        pytest.importorskip(module)
+    size = ["--model", str(make_model(tmp_path / "model")), "--conversations", "3", "--measured", "2", "--json"]
+    result = load("gateway_learns_real").main(["--work", str(tmp_path / "work"), "--rounds", "2", *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert len(result["thumbs up, by round"]) == 2
+    assert result["served"] == "v0"
 
 
 @pytest.mark.slow

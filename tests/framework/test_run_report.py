@@ -69,7 +69,7 @@ def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: P
 
 @pytest.mark.slow
 def test_three_hundred_episodes_stay_small(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=300, concurrency=50).folder
+    folder = laboratory.play(tmp_path, episodes=300, concurrency=50).folder
 
     page = report(folder)
 

@@ -198,6 +198,7 @@ class TransactionPooler:
 
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError, EOFError), client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             length = struct.unpack("!I", received(client, 4))[0]
             greeting = struct.pack("!I", length) + received(client, length - 4)
             while greeting[4:8] in (struct.pack("!I", 80877103), struct.pack("!I", 80877104)):  # encryption

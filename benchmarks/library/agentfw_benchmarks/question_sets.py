@@ -50,7 +50,7 @@ class QuestionSet:
     name: str
     kind: str
     language: str
-    """As the stemmer of the baseline calls it. Empty if words aren't separated by spaces."""
+    """As the stemmer of the baseline calls it. Empty if it has none, or if words aren't separated by spaces."""
     address: str
     licence: str
     path: str
@@ -253,6 +253,10 @@ SETS: tuple[QuestionSet, ...] = (
     QuestionSet(
         *("jaquad", "question and answer", "", f"{_HUB}SkelterLabsInc/JaQuAD", "CC BY-SA 3.0"),
         *("JaQuAD/data/dev", squad()),
+    ),
+    QuestionSet(
+        *("korquad", "question and answer", "", f"{_HUB}korquad/korquad.github.io", "CC BY-ND 2.0 KR"),
+        *("korquad.github.io/dataset/KorQuAD_v1.0_dev.json", squad()),
     ),
     QuestionSet(
         *("squad-it", "question and answer", "italian", f"{_HUB}crux82/squad-it", "CC BY-SA 4.0"),

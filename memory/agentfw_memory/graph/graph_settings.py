@@ -60,7 +60,8 @@ class GraphSettings:
     rating_weight: float = 0.2
     """Weight of what the user thought of answers to such questions for which a skill was shown."""
     calibrate: bool = True
-    """Whether the terms of user, community and neighbours count only as far as this graph shows that they help."""
+    """Whether the terms of user, community, complements and neighbours count only as far as this graph shows that they
+    help."""
     query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
     candidates: int = 5
@@ -162,7 +163,7 @@ class GraphSettings:
         Where "full" isn't the paper's:
 
         - The values of weights, of the thresholds of learning, and of `candidates` and `resolutions` are ours, because
-          the paper's are lost. `user_weight` is 0.1.
+          the paper's are lost. `user_weight` is 0.1, because 0.3 finds less in conversations.
         - `siblings` limits the second hop, and `exact_up_to`, `probed` and `in_memory_up_to` the search. The paper has
           no limits.
         - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.

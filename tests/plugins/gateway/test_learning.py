@@ -96,6 +96,14 @@ def test_versions_that_learned_from_removed_feedback_are_withdrawn_and_the_newes
     assert (none_removed.served, none_removed.canary, none_removed.rebuild) == (3, 4, False)
 
 
+def test_a_version_that_went_on_from_a_withdrawn_one_is_withdrawn_too() -> None:
+    later = state()
+    later.version(4).start = 3
+
+    assert later.remove(Removal(session="two"), {"two"}) == [3, 4]
+    assert (later.served, later.canary) == (1, 0)
+
+
 def test_a_canary_has_its_share_of_the_sessions_and_keeps_them() -> None:
     given = state()
     names = [f"s{number}" for number in range(2000)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,13 +98,13 @@ def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, a
 
 
 @pytest.mark.slow
-def test_two_gateways_learn_from_the_feedback_of_both_and_one_goes_on_when_the_trainer_is_killed(
+def test_two_gateways_learn_and_judge_a_trial_by_the_feedback_of_both_and_one_goes_on_when_the_trainer_is_killed(
     postgres_database: Callable[[], str], tmp_path: Path
 ) -> None:
     where = postgres_database()
     (tmp_path / "spec.toml").write_text(SPEC)
     options = ["--policy", "tiny", "--set", "policy.model=tiny-assistant", "--sessions", where]
-    options += ["--learn", "--learn-every", "45", "--learn-spec", str(tmp_path / "spec.toml"), "--canary", "0"]
+    options += ["--learn", "--learn-every", "45", "--learn-spec", str(tmp_path / "spec.toml")]
     gateways = {name: killing.start(tmp_path / name, *options) for name in "ab"}
     file = SharedVersionFile(tmp_path, where)
     draw, number = random.Random(7), 0
@@ -143,9 +144,20 @@ def test_two_gateways_learn_from_the_feedback_of_both_and_one_goes_on_when_the_t
             assert time.monotonic() < end, file.read().said
             time.sleep(0.1)
         (made,) = file.read().versions
-        assert made.outcome == "served", made.why
+        assert made.outcome == "canary", made.why
         assert made.ratings > 23, "one gateway alone heard 23"
         gateways["c"] = killing.start(tmp_path / "c", *options[: options.index("--learn")])
+
+        on_trial = set.union(*(talk() for _ in range(23)))
+        assert on_trial == {"v0", "v1"}
+        while file.read().canary:
+            assert time.monotonic() < end, file.read().said
+            time.sleep(0.1)
+        judged = file.read().version(1)
+        assert judged.outcome == "served", judged.why
+        counted = re.search(r" of (\d+) answers of the canary and .+ of (\d+) others", judged.why)
+        assert counted, judged.why
+        assert sum(map(int, counted.groups())) >= 45, "one gateway alone heard 23"
         while talk() != {"v1"}:
             pass
     finally:

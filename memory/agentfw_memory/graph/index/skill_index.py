@@ -57,9 +57,10 @@ class SkillIndex:
         """Add or replace vectors, moving them between the parts where needed."""
         for place, index in enumerate(self._indexes):
             here = shared == bool(place)
-            if len(index):
+            if len(index) and not here.all():
                 index.remove(numbers[~here].tolist())
-            index.put(numbers[here], vectors[here])
+            if here.any():
+                index.put(numbers[here], vectors[here])
 
     def remove(self, numbers: Collection[int]) -> None:
         for index in self._indexes:

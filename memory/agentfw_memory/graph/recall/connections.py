@@ -18,8 +18,8 @@ REMEMBERED = 5
 SAMPLED = 2000
 """Number of latest uses that are kept with their rewards."""
 
-Use = tuple[int, int, float]
-"""A user, a skill that a trajectory of theirs used, and its reward."""
+Use = tuple[int, int, int, float]
+"""A trajectory, its user, a skill that it used, and its reward."""
 
 
 class Connections:
@@ -33,6 +33,7 @@ class Connections:
         self.scenarios: dict[int, set[int]] = {}
         """The scenarios of each skill."""
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
+        """The latest uses. Those of one trajectory follow each other."""
         self.rated: set[int] = set()
         """The skills that were shown for an answer which somebody rated."""
         self._used: dict[int, list[int]] = {}
@@ -53,7 +54,7 @@ class Connections:
             if kind == "SHOWN":
                 self.rated.add(skill)
                 continue
-            self.know((), [(trajectory, skill)], [(user, skill, reward)])
+            self.know((), [(trajectory, skill)], [(trajectory, user, skill, reward)])
         self._row = latest
 
     def know(self, scenarios: Iterable[tuple[int, int]], used: Iterable[tuple[int, int]], uses: Iterable[Use]) -> None:

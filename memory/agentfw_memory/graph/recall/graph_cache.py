@@ -58,8 +58,10 @@ class GraphCache:
         """The private skills of users who asked something."""
         self._names: dict[str, dict[int, frozenset[str]]] = {}
         self._unnamed: set[int] = set()
-        self._users: dict[int, Float32Array | None] = {}
-        self._described: set[int] = set()
+        self._profiles: dict[int, Float32Array | None] = {}
+        """The profiles of users who asked something, or None for a user without one."""
+        self._means: dict[int, Float32Array | None] = {}
+        """The vectors of users without a profile."""
         self._sums: dict[int, Floats] = {}
         self._siblings: dict[tuple[int, bool], Integers] = {}
         self._mates: dict[int, Integers] = {}
@@ -88,7 +90,7 @@ class GraphCache:
         self._drop(gone)
         self._forget_mates(gone)
         if gone:
-            self._users.clear()  # a forgotten user's profile is gone too
+            self._profiles.clear()  # a forgotten user's profile is gone too
             self.connections.drop(gone)
         for rows in self._store.live(self.counter):
             self._take(rows)
@@ -100,7 +102,7 @@ class GraphCache:
         self.connections.catch_up(touched if self.counter else None)
         self._forget_mates(touched)  # they may be in other scenarios now
         for user in self._store.profiles_changed(self.counter):
-            self._users.pop(user, None)
+            self._profiles.pop(user, None)
         self.counter = counter
         self.index.fit_size()
         return [*gone, *touched]
@@ -112,13 +114,13 @@ class GraphCache:
 
     def know_user(self, user: int, vector: Float32Array | None, *, described: bool) -> None:
         """Take over the vector of a user, most of whose skills may not be here, and whether it is of a profile."""
-        self._users[user] = vector
-        if described:
-            self._described.add(user)
+        self._profiles[user] = vector if described else None
+        if not described:
+            self._means[user] = vector
 
     def described(self, user: int) -> bool:
-        """Return whether a user whose vector was asked for has a profile."""
-        return user in self._described
+        """Return whether a user has a profile."""
+        return self._profile(user) is not None
 
     def private_skills(self, user: int | None) -> Integers:
         """Return a user's private skills, which only they may find, in ascending order."""
@@ -138,17 +140,18 @@ class GraphCache:
 
     def user_vector(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile, or the mean of their skills, or None without either."""
-        if user not in self._users:
-            vector = self._store.profile(user)
-            (self._described.discard if vector is None else self._described.add)(user)
-            if vector is None and self.owned.get(user):
+        if (profile := self._profile(user)) is not None:
+            return profile
+        if user not in self._means:
+            vector = None
+            if self.owned.get(user):
                 if user not in self._sums:
                     own = np.fromiter(self.owned[user], np.int64)
                     self._sums[user] = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
                 total = self._sums[user]
                 vector = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
-            self._users[user] = vector
-        return self._users[user]
+            self._means[user] = vector
+        return self._means[user]
 
     def named(self, asked: Collection[str]) -> list[int]:
         """Return the owners whose names are among these words."""
@@ -201,6 +204,11 @@ class GraphCache:
 
     # Helpers
 
+    def _profile(self, user: int) -> Float32Array | None:
+        if user not in self._profiles:
+            self._profiles[user] = self._store.profile(user)
+        return self._profiles[user]
+
     def _own_by_scenario(self, reader: int) -> Mapping[int, list[int]]:
         found = self._own_mates.get(reader)
         if found is None:
@@ -247,7 +255,7 @@ class GraphCache:
             if owner not in self.owned:
                 self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
-            self._users.pop(owner, None)
+            self._means.pop(owner, None)
         if self._siblings:
             for number in numbers.tolist():
                 self._rank_sibling(number)
@@ -264,7 +272,7 @@ class GraphCache:
         self.live[numbers] = False
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
             self.owned[owner].discard(number)
-            self._users.pop(owner, None)
+            self._means.pop(owner, None)
             self.timeline.remove(number)
             self._siblings.pop((owner, True), None)
             self._siblings.pop((owner, False), None)
@@ -286,7 +294,7 @@ class GraphCache:
         if self._background is None:
             return
         before = self._background[0]
-        if np.isin(changed, before).any():
+        if not set(before.tolist()).isdisjoint(changed.tolist()):  # isin takes longer than all of a small change
             self._background = None  # one of them may be private now
             return
         numbers = drawn(np.concatenate([before, changed[self.shared[changed]]]), BACKGROUND)

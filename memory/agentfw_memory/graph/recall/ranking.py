@@ -10,11 +10,11 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
 Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
-is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows that
-they help (calibration.py), skills just before and after a similar one gain, as does a skill of the owner or of the time
-that the query names, and the conflict term looks at the skills that were already selected, so that the better of two
-contradicting skills isn't held back by the other. A sixth is no setting: communities are made of users and skills,
-where the paper's also hold tools, scenarios and trajectories (membership.py says why).
+is by vectors and words together, the terms of user, community, complements and neighbours count only as far as this
+graph shows that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
+owner or of the time that the query names, and the conflict term looks at the skills that were already selected, so that
+the better of two contradicting skills isn't held back by the other. A sixth is no setting: communities are made of
+users and skills, where the paper's also hold tools, scenarios and trajectories (membership.py says why).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def rank(
         "owner": settings.owner_weight,
         "time": settings.time_weight,
         "fact": settings.fact_weight,
-        "complement": settings.complement_boost,
+        "complement": settings.complement_boost * trust.complements,
     }
     points = {name: settings.query_weight * values[: len(pool)] for name, values in similar.items()}
     points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}

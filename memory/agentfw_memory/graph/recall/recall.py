@@ -335,7 +335,7 @@ class Recaller:
         if not self._settings.calibrate:
             return TRUSTED
         if self._trust is None or self._uncalibrated > RECALIBRATED_AFTER * len(self.cache):
-            self._trust, self._uncalibrated = calibrated(self.cache, self.membership), 0
+            self._trust, self._uncalibrated = calibrated(self.cache, self.membership, self._settings), 0
         return self._trust
 
 

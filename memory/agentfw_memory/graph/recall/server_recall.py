@@ -289,9 +289,9 @@ class ServerRecall:
         cache = GraphCache(self._store, self._settings, self._dimensions)
         uses = self._search.latest_uses(SAMPLED)
         near = self._search.around(sample, None, GAP)
-        self._fill(cache, {*sample, *near, *(skill for _, skill, _ in uses)})
+        self._fill(cache, {*sample, *near, *(skill for _, _, skill, _ in uses)})
         cache.connections.know((), (), uses)
-        for user in {user for user, _, _ in uses}:
+        for user in {user for _, user, _, _ in uses}:
             self._know_user(cache, user)
         known = [number for number in sample if number < len(cache.live) and cache.live[number]]
-        return calibrated(cache, membership, np.array(sorted(known)[:SAMPLE], np.int64))
+        return calibrated(cache, membership, self._settings, np.array(sorted(known)[:SAMPLE], np.int64))

@@ -186,8 +186,8 @@ class Search(Protocol):
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
         """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
 
-    def latest_uses(self, count: int) -> list[tuple[int, int, float]]:
-        """Return (user, skill, reward) of the latest uses."""
+    def latest_uses(self, count: int) -> list[tuple[int, int, int, float]]:
+        """Return (trajectory, user, skill, reward) of the latest uses, oldest first."""
 
     def rows(self, numbers: Sequence[int]) -> LiveRows | None:
         """Return the valid ones of these skills, by number, or None if there are none."""

@@ -186,9 +186,9 @@ class PostgresSearch:
         sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best} LIMIT {int(count)}) m"
         return self._numbers(sql, array_as_sent(numbers), -1 if reader is None else reader)
 
-    def latest_uses(self, count: int) -> list[tuple[int, int, float]]:
+    def latest_uses(self, count: int) -> list[tuple[int, int, int, float]]:
         sql = (
-            'SELECT t."user", e.target, e.weight FROM (SELECT * FROM edge '
+            'SELECT e.source, t."user", e.target, e.weight FROM (SELECT * FROM edge '
             f"WHERE tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL ORDER BY row DESC LIMIT ?) e "
             "JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source ORDER BY e.row"
         )

@@ -2,8 +2,9 @@
 
     python -m agentfw_plugins.gateway.learning.trainer RUN [SPEC]
 
-It is the training of `agentfw train --from RUN`, from the policy as it came, on the newest ratings that weren't taken
-out. What is held out, it never sees. If a version is on trial as a canary, that is judged instead.
+It is the training of `agentfw train --from RUN` on the newest ratings that weren't taken out. It goes on from the
+served version, because the newest answers are its own; a training of all weights begins with the policy as it came.
+What is held out, it never sees. If a version is on trial as a canary, that is judged instead.
 
 The copies of conversations that a training needs are deleted with it. One trainer works on a run at a time. It ends
 when its stdin closes, so it never outlives its gateway.
@@ -43,10 +44,12 @@ from .ratings import MOST, Rating, fresh, read_ratings, without_removed
 from .trial import judge
 from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
-__all__ = ["BUSY", "attempt", "main"]
+__all__ = ["BUSY", "attempt", "compared", "copied", "main", "trained", "with_adapter"]
 
 BUSY = 75
 """Exit code: another trainer is at work."""
+Choice = str | dict[str, Any]
+"""A component in a spec: its name, or its name and its settings."""
 
 
 def main() -> None:
@@ -119,12 +122,16 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
     number = max((one.number for one in state.versions), default=0) + 1
     room = file.folder / "training"
     try:
-        adapter = await _trained(host, chosen, _copied(file, state, taught, room / "recorded"), taught, room, spec)
         before = file.fetch(state.version(state.served)) if state.served else None
-        comparison = await _compared(host, chosen, adapter, before, held_out)
+        values = start_from_runs([str(copied(file, state, taught, room / "recorded"))], room)(host, None, spec)
+        goes_on = before is not None and _can_go_on(host, chosen, values)
+        start = with_adapter(chosen, before) if before is not None and goes_on else chosen
+        adapter = await trained(host, values, start, taught, room)
+        comparison = await compared(host, chosen, adapter, before, held_out)
         sessions = sorted({one.session for one in taught})
         why, test = str(comparison), {"margin": comparison.margin, "p": comparison.p_value, "liked": comparison.liked}
         version = Version(number, time.time(), REJECTED, state.served, "", sessions, len(taught), test, why)
+        version.start = state.served if goes_on else 0
         if comparison.better:
             version.adapter = f"{number:05d}/{adapter.name}"
             version.outcome = CANARY if state.share else SERVED
@@ -134,7 +141,7 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         shutil.rmtree(room, ignore_errors=True)
 
 
-def _copied(file: VersionFile, state: State, ratings: Sequence[Rating], folder: Path) -> Path:
+def copied(file: VersionFile, state: State, ratings: Sequence[Rating], folder: Path) -> Path:
     """A run with these sessions alone, and without the feedback that was taken out, to train from."""
     make_folder(folder)
     shutil.copy(file.run / "run.json", folder)
@@ -145,11 +152,25 @@ def _copied(file: VersionFile, state: State, ratings: Sequence[Rating], folder: 
     return folder
 
 
-async def _trained(
-    host: Host, policy: str | dict[str, Any], recorded: Path, taught: Sequence[Rating], room: Path, spec: Path | None
-) -> Path:
+def _can_go_on(host: Host, policy: Choice, values: dict[str, Any]) -> bool:
+    """Whether a training can begin with an adapter of this policy."""
+    learner, settings = _parts(values["learner"])
+    models = [host.settings_model(kind, name) for kind, name in (("policy", _parts(policy)[0]), ("learner", learner))]
+    return settings.get("weights") != "all" and all(model and "adapter" in model.model_fields for model in models)
+
+
+def with_adapter(policy: Choice, adapter: Path) -> Choice:
+    name, settings = _parts(policy)
+    return {"name": name, "settings": {**settings, "adapter": str(adapter)}}
+
+
+def _parts(choice: Choice) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of a component in a spec."""
+    return (choice, {}) if isinstance(choice, str) else (choice["name"], choice.get("settings", {}))
+
+
+async def trained(host: Host, values: dict[str, Any], policy: Choice, taught: Sequence[Rating], room: Path) -> Path:
     """`agentfw train --from`, for at least one look at each rating. Returns the adapter."""
-    values = start_from_runs([str(recorded)], room)(host, None, spec)
     # A tenth of the liked answers each is for validation and test; what is left must be enough for one update.
     likes = sum(one.liked for one in taught)
     usable = likes * 6 // 10 + (len(taught) - likes if _learns_from_bad(values) else 0)
@@ -169,8 +190,8 @@ def _learns_from_bad(values: dict[str, Any]) -> bool:
     return bool(environment.get("settings", {}).get("answers") == "rated")
 
 
-async def _compared(
-    host: Host, policy: str | dict[str, Any], adapter: Path, before: Path | None, held_out: Sequence[Rating]
+async def compared(
+    host: Host, policy: Choice, adapter: Path, before: Path | None, held_out: Sequence[Rating]
 ) -> Comparison:
     new = await _logprobs(host, policy, adapter, held_out)
     old = await _logprobs(host, policy, before, held_out)
@@ -178,11 +199,9 @@ async def _compared(
     return compare(changes, [one.liked for one in held_out])
 
 
-async def _logprobs(
-    host: Host, policy: str | dict[str, Any], adapter: Path | None, ratings: Sequence[Rating]
-) -> list[float]:
+async def _logprobs(host: Host, policy: Choice, adapter: Path | None, ratings: Sequence[Rating]) -> list[float]:
     """The mean log probability per token of each answer."""
-    name, settings = (policy["name"], policy["settings"]) if isinstance(policy, dict) else (policy, {})
+    name, settings = _parts(policy)
     served = host.create("policy", name, settings)
     assert isinstance(served, Policy)
     try:

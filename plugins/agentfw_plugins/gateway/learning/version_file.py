@@ -53,6 +53,8 @@ class Version:
     ratings: int = 0
     test: dict[str, float] = field(default_factory=dict)
     why: str = ""
+    start: int = 0
+    """The version that its training went on from, with all that this one had learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,15 @@ class State:
         return taken, self.served
 
     def remove(self, removal: Removal, sessions: set[str]) -> list[int]:
-        """Leave feedback out. Versions that learned from these sessions are withdrawn; their numbers are returned."""
+        """Leave feedback out. Versions that learned from these sessions are withdrawn; their numbers are returned.
+
+        So are versions that went on from one of them.
+        """
         self.removals.append(removal)
-        learned = [one for one in self.versions if one.adapter and sessions & set(one.sessions)]
+        learned = list[Version]()
+        for one in self.versions:
+            if one.adapter and (sessions & set(one.sessions) or one.start in {each.number for each in learned}):
+                learned.append(one)
         for one in reversed(learned):
             self._take(one, WITHDRAWN)
         self.rebuild = bool(sessions)
