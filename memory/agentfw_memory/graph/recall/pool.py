@@ -42,7 +42,8 @@ class Pool:
     @property
     def about_the_same(self) -> Bools:
         """Which skills were found through a scenario, a trajectory or a complement of a candidate."""
-        return (self.through >= 0) & (self.connections <= SCENARIO) & (self.connections != TIME)
+        same: Bools = (self.through >= 0) & (self.connections != TIME) & (self.connections != OWNER)
+        return same
 
     def found(self, place: int) -> Found | None:
         """Return how the skill at a place was found."""
