@@ -5,7 +5,7 @@ therefore changes fp32 masters, and the model computes with these rounded to bf1
 added up in fp32, too.
 
     masters = MasterWeights(model)      # of a model in fp32, which is in bf16 from then on
-    optimizer = AdamW(masters.parameters())
+    optimizer = AdamW(masters.weights)
     optimizer.step()
     masters.round()
 """
@@ -20,12 +20,11 @@ import torch
 __all__ = ["MasterWeights", "to_bf16"]
 
 
-class MasterWeights(torch.nn.Module):
+class MasterWeights:
     """The masters, in the order of the model's parameters."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self._rounded = tuple(model.parameters())  # a tuple, so that they aren't parameters of this module
+        self._rounded = list(model.parameters())
         self.weights = torch.nn.ParameterList(torch.nn.Parameter(weight.data) for weight in self._rounded)
         to_bf16(model)
         for rounded, master in zip(self._rounded, self.weights, strict=True):

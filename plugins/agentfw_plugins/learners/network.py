@@ -147,7 +147,7 @@ class Network:
     def parameters(self) -> list[torch.nn.Parameter]:
         """What the optimizer changes."""
         if self._masters is not None:
-            return list(self._masters.parameters())
+            return list(self._masters.weights)
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     def stepped(self) -> None:
@@ -159,7 +159,7 @@ class Network:
         """Move all weights to a device, to make room for a policy, for example. The same tensors stay trainable."""
         self._model.to(device)
         if self._masters is not None:
-            self._masters.to(device)
+            self._masters.weights.to(device)
         if self._reference is not None:
             self._reference.to(device)
         for parameter in self.parameters():
