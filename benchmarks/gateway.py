@@ -119,6 +119,7 @@ def hostile(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "alive": alive,
         "exit code": process.returncode,
         "lines on stderr": len(err.splitlines()),
+        "the first of them": err.splitlines()[:3],
     }
 
 

@@ -203,8 +203,8 @@ async def played(options: argparse.Namespace, folder: Path, faults: list[str], s
         before = await asyncio.to_thread(state, process.pid, url)
         clients = [Client(url, number, faults) for number in range(options.clients)]
         held = []
-        for part in (1, 2, 3):
-            end = time.monotonic() + seconds / 3
+        for part in range(1, options.parts + 1):
+            end = time.monotonic() + seconds / options.parts
             await asyncio.gather(*(client.lead(end) for client in clients))
             await asyncio.to_thread(until, lambda: not upstream.open, 120)
 
@@ -227,7 +227,7 @@ async def played(options: argparse.Namespace, folder: Path, faults: list[str], s
         "hung up": sum(client.left for client in clients),
         "right answers mixed up": sum(client.mixed_up for client in clients),
         "held before": before,
-        "held after each third": held,
+        "held after each part": held,
         "seconds of a right answer (median, 95%)": [
             statistics.median(seconds_of),
             statistics.quantiles(seconds_of, n=20)[-1],
@@ -248,6 +248,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         __doc__,
         clients=(200, "clients at once"),
         seconds=(180.0, "how long they ask"),
+        parts=(3, "how often it is looked at what the gateway holds"),
         deadline=(15.0, "seconds of silence upstream that the gateway allows"),
         idle=(3600.0, "seconds after which the gateway ends an unused session, and no longer has it in memory"),
     )

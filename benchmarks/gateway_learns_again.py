@@ -31,9 +31,6 @@ from agentfw_plugins.gateway.learning import trainer
 from agentfw_plugins.gateway.learning.ratings import MOST, read_ratings
 from agentfw_plugins.gateway.learning.version_file import VersionFile, named
 
-GUESTS = 6
-"""Conversations of each user without a thumb, in each half."""
-
 
 class Study:
     """The ratings of one run."""
@@ -46,10 +43,10 @@ class Study:
         self.policy = policy_of_run(self.host, str(run), run.parent)
         rounds = options.conversations // options.users
         habits = {"wrong": 0.1, "alike": 0.8, "mentioned": 2}
-        users = people(Seeds(options.seed), options.users, rounds + 2 * GUESTS, **habits)
+        users = people(Seeds(options.seed), options.users, rounds + 2 * options.guests, **habits)
         self.guests = [
             Said(f"{user.name}-{number}", user, user.cards[number], "", False)
-            for number in range(rounds + GUESTS, rounds + 2 * GUESTS)
+            for number in range(rounds + options.guests, rounds + 2 * options.guests)
             for user in users
         ]
         self.shown_to = {episode.task.query: episode for episode in read_sessions(run)}
@@ -110,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         work=(Path, "folder of a run of gateway_learns.py"),
         users=(50, "number of users there"),
         conversations=(1000, "rated conversations there"),
+        guests=(6, "conversations of each user without a thumb there, in each half"),
         ratings=([1000], "numbers of ratings, at which versions are made"),
         seed=(14, "its random seed"),
     ).parse_args(arguments)

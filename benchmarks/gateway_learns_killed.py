@@ -1,8 +1,10 @@
 """A gateway that learns while it is killed: is a version served after each kill, and is all feedback there?
 
     python benchmarks/gateway_learns_killed.py --work FOLDER
+    python benchmarks/gateway_learns_killed.py --work FOLDER --run RUN
 
-Users talk with the gateway until it has learned a version and serves it. Then most of them come to like other things,
+Users talk with the gateway until it has learned a version and serves it. With --run, the run of a gateway that does so
+already is copied instead, such as one of gateway_learns.py. Then most of them come to like other things,
 so that newer versions can be better, and the kills begin, while users ask and rate all the time. The gateway and its
 trainer are killed in turns (SIGKILL) at a random moment of each phase of the trainer: while it trains, while it
 compares the new version, while that is published, and while a canary is judged. After a kill of the gateway it is
@@ -16,6 +18,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -64,16 +67,37 @@ def phase_of(service: Service) -> str:
     return "on trial" if state.canary else "at rest"
 
 
-def learn_first(service: Service, users: Sequence[User]) -> list[str]:
-    """Users talk and rate until a version that was learned is served. Returns the sessions that were rated."""
+def begun(options: argparse.Namespace, users: Sequence[User]) -> Service:
+    """The gateway before the kills."""
+    during = learning_every(options.every, options.work, tasks=MORE_TASKS)
+    if options.run:
+        return Service.of(Path(shutil.copytree(options.run, options.work / Path(options.run).name)), *during)
+    if not options.first:
+        return Service(options.work, options.seed, *during)
+    service = Service(options.work, options.seed, *learning_every(options.first, options.work))
+    try:
+        learn_first(service, users)
+    finally:
+        service.kill()
+    service.learning = learning_every(options.every, options.work, tasks=MORE_TASKS)
+    service.resume()
+    return service
+
+
+def rated_in(service: Service) -> set[str]:
+    """The sessions that have a thumb."""
+    return {one.task.query for one in read_sessions(service.run) if any(feedback_of(one))}
+
+
+def learn_first(service: Service, users: Sequence[User]) -> None:
+    """Users talk and rate until a version that was learned is served."""
     asyncio.run(mention(service.url, users, 0))
-    rated = list[str]()
     for number in range(CARDS):
-        rated += [one.session for one in asyncio.run(converse(service.url, users, number, 0))]
+        asyncio.run(converse(service.url, users, number, 0))
         service.learned()
         if service.file.read().served:
-            return rated
-    raise SystemExit(f"no version was served after {len(rated)} ratings: {service.file.read().said}")
+            return
+    raise SystemExit(f"no version was served after {CARDS} rounds: {service.file.read().said}")
 
 
 class Load:
@@ -134,21 +158,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     seeds = Seeds(options.seed)
     draw = seeds.random("kills")
     users = people(seeds, options.users, CARDS, wrong=0, alike=1, mentioned=2)
-    service = Service(options.work, options.seed, *learning_every(options.first or options.every, options.work))
+    service = begun(options, users)
     load, answered, phases, learned = Load(users, service), Counter[str](), Counter[str](), Counter[str]()
+    load.acknowledged.update(rated_in(service))
     trainers = unserved = 0
     try:
-        if options.first:
-            load.acknowledged.update(learn_first(service, users))
-            service.kill()
-            service.learning = learning_every(options.every, options.work, tasks=MORE_TASKS)
-            service.resume()
         for number in range(options.kills):
             load.start()
             wanted = list(PHASES)[number // 2 % len(PHASES)]
             end = time.monotonic() + options.longest
             while phase_of(service) != wanted and time.monotonic() < end:
-                time.sleep(0.002)
+                time.sleep(0.005)
             time.sleep(draw.uniform(0, PHASES[wanted]))
             trainer, state = trainer_of(service.run), service.file.read()
             phases[phase_of(service)] += 1
@@ -164,8 +184,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 load.stop()
                 service.resume()
             unserved += not is_served(service, f"check-{number}", answered)
-        rated = {one.task.query for one in read_sessions(service.run) if any(feedback_of(one))}
-        state = service.file.read()
+        rated, state = rated_in(service), service.file.read()
     finally:
         load.stop()
         service.kill()
@@ -194,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         work=(Path, "new folder for the run"),
         users=(20, "number of users"),
         kills=(20, "number of kills"),
+        run=("", "run of a gateway that serves a version that it learned, to begin with a copy of it"),
         first=(200, "rated answers that a version takes before the kills; 0: they begin at once"),
         every=(60, "rated answers that a version takes during the kills"),
         longest=(60.0, "longest time that a phase is waited for, in seconds"),

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import httpx
 from choosing_users import Card, User, chosen
@@ -77,6 +77,14 @@ class Service:
         ready = json.loads(text)
         self.url, self.run = ready["url"], Path(ready["folder"])
         self.file = VersionFile(self.run)
+
+    @classmethod
+    def of(cls, run: Path, *learning: str) -> Self:
+        """That of a run that there is already."""
+        service = cls.__new__(cls)
+        service.runs, service.run, service.learning = run.parent, run, learning
+        service.resume()
+        return service
 
     def resume(self) -> None:
         self._start("--resume", str(self.run), *self.learning)

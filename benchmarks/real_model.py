@@ -13,13 +13,16 @@ weights, base; under Gemma's own terms), whose folder is made once, in the user'
     folder      makes it, and says where it is
     agreement   what the policy `transformers` records of its answers beside what the learner computes of them.
                 Required: at most 1e-4 apart in fp32, and the same model on both sides in four bits
-    sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, both with as
-                many tokens of answers and the same prompts. Required: twice as many tokens a second
+    sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, and beside the
+                model's passes alone, by CPU time: with prompts that differ and answers of the same length ("alike"),
+                and as a training asks, with 16 samples of a task, a prompt of 400 tokens, and answers of an eighth to
+                all of --tokens ("training"). Required: twice as many tokens a second as `generate`
     additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO and LoRA, in nf4 or
                 another --precision. It is measured on additions that it was not trained on. Required: at least 0.70
                 of them, sampled
     prices      the same with an agent that has a tool (pricing_agent.py): the model asks for a price in one turn, and
                 adds a number to it in the next. Required: twice as many right as before the training
+    untrained   the same without any training: how often the model calls the tool, and how often it is right
 """
 
 from __future__ import annotations
@@ -121,62 +124,105 @@ async def _answers(policy: Any, asked: Sequence[Any]) -> list[Any]:
 
 
 def sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """Tokens a second of the policy and of `generate`, in turns."""
+    """Tokens a CPU second of the policy, of `generate` and of the model's passes alone, in turns."""
+    from agentfw_plugins.models import choose_device, load_base
     from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
 
     model = folder_of(options.model)
-    asked = requests(options.answers, 7, options.tokens)
     policy = TransformersPolicy(TransformersSettings(model=str(model), template="plain", precision="fp32", batch=32))
-    prompts = [policy._chat.prompt(request.messages) for request in asked]
-    speeds: dict[str, list[float]] = {"policy": [], "generate": []}
+    base = load_base(model, "fp32", choose_device("auto"))
+    works = {"alike": requests(options.answers, 7, options.tokens), "training": samples(options.answers, options)}
+    speeds: dict[str, dict[str, list[float]]] = {name: {} for name in works}
+
+    async def ours(asked: Sequence[Any]) -> int:
+        policy._engine.forget()  # what was computed for the round before
+        answers = await asyncio.gather(*(policy.generate(request) for request in asked))
+        return sum(len(answer.token_ids) for answer in answers)
 
     async def turns() -> None:
-        generate = _generate(model, prompts, options.tokens)
-        for repeat in range(options.repeats + 1):
-            policy._engine.forget()  # what was computed for the round before
-            began = time.perf_counter()
-            answers = await asyncio.gather(*(policy.generate(request) for request in asked))
-            ours = sum(len(answer.token_ids) for answer in answers) / (time.perf_counter() - began)
-            theirs = generate()
-            if repeat:  # the first is to load and to warm up
-                speeds["policy"].append(ours)
-                speeds["generate"].append(theirs)
+        await ours(works["alike"][:2])  # loads the model
+        for _ in range(options.repeats):
+            for work, asked in works.items():
+                prompts = [policy._chat.prompt(request.messages) for request in asked]
+                limits = [request.sampling.max_tokens for request in asked]
+                sides: dict[str, Callable[[], Any]] = {
+                    "generate": lambda: _generate(base, prompts, limits),  # noqa: B023
+                    "model alone": lambda: _passes(base, prompts, limits),  # noqa: B023
+                }
+                began = time.process_time()
+                speeds[work].setdefault("policy", []).append(await ours(asked) / (time.process_time() - began))
+                for side, run in sides.items():
+                    began = time.process_time()
+                    speeds[work].setdefault(side, []).append(run() / (time.process_time() - began))
         await policy.close()
 
     asyncio.run(turns())
     return {
         "model": str(model),
-        "tokens a second": speeds,
-        "ratio": ratio_span(speeds["policy"], speeds["generate"]),
+        "tokens a CPU second": speeds,
+        "policy against": {
+            work: {side: ratio_span(found["policy"], found[side]) for side in ("generate", "model alone")}
+            for work, found in speeds.items()
+        },
     }
 
 
-def _generate(model: Path, prompts: Sequence[Sequence[int]], tokens: int) -> Any:
-    """A function that samples with transformers alone, and returns the tokens a second."""
+def samples(count: int, options: argparse.Namespace) -> list[Any]:
+    """What a training asks for: 16 samples of each task, a long prompt, and answers that end at different lengths."""
+    from agentfw import Message, Request, Task
+    from agentfw.request import Sampling
+
+    draw = random.Random(7)
+    asked = []
+    for number, first in enumerate(range(0, count, 16)):
+        shown = [question(draw) for _ in range(options.shown)]
+        text = "".join(f"{one}+{other}={one + other}\n" for one, other in shown)
+        for sample in range(min(16, count - first)):
+            limit = draw.randint(max(1, options.tokens // 8), options.tokens)
+            task = Task(number, 7, sample=sample)
+            asked.append(Request([Message("user", text)], sampling=Sampling(1.0, 1.0, limit, seed=7), task=task))
+    return asked
+
+
+def _padded(base: Any, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
     import torch
 
-    from agentfw_plugins.models import choose_device, load_base
-
-    device = choose_device("auto")
-    base = load_base(model, "fp32", device)
     longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+    ids = [[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+    mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    return {
+        "input_ids": torch.tensor(ids, device=base.device),
+        "attention_mask": torch.tensor(mask, device=base.device),
+    }
+
+
+def _generate(base: Any, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> int:
+    """The number of tokens that transformers sampled: of each row those that count."""
+    import torch
+
     ends = base.generation_config.eos_token_id
     ends = set(ends if isinstance(ends, list) else [ends])
+    padded = _padded(base, prompts)
+    with torch.inference_mode():
+        found = base.generate(**padded, do_sample=True, top_k=0, top_p=1.0, max_new_tokens=max(limits))
+    rows = found[:, padded["input_ids"].shape[1] :].tolist()
+    counts = [next((place + 1 for place, token in enumerate(row) if token in ends), len(row)) for row in rows]
+    return sum(min(count, limit) for count, limit in zip(counts, limits, strict=True))
 
-    def generate() -> float:
-        began = time.perf_counter()
-        with torch.inference_mode():
-            found = base.generate(
-                input_ids=ids, attention_mask=mask, do_sample=True, top_k=0, top_p=1.0, max_new_tokens=tokens
-            )
-        seconds = time.perf_counter() - began
-        rows = [row[longest:].tolist() for row in found]
-        counts = [next((place + 1 for place, token in enumerate(row) if token in ends), len(row)) for row in rows]
-        return sum(counts) / seconds
 
-    return generate
+def _passes(base: Any, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> int:
+    """As many passes with transformers' own cache, and nothing else: the likeliest token is taken."""
+    import torch
+
+    padded = _padded(base, prompts)
+    ids, mask = padded.values()
+    cache = None
+    with torch.inference_mode():
+        for _ in range(max(limits)):
+            found = base(ids, attention_mask=mask, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache, ids = found.past_key_values, found.logits[:, -1].argmax(-1, keepdim=True)
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
+    return sum(limits)
 
 
 # -- additions ---------------------------------------------------------------------------------------------------------
@@ -211,6 +257,39 @@ def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
         rows = [task(pair, draw) for pair in some]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(folder / "{split}.jsonl")
+
+
+def untrained(options: argparse.Namespace) -> dict[str, Any]:
+    """What the model does with the tool before it is trained, on held-out tasks, each once."""
+    from agentfw import Host, Run
+    from agentfw.host import HostOptions
+    from agentfw.runs import parse_spec
+
+    options.what = "prices"
+    function, template, *_ = AGENTS[options.what]
+    model = str(folder_of(options.model))
+    with tempfile.TemporaryDirectory() as work:
+        tasks = write_tasks(Path(work), options.seeds[0], options).replace("{split}", "validation")
+        spec = {
+            "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
+            "policy": {
+                "name": "transformers",
+                "settings": {"model": model, "template": template, "precision": options.precision},
+            },
+            "rewards": ["utility"],
+            "episodes": options.problems,
+            "concurrency": 64,
+            "seed": options.seeds[0],
+            "sampling": {"temperature": 1.0},
+        }
+        run = Run.create(parse_spec(spec), Host.load(HostOptions()), Path(work) / "runs")
+        asyncio.run(run.execute())
+        (played,) = run.folder.stages().values()
+    return {
+        "precision": options.precision,
+        "called": triple_of([float(row["outcome"]["calls"] > 0) for row in played]),
+        "right": triple_of([float(row["utility"]) for row in played]),
+    }
 
 
 def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -277,17 +356,21 @@ def trainings(options: argparse.Namespace) -> dict[str, Any]:
 
 # -- the program -------------------------------------------------------------------------------------------------------
 
-PARTS = {"folder": folder, "agreement": agreement, "sampling": sampling, "additions": trainings, "prices": trainings}
+PARTS = {"folder": folder, "agreement": agreement, "sampling": sampling, "untrained": untrained}
+PARTS |= {"additions": trainings, "prices": trainings}
 
 
 def show(result: dict[str, Any]) -> None:
     if "folder" in result:
         print(f"{result['folder']}   {result['weights']:,} weights   {result['seconds']:.1f} s")
-    elif "ratio" in result:
-        for name, speeds in result["tokens a second"].items():
-            print(f"{name}: {sorted(speeds)[len(speeds) // 2]:.1f} tokens a second")
-        least, median, largest = result["ratio"]
-        print(f"policy against generate: {median:.2f} ({least:.2f} to {largest:.2f})")
+    elif "policy against" in result:
+        for work, sides in result["tokens a CPU second"].items():
+            for side, speeds in sides.items():
+                least, median, largest = result["policy against"][work].get(side, (1.0, 1.0, 1.0))
+                told = f"policy: {median:.2f} ({least:.2f} to {largest:.2f}) times as fast"
+                print(f"{work}, {side}: {sorted(speeds)[len(speeds) // 2]:.1f} tokens a CPU second   {told}")
+    elif "called" in result:
+        print(f"{result['precision']}: called the tool {shown(result['called'])}, right {shown(result['right'])}")
     elif "rollouts" in result:
         rows = [
             [str(row["seed"]), shown(row["before"]), shown(row["after"]), f"{row['minutes']:.1f}"]
@@ -310,6 +393,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         answers=(32, "answers of agreement and sampling"),
         tokens=(48, "tokens of an answer of agreement and sampling"),
         repeats=(3, "rounds of sampling"),
+        shown=(58, "additions in a long prompt of sampling: 7 tokens each"),
         precision=("nf4", "of a training"),
         rollouts=("transformers", "policy of a training: transformers or vllm"),
         vllm_python=("", "Python that has vLLM"),

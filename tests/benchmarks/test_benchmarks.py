@@ -132,7 +132,8 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
 
     found = benchmark.main(["folder", *named])
     compared = benchmark.main(["agreement", "--answers", "4", "--tokens", "8", *named])
-    sampled = benchmark.main(["sampling", "--answers", "4", "--tokens", "8", "--repeats", "1", *named])
+    few = ["--answers", "4", "--tokens", "8", "--repeats", "1", "--shown", "4"]
+    sampled = benchmark.main(["sampling", *few, *named])
     size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
     trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), *size, *named])
     with_a_tool = benchmark.main(["prices", "--work", str(tmp_path / "work"), *size, *named])
@@ -140,7 +141,9 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     assert found["folder"] == str(model)
     assert [row["precision"] for row in compared["rows"]] == ["fp32", "nf4"]
     assert all(row["most"] < 1e-4 for row in compared["rows"])
-    assert all(speed[0] > 0 for speed in sampled["tokens a second"].values())
+    speeds = sampled["tokens a CPU second"]
+    assert all(speed[0] > 0 for sides in speeds.values() for speed in sides.values())
+    assert [len(sides) for sides in speeds.values()] == [3, 3]
     for result in (trained, with_a_tool):
         assert result["rows"][0]["furthest from the sampler"] < 1e-4
     capsys.readouterr()

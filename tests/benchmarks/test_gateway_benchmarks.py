@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_no_fault_of_a_server_reaches_another_request() -> None:
     assert found["right answers mixed up"] == 0
     assert found["exit code"] == 0
     assert found["errors on stderr"] == 0
-    assert all(part["answers in progress"] == part["waiting"] == 0 for part in found["held after each third"])
+    assert all(part["answers in progress"] == part["waiting"] == 0 for part in found["held after each part"])
 
 
 def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,6 +116,18 @@ def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.
     assert {"a request", "until a stream's first token", "a request, 5 requests at once"} <= rows.keys()
     assert rows["until a stream's first token"]["directly"] <= rows["until a stream's end"]["directly"]
     assert all(row["agentfw adds"][1] <= row["agentfw adds"][0] <= row["agentfw adds"][2] for row in rows.values())
+
+
+def test_the_time_of_a_request_is_divided_by_part(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("aiohttp")
+    if not shutil.which("py-spy"):
+        pytest.skip("py-spy isn't installed")
+    result = load("gateway_split").main(["--seconds", "3", "--turns", "2", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    every, *parts = [row["a request"] for row in result["rows"]]
+    assert sum(parts) == pytest.approx(every)
+    assert all(milliseconds > 0 for milliseconds in result["the client alone"].values())
 
 
 @pytest.mark.slow
@@ -131,6 +144,12 @@ def test_a_gateway_that_learns_is_measured_beside_a_memory_alone(
     )
     assert result["poison"]["left out"] == 40
     assert result["poison"]["of poisoned sessions in it"] == 0
+
+    made_again = load("gateway_learns_again").main(
+        ["--work", str(tmp_path / "work"), *size[:6], "--seed", "7", "--ratings", "80"]
+    )
+    assert [row["from"] for row in made_again["rows"]] == ["the served version", "the policy as it came"]
+    assert all(0 <= row["liked"][0] <= 1 for row in made_again["rows"])
 
 
 @pytest.mark.slow

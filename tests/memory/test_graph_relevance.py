@@ -54,6 +54,26 @@ def test_the_only_one_that_fits_is_far_more_relevant_than_the_next(graph: SkillG
     assert some_owner.relevance < 1.5 * another.relevance
 
 
+def test_skills_of_the_scenario_are_kept_without_a_word_of_the_question() -> None:
+    with SkillGraph.open(":memory:", tenant="t") as graph:
+        graph.add_skills(
+            NewSkill("ana", f"Somebody {way} {thing}", visibility="shared", valid_from=DAY * (9 * place + number))
+            for place, thing in enumerate(THINGS)
+            for number, way in enumerate(WAYS)
+        )
+        graph.add_skill(
+            owner="ana", text="Book a table near the river", visibility="shared", scenarios=["dinner"], valid_from=1.0
+        )
+        wish = graph.add_skill(
+            owner="ana", text="Nothing spicy", visibility="shared", scenarios=["dinner"], valid_from=DAY * 500
+        )
+
+        asked = [hit.skill.id for hit in graph.recall("Book a table for tonight", user="ben")]
+
+        assert wish.id in asked
+        assert graph.recall("zzzz qqqq", user="ben") == []
+
+
 def test_a_higher_bound_returns_fewer(graph: SkillGraph) -> None:
     everything = graph.recall("Who studies owls?", user="ben", k=10, at_least=0.0)
     bound = everything[0].relevance

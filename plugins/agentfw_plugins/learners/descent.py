@@ -176,6 +176,7 @@ class Descent:
             )
         if length:
             self.optimizer.step()
+            self.network.stepped()
             self.steps += 1
         return length
 

@@ -81,15 +81,17 @@ class _TokenLogprobs(torch.autograd.Function):  # type: ignore[misc]
             (slopes,) = ctx.saved_tensors
             return (slopes * gradient[:, None]).to(slopes.dtype), None, None, None, None, None
         hidden, weight, bias, targets, sums = ctx.saved_tensors
-        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
-        bias_gradient = None if bias is None else torch.zeros_like(bias)
+        # Sums over all rows are in fp32: in bf16, what the last rows add would be rounded away.
+        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32)
+        bias_gradient = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         for rows in _chunks(len(hidden), weight):
             logits, rise = _logits(hidden[rows], weight, bias, ctx.temperature, ctx.cap)
             chances = torch.exp(logits - sums[rows, None])
             slope = _slope(chances, targets[rows]) * gradient[rows, None] * rise
             slope = slope.to(weight.dtype)
             hidden_gradient[rows] = slope @ weight
-            weight_gradient.addmm_(slope.T, hidden[rows])  # in place: a product of its own is as large as the head
+            # In place: a product of its own is as large as the head.
+            weight_gradient.addmm_(slope.T.float(), hidden[rows].float())
             if bias_gradient is not None:
                 bias_gradient += slope.sum(0)
         return hidden_gradient, weight_gradient, bias_gradient, None, None, None

@@ -25,6 +25,7 @@ from agentfw.seeds import Seeds
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
 from .adapter_config import require_same_config
 from .logprobs import token_logprobs
+from .master_weights import MasterWeights, to_bf16
 from .memory_budget import available_bytes, kept_bytes
 from .settings import PROJECTIONS, TrainableSettings
 from .start_proof import proof_turns, prove
@@ -67,6 +68,8 @@ class Network:
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
         self._refuse_other_layers()
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
+        rounded = settings.weights == "all" and settings.precision == "bf16"
+        self._masters = MasterWeights(self.base) if rounded else None
         self._checkpoint()
         # Checkpointing only works in training mode. Nothing else may differ there, so dropout is off.
         self._model.train()
@@ -143,11 +146,21 @@ class Network:
             )
 
     def parameters(self) -> list[torch.nn.Parameter]:
+        """What the optimizer changes."""
+        if self._masters is not None:
+            return list(self._masters.weights)
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+
+    def stepped(self) -> None:
+        """Called after the parameters were changed."""
+        if self._masters is not None:
+            self._masters.round()
 
     def move(self, device: str) -> None:
         """Move all weights to a device, to make room for a policy, for example. The same tensors stay trainable."""
         self._model.to(device)
+        if self._masters is not None:
+            self._masters.weights.to(device)
         if self._reference is not None:
             self._reference.to(device)
         for parameter in self.parameters():
@@ -169,12 +182,12 @@ class Network:
         """Number of tokens that a training step can compute at once with the available memory."""
         if self._bytes_per_token is None:
             self._bytes_per_token = self._measure()
-        weights, trained = (
-            sum(parameter.nbytes for parameter in some) for some in (self._model.parameters(), self.parameters())
-        )
+        trained = self.parameters()
+        held = {*self._model.parameters(), *trained}
+        weights, changing = (sum(parameter.nbytes for parameter in some) for some in (held, trained))
         # Workers of a CPU share its memory.
         sharing = self.settings.workers if self.device == "cpu" else 1
-        return max(1, int(available_bytes(self.device, weights, trained) / sharing / self._bytes_per_token))
+        return max(1, int(available_bytes(self.device, weights, changing) / sharing / self._bytes_per_token))
 
     def _measure(self) -> float:
         """Bytes that a training step stores per token."""
@@ -253,6 +266,8 @@ class Network:
         else:
             if self._reference is None:
                 self._reference = self._load().requires_grad_(False)
+                if self._masters is not None:
+                    to_bf16(self._reference)
             yield self._reference
 
     def _head(self, model: Any) -> Linear:
@@ -282,11 +297,12 @@ class Network:
             from peft import get_peft_model_state_dict
 
             return dict(get_peft_model_state_dict(self._model, save_embedding_layers=False))
+        masters = {} if self._masters is None else self._masters.by_place()
         tensors: dict[str, torch.Tensor] = {}
         places: set[int] = set()
         for name, tensor in self.base.state_dict().items():
             if tensor.data_ptr() not in places:  # tied weights are one tensor with two names
-                tensors[name] = tensor
+                tensors[name] = masters.get(tensor.data_ptr(), tensor)
                 places.add(tensor.data_ptr())
         return tensors
 
@@ -353,6 +369,7 @@ class Network:
     def _put(self, values: Mapping[str, torch.Tensor]) -> None:
         for name, tensor in self._tensors().items():
             tensor.copy_(values[name])
+        self.stepped()
 
 
 @contextmanager

@@ -37,7 +37,9 @@ class TrainableSettings(Settings):
         description="Weights to train: a LoRA adapter, or all. A folder without weights starts from random ones.",
     )
     precision: Precision = Field(
-        "auto", description="Precision of the base model; nf4 is 4-bit. Default: fp32 on a CPU, bf16 on a GPU."
+        "auto",
+        description="Precision of the base model; nf4 is 4-bit. Default: fp32 on a CPU, bf16 on a GPU. With "
+        "`weights` = all, the default is fp32, and bf16 keeps an fp32 master of each weight.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Device to train on. Default: a GPU if there is one."
@@ -113,8 +115,8 @@ class TrainableSettings(Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> TrainableSettings:
-        if self.weights == "all" and self.precision not in ("auto", "fp32"):
-            raise ValueError(f"weights = all is trained in fp32, not in {self.precision}")
+        if self.weights == "all" and self.precision == "nf4":
+            raise ValueError("weights = all is trained in fp32 or bf16, not in nf4")
         if self.weights == "all" and self.adapter:
             raise ValueError("weights = all starts from a whole model: set model to it, and leave adapter out")
         if self.share == "replicated" and (self.workers == 1 or self.minibatches == 1):

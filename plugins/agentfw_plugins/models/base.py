@@ -45,7 +45,8 @@ _BYTES = {"nf4": 0.6, "bf16": 2.0, "fp32": 4.0}
 """Bytes of a weight. Four bits have scales beside them, and embeddings have more bits."""
 
 _TRAINED = 16.0
-"""Bytes of a weight that is trained: itself, its gradient and Adam's two moments, in fp32."""
+"""Bytes of a weight that is trained: itself, its gradient and Adam's two moments, in fp32. In bf16, the weight that
+the model computes with comes on top."""
 
 
 def choose_device(device: Device) -> str:
@@ -99,7 +100,8 @@ def require_trainable(
     how = f"to train an adapter of {weights / 1e9:.3g} billion weights"
     fix = "use a smaller model"
     if all_weights:
-        size, how = _TRAINED, f"to train all of its {weights / 1e9:.3g} billion weights"
+        size = _TRAINED + (_BYTES["bf16"] if precision == "bf16" else 0)
+        how = f"to train all of its {weights / 1e9:.3g} billion weights"
         fix += ", or train an adapter (learner.weights=lora)"
     elif precision != "nf4":
         fix += ", or learner.precision=nf4 (4-bit weights)"

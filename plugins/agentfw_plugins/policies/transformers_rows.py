@@ -2,7 +2,8 @@
 
 The result of a row doesn't depend on the other rows, or on how its prompt was split. On a CPU this holds to the last
 bit, because a kernel that is called with the same shape always adds in the same order. For that, tokens come in blocks
-of 16, and keys in stretches of 512, with unwritten keys masked.
+of 16, and keys in stretches of 512, with unwritten keys masked. While all rows are short, 128 keys do: kernels add so
+few in one go, and any further keys, which are masked, add zeros.
 
     rows = Rows(64)
     model(tokens, position_ids=positions, agentfw_plan=Plan(rows, segments=[Segment(row=0, start=0, length=32)]))
@@ -27,7 +28,7 @@ __all__ = ["ATTENTION", "BLOCK", "Plan", "Rows", "Segment", "blocks", "register_
 ATTENTION = "agentfw_rows"
 """Name of this attention in transformers' register."""
 BLOCK = 16
-_KEYS = 512
+_KEYS, _FEW_KEYS = 512, 128
 _AT_ONCE = 256  # queries of one prompt that are computed with the same keys, so that few keys are masked
 
 
@@ -91,12 +92,17 @@ class Plan:
 
             ends = torch.tensor(self.ends, device=device)
             rows = (ends >= 0).nonzero()[:, 0]
-            keys = torch.arange(max(_KEYS, blocks(max(self.ends) + 1)), device=device)
+            keys = torch.arange(self._width(), device=device)
             # A row that isn't continued attends to its first token, because softmax needs at least one key.
             seen = _in_sight(ends.clamp(min=0), keys, window)
             hidden = torch.zeros(seen.shape, device=device).masked_fill_(~seen, float("-inf"))
             self._continued[window] = _Continued(rows, ends[rows], hidden[:, None, None, None, :])
         return self._continued[window]
+
+    def _width(self) -> int:
+        """Number of keys that the continued rows are computed with."""
+        longest = max(self.ends) + 1
+        return _FEW_KEYS if longest <= _FEW_KEYS else max(_KEYS, blocks(longest))
 
     def seen(self, start: int, end: int, window: int | None, device: Any) -> tuple[int, Tensor]:
         """The first key of a stretch for a prompt's tokens from `start` to `end`, and the mask [tokens, keys]."""

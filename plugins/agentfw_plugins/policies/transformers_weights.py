@@ -17,6 +17,7 @@ from agentfw.errors import MissingExtraError, SettingsError
 from ..models import Precision, has_weights, load_base, other_layers, own_attention
 from ..models.shared_weights import let_go, own_copies
 from .transformers_experts import use_blocks
+from .transformers_head import use_parts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,6 +54,7 @@ class Weights:
             model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
         if self.device == "cpu":
             use_blocks(model)
+            use_parts(model)
         return model
 
     def _adapted(self, adapter: Path) -> PreTrainedModel:

@@ -20,6 +20,8 @@ from agentfw_plugins.learners.settings import LoraSettings
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
+from safetensors.torch import load_file  # noqa: E402
+
 from agentfw_plugins.learners import checkpoint  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
 
@@ -50,7 +52,13 @@ def test_several_answers_are_scored_as_each_alone(
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"weights": "all", "learning_rate": 1e-3}, {"optimizer": "adamw_8bit"}, {"precision": "bf16"}],
+    [
+        {},
+        {"weights": "all", "learning_rate": 1e-3},
+        {"weights": "all", "learning_rate": 1e-3, "precision": "bf16"},
+        {"optimizer": "adamw_8bit"},
+        {"precision": "bf16"},
+    ],
 )
 def test_what_was_better_than_expected_becomes_likelier(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, changes: dict[str, Any]
@@ -68,7 +76,9 @@ def test_what_was_better_than_expected_becomes_likelier(
     assert base == pytest.approx(before, abs=1e-4)
 
 
-@pytest.mark.parametrize("changes", [{}, {"weights": "all"}, {"checkpointing": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"weights": "all"}, {"weights": "all", "precision": "bf16"}, {"checkpointing": True}]
+)
 def test_nothing_is_left_on_a_device_that_is_moved_away_from(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, changes: dict[str, Any]
 ) -> None:
@@ -79,7 +89,7 @@ def test_nothing_is_left_on_a_device_that_is_moved_away_from(
 
     descent.network.move("meta")
 
-    tensors = [*descent.network._model.parameters(), *descent.network._model.buffers()]
+    tensors = [*descent.network._model.parameters(), *descent.network._model.buffers(), *descent.network.parameters()]
     if changes.get("weights") == "all":  # the frozen copy that kl is measured from
         tensors += descent.network._reference.parameters()
     assert {tensor.device.type for tensor in tensors} == {"meta"}
@@ -140,6 +150,40 @@ def test_all_weights_are_a_model_folder_of_its_own(
     assert list(again.logprobs(PROMPT, GOOD)) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-6)
 
 
+def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+) -> None:
+    """Of the largest weights, a step is about 1e-5; the next number in bf16 is at least 2e-3 of it away."""
+    from agentfw_plugins.models import load_base
+
+    name = "model.layers.0.mlp.down_proj.weight"
+    start = load_base(small_model, "fp32", "cpu").state_dict()[name].clone()
+    large = start.abs() > start.abs().quantile(0.99)
+    rate = 1e-5 * float(start[large].abs().min())
+    learner = learner_of(weights="all", precision="bf16", learning_rate=rate)
+
+    for _ in range(10):
+        update = learner.update(make_batch(*PAIR))
+
+    assert torch.equal(start[large].bfloat16() + rate, start[large].bfloat16())
+    moved = (load_file(update.adapter / "model.safetensors")[name] - start)[large].abs() / rate
+    assert 5 < moved.median() <= 10.1
+
+
+def test_a_model_trained_in_bf16_is_the_one_that_is_served_in_bf16(
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
+) -> None:
+    from agentfw_plugins.models import load_base
+
+    learner = learner_of(weights="all", precision="bf16", learning_rate=1e-3)
+    update = learner.update(make_batch(*PAIR))
+
+    served, trained = load_base(update.adapter, "bf16", "cpu").state_dict(), learner._opened().network.base.state_dict()
+
+    assert {weight.dtype for weight in served.values()} == {torch.bfloat16}
+    assert all(torch.equal(served[name], trained[name]) for name in trained)
+
+
 def test_a_folder_without_weights_has_them_drawn_from_the_seed(make_model: Callable[..., Path], tmp_path: Path) -> None:
     folder = make_model(tmp_path / "plan", weights=False)
 
@@ -154,7 +198,16 @@ def test_a_folder_without_weights_has_them_drawn_from_the_seed(make_model: Calla
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, {"weights": "all"}, {"optimizer": "adamw_8bit", "rank": 64}, {"steps": 2}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"weights": "all"},
+        {"weights": "all", "precision": "bf16"},
+        {"optimizer": "adamw_8bit", "rank": 64},
+        {"steps": 2},
+    ],
+)
 def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
     learner_of: Callable[..., LoraLearner], tmp_path: Path, make_batch: MakeBatch, changes: dict[str, Any]
 ) -> None:

@@ -215,7 +215,7 @@ def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"weights": "all", "precision": "nf4"}, "is trained in fp32"),
+        ({"weights": "all", "precision": "nf4"}, "is trained in fp32 or bf16"),
         ({"weights": "all", "adapter": "somewhere"}, "leave adapter out"),
         ({"warmup": 5, "decay": 5}, "includes the warm-up"),
         ({"learning_rate": 1.0}, "learning_rate"),

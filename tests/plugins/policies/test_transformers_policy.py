@@ -188,6 +188,36 @@ def test_an_answer_depends_on_nobody_beside_it(small_model: Path) -> None:
     assert alone == few == many
 
 
+def test_short_answers_are_the_same_beside_a_long_one(small_model: Path) -> None:
+    """To the last bit, though alone they are computed with fewer keys."""
+    long = Request([Message("user", " ".join(WORDS * 40))], sampling=Sampling(1.0, max_tokens=30, seed=7))
+    short = [
+        Request([Message("user", word)], sampling=Sampling(1.0, max_tokens=20, seed=number))
+        for number, word in enumerate(WORDS[:4])
+    ]
+
+    long_answer, *beside = using(make(small_model), lambda policy: together(policy, [long, *short]))
+    alone = using(make(small_model), lambda policy: in_turn(policy, short))
+
+    assert beside == alone
+    assert max(len(answer.prompt_ids) + len(answer.token_ids) for answer in alone) <= 128 < len(long_answer.prompt_ids)
+
+
+def test_a_large_head_gives_the_logits_that_transformers_computes(make_model: Make, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model", vocab_size=5000)
+    asked = [request(number, max_tokens=5) for number in range(3)]
+
+    answers = using(make(folder), lambda policy: together(policy, asked))
+
+    model = load_base(folder, "fp32", "cpu")
+    for ask, answer in zip(asked, answers, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([[*answer.prompt_ids, *answer.token_ids]])).logits[0]
+        own = logits[len(answer.prompt_ids) - 1 : -1].div(ask.sampling.temperature or 1.0).log_softmax(-1)
+        expected = own[range(len(answer.token_ids)), list(answer.token_ids)].tolist()
+        assert answer.logprobs == pytest.approx(expected, abs=1e-5)
+
+
 def test_samples_of_one_task_differ_and_each_comes_again(small_model: Path) -> None:
     ask = [Message("user", "tea")]
     requests = [Request(ask, sampling=Sampling(max_tokens=8, seed=1), task=Task(0, 1, sample=n)) for n in range(6)]
@@ -286,6 +316,29 @@ def test_a_published_adapter_answers_under_its_version(small_model: Path, make_a
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "nf4"])
+def test_a_policy_and_the_learner_beside_it_hold_one_base(small_model: Path, precision: str) -> None:
+    pytest.importorskip("peft")
+    if precision == "nf4":
+        pytest.importorskip("bitsandbytes")
+    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.settings import LoraSettings
+
+    learner = LoraLearner(LoraSettings.model_validate({"model": str(small_model), "precision": precision}))
+    learner.logprobs((10, 11), (12,))
+
+    async def served(policy: TransformersPolicy) -> set[int]:
+        await policy.generate(request(1))
+        model = await asyncio.wrap_future(policy._engine.call(policy._engine.model))
+        return {weight.data_ptr() for weight in model.parameters()}
+
+    found = using(make(small_model, precision=precision), served)
+
+    trained = learner._opened().network
+    adapter = {weight.data_ptr() for weight in trained.parameters()}
+    assert found == {weight.data_ptr() for weight in trained._model.parameters()} - adapter
+
+
 def test_an_adapter_of_the_settings_answers_as_a_published_one(
     small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
 ) -> None:

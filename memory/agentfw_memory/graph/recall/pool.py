@@ -39,6 +39,12 @@ class Pool:
     connections: Integers
     """By skill: the place in CONNECTIONS of how the two are connected."""
 
+    @property
+    def about_the_same(self) -> Bools:
+        """Which skills were found through a scenario, a trajectory or a complement of a candidate."""
+        same: Bools = (self.through >= 0) & (self.connections != TIME) & (self.connections != OWNER)
+        return same
+
     def found(self, place: int) -> Found | None:
         """Return how the skill at a place was found."""
         through = int(self.through[place])

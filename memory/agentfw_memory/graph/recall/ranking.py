@@ -47,6 +47,9 @@ STANDARD_DEVIATION = 0.02
 """What a standard deviation of similarity adds to a score, by default."""
 MEANT = 0.01
 """The least relevance of a skill whose owner, time or subject the query names, and of each if there are few."""
+CONNECTED = 0.05
+"""The least relevance of a skill that is connected to a candidate, as a share of the candidate's. Its own text needn't
+have a word of the query."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
@@ -135,6 +138,8 @@ def rank(
             meant |= terms[name] > 0.0
     # A skill isn't less relevant because another one states a fact that was asked for.
     relevance = _relevance(similarity.evidence(terms["query"]), score - points["fact"], meant)
+    linked = found.about_the_same
+    relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])
     kept = np.flatnonzero(relevance >= at_least)
     numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":
