@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import zlib
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_memory.graph.arrays import grown
 from agentfw_memory.graph.index.vector_index import ExactIndex, ListIndex, Visible
 
 pytest.importorskip("faiss")
@@ -204,3 +206,16 @@ def test_without_faiss_a_large_graph_is_looked_through_whole_and_says_the_same(
         graph.import_jsonl(tmp_path / "all.jsonl")
     assert found(tmp_path / "without.db") == with_faiss
     assert list(tmp_path.glob("without.db-*.index")) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_an_array_that_has_grown_keeps_its_content_and_is_not_shared_after_a_fork() -> None:
+    array = grown(np.ones(16), 1_000_000)
+    child = os.fork()
+    if not child:
+        array[:] = 7.0
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert array[:16].tolist() == [1.0] * 16
+    assert not array[16:].any()
