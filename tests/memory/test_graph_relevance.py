@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from string import ascii_lowercase
 
 import pytest
@@ -72,6 +73,22 @@ def test_skills_of_the_scenario_are_kept_without_a_word_of_the_question() -> Non
 
         assert wish.id in asked
         assert graph.recall("zzzz qqqq", user="ben") == []
+
+
+def test_a_skill_is_as_relevant_beside_one_that_suits_the_user_better(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
+        theirs = graph.add_skill(owner="ben", text="offer tea in the garden", visibility="shared", valid_from=1.0)
+        graph.add_skill(owner="ana", text="offer tea in the kitchen", valid_from=DAY)
+        graph.add_skills(NewSkill("carl", f"number {place}", visibility="shared") for place in range(40))
+
+    def relevance(community_weight: float) -> float:
+        settings = GraphSettings(calibrate=False, community_weight=community_weight, user_weight=0.0)
+        with SkillGraph.open(path, tenant="t", settings=settings) as graph:
+            hits = {hit.skill.id: hit for hit in graph.recall("offer tea", user="ana", k=2, at_least=0.0)}
+            return hits[theirs.id].relevance
+
+    assert relevance(1.0) == pytest.approx(relevance(0.0)) != 0.0
 
 
 def test_a_higher_bound_returns_fewer(graph: SkillGraph) -> None:

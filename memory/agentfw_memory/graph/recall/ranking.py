@@ -50,6 +50,8 @@ MEANT = 0.01
 CONNECTED = 0.05
 """The least relevance of a skill that is connected to a candidate, as a share of the candidate's. Its own text needn't
 have a word of the query."""
+ANSWERING = ("neighbours", "owner", "time")
+"""Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
@@ -136,8 +138,10 @@ def rank(
     for name in ("owner", "time", "fact"):
         if terms[name] is not none:
             meant |= terms[name] > 0.0
-    # A skill isn't less relevant because another one states a fact that was asked for.
-    relevance = _relevance(similarity.evidence(terms["query"]), score - points["fact"], meant)
+    # A skill isn't less relevant because another one states a fact that was asked for, or suits the user better.
+    answering = _total((points[name] for name in (*similar, *ANSWERING) if points[name] is not none), len(pool))
+    behind = np.minimum(_behind(score - points["fact"]), _behind(answering))
+    relevance = _relevance(similarity.evidence(terms["query"]), behind, meant)
     linked = found.about_the_same
     relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])
     kept = np.flatnonzero(relevance >= at_least)
@@ -187,9 +191,15 @@ def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
     return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)[:count]
 
 
-def _relevance(evidence: Scores, score: Scores, meant: Bools) -> Scores:
+def _behind(score: Scores) -> Scores:
+    """Return how far each score is below the best one."""
+    behind: Scores = score.max() - score
+    return behind
+
+
+def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
     """Return for each found skill how likely it answers the query."""
-    gap = np.log1p((score.max() - score) / STANDARD_DEVIATION)
+    gap = np.log1p(behind / STANDARD_DEVIATION)
     odds = LOWEST + BY_EVIDENCE * np.sqrt(np.maximum(evidence - NO_WORSE, 0.0)) + BY_GAP * gap
     related = 1.0 / (1.0 + np.exp(2.0 * (UNRELATED - evidence.max())))
     relevance: Scores = related / (1.0 + np.exp(-odds))
