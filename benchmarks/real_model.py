@@ -15,7 +15,7 @@ weights, base; under Gemma's own terms), whose folder is made once, in the user'
                 Required: at most 1e-4 apart in fp32, and the same model on both sides in four bits
     sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, and beside the
                 model's passes alone, by CPU time: with prompts that differ and answers of the same length ("alike"),
-                and as a training asks, with 16 samples of a task, a prompt of 400 tokens, and answers of an eighth to
+                and as a training asks, with 16 samples of a task, a prompt of 480 tokens, and answers of an eighth to
                 all of --tokens ("training"). Required: twice as many tokens a second as `generate`
     additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO and LoRA, in nf4 or
                 another --precision. It is measured on additions that it was not trained on. Required: at least 0.70
@@ -287,7 +287,7 @@ def untrained(options: argparse.Namespace) -> dict[str, Any]:
         (played,) = run.folder.stages().values()
     return {
         "precision": options.precision,
-        "called": triple_of([float(row["outcome"]["calls"] > 0) for row in played]),
+        "called": triple_of([float(row["outcome"].get("calls", 0) > 0) for row in played]),
         "right": triple_of([float(row["utility"]) for row in played]),
     }
 
@@ -393,7 +393,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         answers=(32, "answers of agreement and sampling"),
         tokens=(48, "tokens of an answer of agreement and sampling"),
         repeats=(3, "rounds of sampling"),
-        shown=(58, "additions in a long prompt of sampling: 7 tokens each"),
+        shown=(58, "additions in a long prompt of sampling: 8 tokens each"),
         precision=("nf4", "of a training"),
         rollouts=("transformers", "policy of a training: transformers or vllm"),
         vllm_python=("", "Python that has vLLM"),

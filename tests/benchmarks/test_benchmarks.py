@@ -136,6 +136,7 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     sampled = benchmark.main(["sampling", *few, *named])
     size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
     trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), *size, *named])
+    untrained = benchmark.main(["untrained", "--problems", "3", "--precision", "fp32", *named])
     with_a_tool = benchmark.main(["prices", "--work", str(tmp_path / "work"), *size, *named])
 
     assert found["folder"] == str(model)
@@ -144,6 +145,7 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     speeds = sampled["tokens a CPU second"]
     assert all(speed[0] > 0 for sides in speeds.values() for speed in sides.values())
     assert [len(sides) for sides in speeds.values()] == [3, 3]
+    assert 0 <= untrained["right"][0] <= untrained["called"][0] <= 1
     for result in (trained, with_a_tool):
         assert result["rows"][0]["furthest from the sampler"] < 1e-4
     capsys.readouterr()
