@@ -184,6 +184,32 @@ def test_feedback_that_comes_in_while_other_gateways_are_asked_is_not_forgotten(
     assert learning.waiting == 100
 
 
+@pytest.mark.parametrize("before", [0, 4])
+def test_a_trial_is_judged_at_once_but_not_again_before_there_are_more_ratings(tmp_path: Path, before: int) -> None:
+    """A trainer has the lowest priority. Until it ends, a new version's trial can have all the ratings it needs."""
+
+    class Heard(Learning):
+        async def count(self) -> None:
+            self.waiting = 46
+
+    live = opened(tmp_path, policy="tiny")
+    learning = Heard(live, print, VersionFile(live.folder.path))
+    learning.file.create()
+
+    async def train() -> None:
+        await learning.ready()
+        learning.served.state = State(every=45, versions=state().versions, canary=before)
+        await learning._train()
+        assert learning.trainer is not None
+        await learning.trainer.wait()
+        learning.served.state = State(every=45, versions=state().versions, canary=4)
+        await learning._train()
+
+    asyncio.run(train())
+
+    assert learning._is_due() == (before == 0)
+
+
 def thumbs(version: str, liked: int, disliked: int, at: float = 5.0) -> list[Rating]:
     return [Rating("tea", "ada", at, number < liked, version, (), (), False) for number in range(liked + disliked)]
 

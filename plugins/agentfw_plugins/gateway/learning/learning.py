@@ -43,7 +43,7 @@ class Learning:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
         self._wished = (0, 0.0)
-        self.trains, self.waiting, self._tries, self._enough = False, 0, 0, 0
+        self.trains, self.waiting, self._tries, self._enough, self._judged = False, 0, 0, 0, 0
         self._heard = self._untold = 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
@@ -134,6 +134,7 @@ class Learning:
     async def _train(self) -> None:
         """Start the trainer, or take note of its end."""
         if self.trainer is None:
+            self._judged = self.served.state.canary
             words = [str(self.file.run), *([str(self.spec)] if self.spec else [])]
             module = f"{__package__}.trainer"
             none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
@@ -161,8 +162,9 @@ class Learning:
             if self._tries >= _TRIES:
                 self._tries, self._enough = 0, self.waiting + self.served.state.every  # there is more to learn from
         else:
-            # A trial that goes on, although there are ratings enough, waits for more of them.
-            goes_on = self.served.state.canary and self.waiting >= self.served.state.every
+            # A trial that was judged and goes on, although there are ratings enough, waits for more of them.
+            goes_on = self._judged and self._judged == self.served.state.canary
+            goes_on = goes_on and self.waiting >= self.served.state.every
             self._tries, self._enough = 0, self.waiting + self.served.state.every if goes_on else 0
 
     async def count(self) -> None:
