@@ -6,21 +6,22 @@
 The model is that of real_model.py, a base model that decides after some examples. One unit of the world's time is a
 second, and a decision takes as many as the model computes on this machine, by the median of twenty decisions in
 processor time; `--pace` gives them instead. Two other agents have the same pace: `rule` answers the most urgent mail
-and writes otherwise, and `chance` does something at random. Gains are to the step loop on the same days.
+and writes otherwise, and `chance` does something at random. Differences are in the balanced score, to the step loop on
+the same days.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from real_model import folder_of
 
-from agentfw import Intervention, Moment, Task
-from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
-from agentfw_benchmarks.deciding import Choices, Choose, chance, continuing, first, pace_of, played_under
+from agentfw import Intervention, Moment
+from agentfw_benchmarks import Options, tell
+from agentfw_benchmarks.deciding import Choices, continuing, pace_of, play_each, print_rows, rows_of
 from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox
 
@@ -90,35 +91,15 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     model = continuing(policy, EXAMPLES)
     desk = "mails: {0} high. report: 2 sections left."
     pace = options.pace or await pace_of(model, desk, ("answer {0}", "write"))
-    agents: dict[str, Callable[[Task], Choose]] = {
-        "model": lambda _: model,
-        "rule": lambda _: first,
-        "chance": lambda task: chance(task.id),
-    }
-    tasks, rows = Inbox().tasks(options.days, 11, "test"), []
-    for agent, choose in agents.items():
-        loop: list[float] = []
-        for interface in INTERFACES:
-            days = await played_under(interface, tasks, Inbox, lambda: Desk().look, choose, pace)
-            balanced = [day["balanced"] for day in days]
-            row: dict[str, Any] = {"agent": agent, "interface": interface}
-            row |= {name: mean_of([day[name] for day in days]) for name in FIGURES}
-            row |= {"gain": difference_of(balanced, loop)} if loop else {}
-            loop = loop or balanced
-            rows.append(row)
+    tasks = Inbox().tasks(options.days, 11, "test")
+    played = await play_each(INTERFACES, tasks, Inbox, lambda: Desk().look, model, pace)
     await policy.close()
-    return {"days": options.days, "pace": pace, "rows": rows}
+    return {"days": options.days, "pace": pace, "rows": rows_of(played, FIGURES, FIGURES[0])}
 
 
 def show(result: dict[str, Any]) -> None:
     print(f"{result['days']} days under each interface; a decision takes {result['pace']:g}; means and 95% intervals")
-    columns = ("balanced", "gain", "document", "missed", "decisions")
-    rows = [[row["agent"], f"`{row['interface']}`", *(_cell(row, name) for name in columns)] for row in result["rows"]]
-    print_markdown(["agent", "interface", *columns], rows)
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    return shown(row[name], {"gain": "+.3f", "decisions": ".1f"}.get(name, ".3f")) if name in row else ""
+    print_rows(result["rows"], FIGURES)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

@@ -85,6 +85,8 @@ def questions(draw: random.Random, trained: int, held_out: int) -> tuple[list[st
     parts = [
         [pattern.format(thing) for thing in some for pattern in ASKED] for some in (things[:middle], things[middle:])
     ]
+    if max(trained, held_out) > len(parts[0]):
+        raise SystemExit(f"there are {len(parts[0])} questions for each; ask for fewer conversations")
     return draw.sample(parts[0], trained), draw.sample(parts[1], held_out)
 
 

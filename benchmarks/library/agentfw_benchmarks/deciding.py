@@ -11,7 +11,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -23,7 +23,10 @@ from agentfw.interfaces import parse_interface
 from agentfw.request import Sampling
 from agentfw.timeline import Time
 
-__all__ = ["Choices", "Choose", "Deciding", "chance", "continuing", "first", "pace_of", "played_under"]
+from .figures import difference_of, mean_of, shown
+from .tables import print_markdown
+
+__all__ = ["Choices", "Choose", "Deciding", "continuing", "pace_of", "play_each", "print_rows", "rows_of"]
 
 Choices = Mapping[str, Intervention | None]
 """What can be done, in words; None goes on with what is being done."""
@@ -91,19 +94,51 @@ async def pace_of(choose: Choose, state: str, choices: Sequence[str], decisions:
     return round(median(took), 2)
 
 
-async def played_under(
-    interface: str,
+async def play_each(
+    interfaces: Sequence[str],
     tasks: Sequence[Task],
     world: Callable[[], Environment],
     look: Callable[[], Callable[[Moment], tuple[str, Choices]]],
-    choose: Callable[[Task], Choose],
+    model: Choose,
     pace: Time,
+) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """The model, the rule and chance under each interface, with the figures of the same tasks."""
+    agents: dict[str, Callable[[Task], Choose]] = {
+        "model": lambda _: model,
+        "rule": lambda _: first,
+        "chance": lambda task: chance(task.id),
+    }
+    found = []
+    for agent, choose in agents.items():
+        for interface in interfaces:
+
+            async def play(task: Task, choose: Any = choose, interface: str = interface) -> dict[str, Any]:
+                policy = Deciding(look(), choose(task), pace)
+                episode = await Engagement(world(), PolicyAgent(policy), parse_interface(interface)).run(task)
+                return {**episode.outcome, "utility": episode.utility, "decisions": float(policy.decisions)}
+
+            found.append((agent, interface, list(await asyncio.gather(*map(play, tasks)))))
+    return found
+
+
+def rows_of(
+    played: Iterable[tuple[str, str, list[dict[str, Any]]]], figures: Sequence[str], by: str
 ) -> list[dict[str, Any]]:
-    """The figures of the same tasks under an interface, with the utility and the number of decisions."""
+    """The means of each agent under each interface, and the difference in the figure `by` to its first interface."""
+    rows, before = [], dict[str, list[float]]()
+    for agent, interface, tasks in played:
+        values = [one[by] for one in tasks]
+        row: dict[str, Any] = {"agent": agent, "interface": interface}
+        row |= {name: mean_of([one.get(name, float("nan")) for one in tasks]) for name in figures}
+        row |= {"difference": difference_of(values, before[agent])} if agent in before else {}
+        before.setdefault(agent, values)
+        rows.append(row)
+    return rows
 
-    async def play(task: Task) -> dict[str, Any]:
-        policy = Deciding(look(), choose(task), pace)
-        episode = await Engagement(world(), PolicyAgent(policy), parse_interface(interface)).run(task)
-        return {**episode.outcome, "utility": episode.utility, "decisions": float(policy.decisions)}
 
-    return list(await asyncio.gather(*map(play, tasks)))
+def print_rows(rows: Sequence[dict[str, Any]], figures: Sequence[str]) -> None:
+    shapes = {"difference": "+.3f", "decisions": ".1f"}
+    columns = (figures[0], "difference", *figures[1:])
+    cells = [[shown(row[name], shapes.get(name, ".3f")) if name in row else "" for name in columns] for row in rows]
+    named = [[row["agent"], f"`{row['interface']}`", *some] for row, some in zip(rows, cells, strict=True)]
+    print_markdown(["agent", "interface", *columns], named)

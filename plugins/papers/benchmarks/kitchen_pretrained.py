@@ -15,14 +15,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from agentfw import Intervention, Moment, Policy, Request, Task
+from agentfw import Intervention, Moment, Policy, Request
 from agentfw.episode import Message
 from agentfw.request import Sampling
-from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
-from agentfw_benchmarks.deciding import Choices, Choose, chance, continuing, first, pace_of, played_under
+from agentfw_benchmarks import Options, tell
+from agentfw_benchmarks.deciding import Choices, continuing, pace_of, play_each, print_rows, rows_of
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
 
@@ -112,41 +112,26 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     if not pace:
         seconds = await pace_of(model, kitchen, ("finish soup{0}", "go on"))
         pace = round(seconds / await token_of(policy), 1)
-    agents: dict[str, Callable[[Task], Choose]] = {
-        "model": lambda _: model,
-        "rule": lambda _: first,
-        "chance": lambda task: chance(task.id),
-    }
 
     def world() -> Kitchen:
         return Kitchen(KitchenSettings(variant=options.variant))
 
-    tasks, rows = world().tasks(options.kitchens, 11, "test"), []
-    for agent, choose in agents.items():
-        told: list[float] = []
-        for interface in INTERFACES:
-            found = await played_under(interface, tasks, world, lambda: look, choose, pace)
-            utility = [one["utility"] for one in found]
-            row: dict[str, Any] = {"agent": agent, "interface": interface}
-            row |= {name: mean_of([one.get(name, float("nan")) for one in found]) for name in FIGURES}
-            row |= {"difference": difference_of(utility, told)} if told else {}
-            told = told or utility
-            rows.append(row)
+    tasks = world().tasks(options.kitchens, 11, "test")
+    played = await play_each(INTERFACES, tasks, world, lambda: look, model, pace)
     await policy.close()
-    return {"kitchens": options.kitchens, "variant": options.variant, "pace": pace, "rows": rows}
+    return {
+        "kitchens": options.kitchens,
+        "variant": options.variant,
+        "pace": pace,
+        "rows": rows_of(played, FIGURES, FIGURES[0]),
+    }
 
 
 def show(result: dict[str, Any]) -> None:
     print(
         f"{result['kitchens']} kitchens under each interface; a decision takes {result['pace']:g} ticks; 95% intervals"
     )
-    columns = ("utility", "difference", "critical", "soft", "decisions")
-    rows = [[row["agent"], f"`{row['interface']}`", *(_cell(row, name) for name in columns)] for row in result["rows"]]
-    print_markdown(["agent", "interface", *columns], rows)
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    return shown(row[name], {"difference": "+.3f", "decisions": ".1f"}.get(name, ".3f")) if name in row else ""
+    print_rows(result["rows"], FIGURES)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

@@ -362,7 +362,7 @@ class Store(Protocol):
         """Return the valid ones of these skills, in this order. With a `reader`, only those that user may see."""
 
     def names(self, numbers: Collection[int]) -> dict[int, str]:
-        """Return the names of these users, tools, scenarios and other nodes."""
+        """Return the names of these users, tools, scenarios and other nodes, without those that are forgotten."""
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the texts of the valid ones of these skills."""

@@ -370,7 +370,7 @@ class SqlRows(ABC):
                 missing = numbers
             sql = f"SELECT number, name FROM node WHERE tenant = ? AND number {self.any_of}"
             self._names.update(self._rows(sql, self._tenant, self._numbers(missing)))
-        return {number: self._names[number] for number in numbers}
+        return {number: self._names[number] for number in numbers if number in self._names}
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
         sql = f"SELECT number, text FROM version WHERE tenant = ? AND number {self.any_of} AND valid_to IS NULL"
