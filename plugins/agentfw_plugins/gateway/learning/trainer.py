@@ -226,7 +226,7 @@ async def _logprobs(host: Host, policy: Choice, adapter: Path | None, ratings: S
     try:
         if adapter is not None:
             await served.publish(adapter, "compared")
-        found = [await served.logprobs(one.prompt_ids, one.token_ids) for one in ratings]
+        found = await served.score([(one.prompt_ids, one.token_ids) for one in ratings])
     finally:
         await served.close()
     if not all(found):
