@@ -82,6 +82,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "thumbs up, by round": thumbs,
         "versions": [f"{named(one.number)} {one.outcome}: {one.why}" for one in state.versions],
+        "tests": [one.test for one in state.versions],
         "served": named(state.served),
         "before": triple_of(before),
         "after": triple_of(after),
@@ -93,8 +94,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     print("thumbs up, by round:", ", ".join(f"{share:.2f}" for share in found["thumbs up, by round"]))
-    for one in found["versions"]:
-        print(one)
+    for one, test in zip(found["versions"], found["tests"], strict=True):
+        print(f"{one} (test: {test})")
     print(f"liked answers before: {shown(found['before'])}   after, of {found['served']}: {shown(found['after'])}")
     print(f"difference: {shown(found['difference'])}, p = {found['difference']['p']:.2g}")
     print("answers after:", "; ".join(found["answers after"]))
