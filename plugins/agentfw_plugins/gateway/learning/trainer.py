@@ -180,8 +180,9 @@ async def trained(host: Host, values: dict[str, Any], policy: Choice, taught: Se
     usable = likes * 6 // 10 + (len(taught) - likes if _learns_from_bad(values) else 0)
     tasks = max(1, min(int(values.get("tasks", 8)), usable))
     updates = max(int(values.get("updates", 1)), math.ceil(len(taught) / tasks))
-    # Versions are compared afterwards, so the training's own evaluation is kept as small as it can be.
-    evaluation = {"every": updates, "tasks": 1, "sampling": {"temperature": 0.0, "max_tokens": 1}}
+    # Versions are compared afterwards, so the training's own evaluation is small. It has a few tokens, because each
+    # update is proven on them: a single one that is certain says the same before and after.
+    evaluation = {"every": updates, "tasks": 1, "sampling": {"temperature": 0.0, "max_tokens": 16}}
     values |= {"policy": policy, "tasks": tasks, "updates": updates, "evaluation": evaluation}
     run = Run.create(parse_spec(values), host, room / "runs")
     await run.execute()
