@@ -62,7 +62,7 @@ class Study:
         taught = [one for one in ratings if one.whole and not one.held_out]
         with tempfile.TemporaryDirectory() as name:
             room = Path(name)
-            spec = Path(learning_every(0, room)[-1])
+            spec = Path(learning_every(0, room, self.options.tasks)[-1])
             recorded = trainer.copied(self.file, self.state, taught, room / "recorded")
             values = start_from_runs([str(recorded)], room)(self.host, None, spec)
             start = trainer.with_adapter(self.policy, served) if goes_on and served is not None else self.policy
@@ -105,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         conversations=(1000, "rated conversations there"),
         guests=(6, "conversations of each user without a thumb there, in each half"),
         ratings=([1000], "numbers of ratings, at which versions are made"),
+        tasks=(8, "answers of an update; each rating is looked at once, so more make fewer updates"),
         seed=(14, "its random seed"),
     ).parse_args(arguments)
     study = Study(options)
