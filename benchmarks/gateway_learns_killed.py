@@ -163,14 +163,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     load, answered, phases, learned = Load(users, service), Counter[str](), Counter[str](), Counter[str]()
     load.acknowledged.update(rated_in(service))
     trainers = unserved = 0
+    phase = ""
     try:
         for number in range(options.kills):
             load.start()
             wanted = options.phases[number // 2 % len(options.phases)]
-            end, phase, trainer = time.monotonic() + options.longest, "", None
-            while phase != wanted and time.monotonic() < end:
+            # What a killed trainer has left looks like its phase, until the next one clears it.
+            end, left, trainer = time.monotonic() + options.longest, phase, None
+            while (phase != wanted or phase == left) and time.monotonic() < end:
                 time.sleep(0.001)
                 before, phase = phase, phase_of(service)
+                left = left if phase == left else ""
                 if phase not in (before, wanted):
                     trainer = trainer_of(service.run)  # now, because it takes longer than some phases
             time.sleep(draw.uniform(0, PHASES[wanted]))
@@ -181,8 +184,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     os.kill(trainer, signal.SIGKILL)
             else:
                 service.kill()
-            state = service.file.read()
-            phases[phase_of(service)] += 1  # what the killed process has left
+            state, phase = service.file.read(), phase_of(service)  # as the killed process has left it
+            phases[phase] += 1
             learned["served"] += bool(state.served)
             learned["on trial"] += bool(state.canary)
             trainers += of_trainer
