@@ -29,7 +29,7 @@ from agentfw.seeds import Seeds
 from agentfw_benchmarks import Options, difference_of, print_markdown, shown, tell, triple_of
 from agentfw_plugins.gateway.learning import trainer
 from agentfw_plugins.gateway.learning.ratings import MOST, read_ratings
-from agentfw_plugins.gateway.learning.version_file import VersionFile, named
+from agentfw_plugins.gateway.learning.version_file import VersionFile
 
 
 class Study:
@@ -51,35 +51,31 @@ class Study:
         ]
         self.shown_to = {episode.task.query: episode for episode in read_sessions(run)}
 
-    def served_at(self, count: int) -> Path | None:
-        """The adapter that the newest of so many ratings are about, or None for the policy as it came."""
-        version = self.ratings[count - 1].version
-        made = next((one for one in self.state.versions if named(one.number) == version), None)
-        return None if made is None else self.file.adapter(made)
-
     async def liked(self, adapter: Path | None) -> dict[str, float]:
         return by_user(self.guests, await again(self.host, self.shown_to, adapter, self.guests, 1))
 
     async def row(self, count: int, *, goes_on: bool) -> dict[str, Any]:
-        count = min(count, len(self.ratings))  # answers that were cut off don't count
-        served, ratings = self.served_at(count), self.ratings[:count][-MOST:]
-        taught = [one for one in ratings if not one.held_out]
+        count = min(count, len(self.ratings))  # answers that were interrupted don't count
+        ratings, before = self.ratings[:count][-MOST:], self.ratings[count - 1].version
+        adapters = trainer.adapters_of(self.file, self.state, {one.version for one in ratings})
+        served = adapters[before]
+        taught = [one for one in ratings if one.whole and not one.held_out]
         with tempfile.TemporaryDirectory() as name:
             room = Path(name)
-            spec = Path(learning_every(0, room)[-1])
+            spec = Path(learning_every(0, room, self.options.tasks)[-1])
             recorded = trainer.copied(self.file, self.state, taught, room / "recorded")
             values = start_from_runs([str(recorded)], room)(self.host, None, spec)
             start = trainer.with_adapter(self.policy, served) if goes_on and served is not None else self.policy
             made = await trainer.trained(self.host, values, start, taught, room)
             held_out = [one for one in ratings if one.held_out]
-            test = await trainer.compared(self.host, self.policy, made, served, held_out)
+            test = await trainer.compared(self.host, self.policy, made, before, adapters, held_out)
             kept = room / "made"
             shutil.copytree(made, kept)
             new, old = await self.liked(kept), await self.liked(served)
         return {
             "ratings": count,
             "from": "the served version" if goes_on else "the policy as it came",
-            "served": self.ratings[count - 1].version,
+            "served": before,
             "test": str(test),
             "better": test.better,
             "liked": triple_of(list(new.values())),
@@ -109,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         conversations=(1000, "rated conversations there"),
         guests=(6, "conversations of each user without a thumb there, in each half"),
         ratings=([1000], "numbers of ratings, at which versions are made"),
+        tasks=(8, "answers of an update; each rating is looked at once, so more make fewer updates"),
         seed=(14, "its random seed"),
     ).parse_args(arguments)
     study = Study(options)

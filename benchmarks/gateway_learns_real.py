@@ -5,8 +5,8 @@
 
 The users and the model are those of real_circle.py: they like answers of at most --words words, and nobody tells the
 model. `agentfw serve --learn` gets their thumbs, one round after the other, until a version has passed its test and its
-trial. Before and after that, others ask about other things without a thumb. Shown is what they like, and what became of
-each version.
+trial. Each round has other questions. Before and after that, others ask about other things without a thumb. Shown is
+what they like, and what became of each version.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from learning_gateway import Service
-from real_circle import converse, questions
+from learning_gateway import Service, learning_every
+from real_circle import ASKED, converse, questions
 from real_model import folder_of
 
 from agentfw_benchmarks import Options, difference_of, shown, tell, triple_of
@@ -28,17 +28,21 @@ from agentfw_plugins.gateway.learning.version_file import named
 
 FOLLOWS = 20.0
 """Seconds in which the gateway follows, on a busy machine: it loads the model once more."""
-SPEC = """
-environment = {{ name = "from_feedback", settings = {{ answers = "rated" }} }}
-policy = "transformers"
-teacher = "scripted"
-optimizer = "kto"
-learner = {{ name = "sft", settings = {{ learning_rate = {rate} }} }}
-rewards = ["feedback"]
-updates = {updates}
-tasks = {tasks}
-samples = 1
-"""
+MORE_ASKED = (
+    "How do {} sleep?",
+    "When are {} awake?",
+    "What are {} afraid of?",
+    "How do {} find food?",
+    "How big are {}?",
+    "What do {} look like?",
+    "Who looks after {}?",
+    "How do young {} learn?",
+    "What do {} need?",
+    "How fast are {}?",
+    "What are {} good at?",
+    "How do {} spend the winter?",
+)
+"""So that each round has questions of its own."""
 
 
 def serves_a_version(service: Service) -> bool:
@@ -54,18 +58,18 @@ def serves_a_version(service: Service) -> bool:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
-    rated, held_out = questions(random.Random(options.seed), options.conversations, options.measured)
-    options.work.mkdir(parents=True, exist_ok=True)
-    spec = options.work / "spec.toml"
-    spec.write_text(SPEC.format(rate=options.rate, updates=options.updates, tasks=options.tasks), "utf-8")
+    draw, count = random.Random(options.seed), options.conversations
+    rated, held_out = questions(draw, count * options.rounds, options.measured, (*ASKED, *MORE_ASKED))
     model = ("--policy", "transformers", "--set", f"policy.model={folder_of(options.model)}")
-    learning = ("--learn", "--learn-spec", str(spec))
+    training = {"policy": "transformers", "rate": options.rate, "updates": options.updates, "tasks": options.tasks}
+    learning = learning_every(options.every, options.work, **training)
     service = Service(options.work, options.seed, *learning, serves=(*model, "--set", "policy.template=plain"))
     thumbs = list[float]()
     try:
         before, _ = converse(service.url, held_out, options, rate=False, name="before")
         for number in range(options.rounds):
-            liked, _ = converse(service.url, rated, options, rate=True, name=f"round-{number}")
+            asked = rated[number * count :][:count]
+            liked, _ = converse(service.url, asked, options, rate=True, name=f"round-{number}")
             thumbs.append(sum(liked) / len(liked))
             if serves_a_version(service):
                 break
@@ -78,6 +82,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "thumbs up, by round": thumbs,
         "versions": [f"{named(one.number)} {one.outcome}: {one.why}" for one in state.versions],
+        "tests": [one.test for one in state.versions],
         "served": named(state.served),
         "before": triple_of(before),
         "after": triple_of(after),
@@ -89,8 +94,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     print("thumbs up, by round:", ", ".join(f"{share:.2f}" for share in found["thumbs up, by round"]))
-    for one in found["versions"]:
-        print(one)
+    for one, test in zip(found["versions"], found["tests"], strict=True):
+        print(f"{one} (test: {test})")
     print(f"liked answers before: {shown(found['before'])}   after, of {found['served']}: {shown(found['after'])}")
     print(f"difference: {shown(found['difference'])}, p = {found['difference']['p']:.2g}")
     print("answers after:", "; ".join(found["answers after"]))
@@ -104,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         work=(Path, "new folder for the run"),
         conversations=(60, "conversations with thumbs in a round"),
         rounds=(4, "most rounds"),
+        every=(40, "rated answers that a version takes"),
         measured=(50, "held-out conversations, before and after"),
         words=(4, "most words of an answer that is liked"),
         tokens=(16, "most tokens of an answer"),

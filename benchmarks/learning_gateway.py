@@ -26,23 +26,25 @@ SERVE = (sys.executable, "-m", "agentfw", "serve")
 AT_ONCE = 16
 SPEC = """
 environment = {{ name = "from_feedback", settings = {{ answers = "rated" }} }}
-policy = "tiny"
+policy = "{policy}"
 teacher = "scripted"
 optimizer = "kto"
-learner = {{ name = "sft", settings = {{ learning_rate = 2e-3 }} }}
+learner = {{ name = "sft", settings = {{ learning_rate = {rate} }} }}
 rewards = ["feedback"]
-updates = 10
+updates = {updates}
 tasks = {tasks}
 samples = 1
 """
-"""The spec train-from-feedback-kto with a higher learning rate, as the model is small. Chosen on seed 1."""
+"""The spec train-from-feedback-kto. The learning rate is higher, as the model is small; it was chosen on seed 1."""
 
 
-def learning_every(ratings: int, folder: Path, tasks: int = 8) -> tuple[str, ...]:
+def learning_every(
+    ratings: int, folder: Path, tasks: int = 8, *, policy: str = "tiny", rate: float = 2e-3, updates: int = 10
+) -> tuple[str, ...]:
     """The options of a gateway that makes a version of so many new ratings. `tasks` are the answers of an update."""
     spec = folder / "spec.toml"
     folder.mkdir(parents=True, exist_ok=True)
-    spec.write_text(SPEC.format(tasks=tasks), "utf-8")
+    spec.write_text(SPEC.format(policy=policy, rate=rate, updates=updates, tasks=tasks), "utf-8")
     return "--learn", "--learn-every", str(ratings), "--learn-spec", str(spec)
 
 

@@ -78,12 +78,14 @@ THINGS = [
 ASKED = ("What do {} like?", "Where do {} live?", "What do {} eat?", "Why do people like {}?")
 
 
-def questions(draw: random.Random, trained: int, held_out: int) -> tuple[list[str], list[str]]:
+def questions(
+    draw: random.Random, trained: int, held_out: int, patterns: Sequence[str] = ASKED
+) -> tuple[list[str], list[str]]:
     """Questions for the training, and about other things for the measurement."""
     things = draw.sample(THINGS, len(THINGS))
     middle = len(things) // 2
     parts = [
-        [pattern.format(thing) for thing in some for pattern in ASKED] for some in (things[:middle], things[middle:])
+        [pattern.format(thing) for thing in some for pattern in patterns] for some in (things[:middle], things[middle:])
     ]
     if max(trained, held_out) > len(parts[0]):
         raise SystemExit(f"there are {len(parts[0])} questions for each; ask for fewer conversations")

@@ -152,6 +152,14 @@ def test_a_gateway_that_learns_is_measured_beside_a_memory_alone(
     assert all(0 <= row["liked"][0] <= 1 for row in made_again["rows"])
 
 
+def test_a_comparison_of_versions_is_measured_where_the_truth_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("gateway_comparison").main(["--versions", "20", "--answers", "60", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    passed = {row["versions"]: row["passed"]["60"] for row in result["rows"]}
+    assert passed["better choice"] > 0.6
+    assert passed["worse choice"] == passed["ruined"] == 0
+
+
 @pytest.mark.slow
 def test_kills_of_a_gateway_that_learns_lose_no_feedback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import subprocess
 import sys
@@ -15,11 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
+from agentfw import Episode, Task, Turn
+from agentfw.episode import Event
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
-from agentfw_plugins.gateway.learning.comparison import LEVEL, compare
+from agentfw_plugins.gateway.learning.comparison import LEVEL, Comparison, compare
 from agentfw_plugins.gateway.learning.learning import Learning
-from agentfw_plugins.gateway.learning.ratings import Rating
+from agentfw_plugins.gateway.learning.ratings import Rating, rated
 from agentfw_plugins.gateway.learning.trial import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
@@ -43,10 +46,15 @@ samples = 1
 """
 
 
+def compared(new: list[float], liked: list[bool], seed: int = 7) -> Comparison:
+    """Answers of the policy as it came, which gave all of them as often."""
+    return compare({"v0": [0.0] * len(new), "new": new}, "new", "v0", ["v0"] * len(new), liked, seed)
+
+
 def test_thumbs_that_say_nothing_make_a_version_better_no_more_often_than_the_level() -> None:
     draw = random.Random(7)
     found = [
-        compare([draw.gauss(0.2, 1) for _ in range(30)], [number % 3 == 0 for number in range(30)], seed)
+        compared([draw.gauss(-0.5, 1) for _ in range(30)], [number % 3 == 0 for number in range(30)], seed)
         for seed in range(200)
     ]
 
@@ -54,17 +62,63 @@ def test_thumbs_that_say_nothing_make_a_version_better_no_more_often_than_the_le
     assert sum(one.better for one in found) <= 21
 
 
-def test_a_version_is_better_if_liked_answers_gain_on_disliked_ones_unless_it_says_neither() -> None:
+def test_a_version_is_better_if_it_gives_liked_answers_more_often_than_before() -> None:
+    likes = [number % 2 == 0 for number in range(20)]
+    changes = [0.5 if like else -0.5 for like in likes]
+    found = compared(changes, likes)
+
+    assert found.better
+    assert (found.before, found.left, found.answers) == (0.5, 1.0, 20)
+    assert found.liked == pytest.approx(math.exp(0.5) / (math.exp(0.5) + math.exp(-0.5)))
+    assert not compared([1.0] * 20, likes).better, "all answers are likelier"
+    assert not compared([-change for change in changes], likes).better
+
+
+def test_one_liked_answer_that_a_version_no_longer_gives_does_not_make_it_worse() -> None:
+    """Many answers are liked, and a version that gives some of them far more often gives others never."""
     likes = [number % 2 == 0 for number in range(20)]
     changes = [0.5 if like else -0.5 for like in likes]
 
-    assert compare(changes, likes).better
-    assert not compare([1.0] * 20, likes).better, "all answers are likelier"
-    assert compare([change - 1 for change in changes], likes).better, "what was disliked has become rarer still"
-    ruined = compare([change - 3 for change in changes], likes)
-    assert not ruined.better, "something else is said instead"
-    assert "liked answers lost 2.5 nats a token" in str(ruined)
-    assert not compare([-change for change in changes], likes).better
+    assert compared([-40.0, *changes[1:]], likes).better
+
+
+@pytest.mark.parametrize("lost", [20.0, 2000.0])
+def test_a_version_that_says_something_else_than_was_rated_is_not_better(lost: float) -> None:
+    likes = [number % 2 == 0 for number in range(20)]
+    ruined = compared([(0.5 if like else -0.5) - lost for like in likes], likes)
+
+    assert ruined.liked > ruined.before
+    assert ruined.p_value < LEVEL
+    assert not ruined.better
+    assert "of liked answers only 0.000 is left" in str(ruined)
+
+
+def test_the_share_of_liked_answers_is_estimated_from_what_two_other_versions_said() -> None:
+    """The answers A, B and C; A is liked. What v1 has unlearned and the new version unlearns further gains nothing."""
+    shares = {
+        "v0": (0.3, 0.3, 0.4),
+        "v1": (0.5, 0.49, 0.01),
+        "same": (0.5, 0.4999, 0.0001),
+        "new": (0.7, 0.2999, 0.0001),
+    }
+    draw = random.Random(7)
+    gave = ["v0", "v1"] * 1000
+    said = [draw.choices(range(3), shares[version])[0] for version in gave]
+    logprobs = {version: [math.log(shares[version][one]) for one in said] for version in shares}
+    same, better = (compare(logprobs, name, "v1", gave, [one == 0 for one in said]) for name in ("same", "new"))
+
+    assert (same.before, same.liked) == (pytest.approx(0.5, abs=0.04), pytest.approx(0.5, abs=0.04))
+    assert better.liked == pytest.approx(0.7, abs=0.04)
+    assert better.better
+
+
+def test_answers_that_were_cut_off_are_compared_and_judged_but_not_trained_on() -> None:
+    def finished(finish: str) -> list[bool]:
+        turn = Turn(0, 0, 1, token_ids=(5,), logprobs=(-1.0,), finish=finish)
+        thumb = Event(1, "observation", "feedback", {"value": -1.0, "at": 5.0})
+        return [one.whole for one in rated(Episode(task=Task(0, 7), turns=[turn], events=[thumb]))]
+
+    assert [finished(finish) for finish in ("stop", "length", "interrupted")] == [[True], [False], []]
 
 
 def state() -> State:

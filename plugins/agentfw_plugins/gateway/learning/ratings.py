@@ -39,6 +39,8 @@ class Rating(NamedTuple):
     token_ids: tuple[int, ...]
     held_out: bool
     """Whether versions are compared on it, and never trained. All conversations that begin alike are, or none."""
+    whole: bool = True
+    """Whether it came to its end. What was cut off at its maximum length is compared and judged, but not trained on."""
 
 
 def read_ratings(episodes: Iterable[Episode], removals: Sequence[Removal] = ()) -> list[Rating]:
@@ -63,17 +65,17 @@ def fresh(ratings: Sequence[Rating], seen: float) -> int:
 
 
 def rated(episode: Episode) -> Iterator[Rating]:
-    """The rated answers of a session. Answers that were cut off or have no tokens don't count."""
+    """The rated answers of a session. Answers that were interrupted or have no tokens don't count."""
     times = _times(episode)
     newest = {about: (value, at) for (about, value, _), at in zip(feedback_of(episode), times, strict=True)}
     first = next((one.content for one in episode.messages if one.role == "user"), "")
     held_out = blake2b(first.encode(errors="replace"), digest_size=8).digest()[0] % _HELD_OUT == 0
     for turn in episode.turns:
         value, at = newest.get(turn.index) or newest.get(None) or (0.0, 0.0)
-        if abs(value) >= _CLEAR and turn.token_ids and turn.finish == "stop":
+        if abs(value) >= _CLEAR and turn.token_ids and turn.finish in ("stop", "length"):
             task = episode.task
             ids = turn.prompt_ids, turn.token_ids
-            yield Rating(task.query, task.user, at, value > 0, turn.version, *ids, held_out)
+            yield Rating(task.query, task.user, at, value > 0, turn.version, *ids, held_out, turn.finish == "stop")
 
 
 def _times(episode: Episode) -> Iterator[float]:

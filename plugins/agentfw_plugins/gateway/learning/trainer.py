@@ -21,7 +21,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from .ratings import MOST, Rating, fresh, read_ratings, without_removed
 from .trial import judge
 from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
-__all__ = ["BUSY", "attempt", "compared", "copied", "main", "trained", "with_adapter"]
+__all__ = ["BUSY", "adapters_of", "attempt", "compared", "copied", "main", "trained", "with_adapter"]
 
 BUSY = 75
 """Exit code: another trainer is at work."""
@@ -112,7 +112,8 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
 
 
 async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> Version:
-    held_out, taught = [one for one in ratings if one.held_out], [one for one in ratings if not one.held_out]
+    held_out = [one for one in ratings if one.held_out]
+    taught = [one for one in ratings if one.whole and not one.held_out]
     likes = sum(one.liked for one in held_out)
     for count, kind in ((likes, "liked"), (len(held_out) - likes, "disliked")):
         if count < LEAST:
@@ -122,15 +123,18 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
     number = max((one.number for one in state.versions), default=0) + 1
     room = file.folder / "training"
     try:
-        before = file.fetch(state.version(state.served)) if state.served else None
+        served = named(state.served)
+        adapters = adapters_of(file, state, {served, *(one.version for one in held_out)})
+        before = adapters[served]
         values = start_from_runs([str(copied(file, state, taught, room / "recorded"))], room)(host, None, spec)
         goes_on = before is not None and _can_go_on(host, chosen, values)
         start = with_adapter(chosen, before) if before is not None and goes_on else chosen
         adapter = await trained(host, values, start, taught, room)
-        comparison = await compared(host, chosen, adapter, before, held_out)
+        comparison = await compared(host, chosen, adapter, served, adapters, held_out)
         sessions = sorted({one.session for one in taught})
-        why, test = str(comparison), {"margin": comparison.margin, "p": comparison.p_value, "liked": comparison.liked}
-        version = Version(number, time.time(), REJECTED, state.served, "", sessions, len(taught), test, why)
+        test = {"liked": comparison.liked, "before": comparison.before, "p": comparison.p_value}
+        test |= {"left": comparison.left, "counted": comparison.counted}
+        version = Version(number, time.time(), REJECTED, state.served, "", sessions, len(taught), test, str(comparison))
         version.start = state.served if goes_on else 0
         if comparison.better:
             version.adapter = f"{number:05d}/{adapter.name}"
@@ -176,8 +180,9 @@ async def trained(host: Host, values: dict[str, Any], policy: Choice, taught: Se
     usable = likes * 6 // 10 + (len(taught) - likes if _learns_from_bad(values) else 0)
     tasks = max(1, min(int(values.get("tasks", 8)), usable))
     updates = max(int(values.get("updates", 1)), math.ceil(len(taught) / tasks))
-    # Versions are compared afterwards, so the training's own evaluation is kept as small as it can be.
-    evaluation = {"every": updates, "tasks": 1, "sampling": {"temperature": 0.0, "max_tokens": 1}}
+    # Versions are compared afterwards, so the training's own evaluation is small. It has a few tokens, because each
+    # update is proven on them: a single one that is certain says the same before and after.
+    evaluation = {"every": updates, "tasks": 1, "sampling": {"temperature": 0.0, "max_tokens": 16}}
     values |= {"policy": policy, "tasks": tasks, "updates": updates, "evaluation": evaluation}
     run = Run.create(parse_spec(values), host, room / "runs")
     await run.execute()
@@ -190,29 +195,44 @@ def _learns_from_bad(values: dict[str, Any]) -> bool:
     return bool(environment.get("settings", {}).get("answers") == "rated")
 
 
+def adapters_of(file: VersionFile, state: State, names: Collection[str]) -> dict[str, Path | None]:
+    """The adapters of these versions, and of the policy as it came, which has none."""
+    found = {named(one.number): file.fetch(one) for one in state.versions if one.adapter and named(one.number) in names}
+    return {named(0): None, **found}
+
+
 async def compared(
-    host: Host, policy: Choice, adapter: Path, before: Path | None, held_out: Sequence[Rating]
+    host: Host,
+    policy: Choice,
+    new: Path,
+    before: str,
+    adapters: Mapping[str, Path | None],
+    held_out: Sequence[Rating],
 ) -> Comparison:
-    new = await _logprobs(host, policy, adapter, held_out)
-    old = await _logprobs(host, policy, before, held_out)
-    changes = [one - other for one, other in zip(new, old, strict=True)]
-    return compare(changes, [one.liked for one in held_out])
+    """Compare a new version with the one before. `adapters` has that and all that gave these answers.
+
+    Answers that were given before there were versions are those of the policy as it came.
+    """
+    asked = {**adapters, "new": new}
+    logprobs = {name: await _logprobs(host, policy, adapter, held_out) for name, adapter in asked.items()}
+    gave = [one.version if one.version in adapters else named(0) for one in held_out]
+    return compare(logprobs, "new", before, gave, [one.liked for one in held_out])
 
 
 async def _logprobs(host: Host, policy: Choice, adapter: Path | None, ratings: Sequence[Rating]) -> list[float]:
-    """The mean log probability per token of each answer."""
+    """The log probability of each answer."""
     name, settings = _parts(policy)
     served = host.create("policy", name, settings)
     assert isinstance(served, Policy)
     try:
         if adapter is not None:
             await served.publish(adapter, "compared")
-        found = [await served.logprobs(one.prompt_ids, one.token_ids) for one in ratings]
+        found = await served.score([(one.prompt_ids, one.token_ids) for one in ratings])
     finally:
         await served.close()
     if not all(found):
         raise UsageError(f"the policy {name} can't tell how likely an answer is, so versions can't be compared")
-    return [sum(one) / len(one) for one in found]
+    return [sum(one) for one in found]
 
 
 def _clear(file: VersionFile, state: State) -> None:
