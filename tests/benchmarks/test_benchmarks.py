@@ -155,6 +155,24 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
 
 
 @pytest.mark.slow
+def test_users_who_come_back_are_judged_by_their_anchors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+    size = ["--users", "4", "--questions", "2", "--tasks", "8", "--samples", "3", "--updates", "5"]
+    options = ["--work", str(tmp_path / "work"), "--variants", "PARPO", "no anchor", *size, "--model", str(model)]
+    comparison = load("parpo_pretrained")
+
+    result = comparison.main([*options, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert list(result["figures"]) == ["before", "PARPO", "no anchor"]
+    assert all(0 <= figure["mean"] <= 1 for figures in result["figures"].values() for figure in figures.values())
+    assert set(result["anchored"]) == {"PARPO", "no anchor"}
+    comparison.main(options)
+    assert "suits the user" in capsys.readouterr().out, "and nothing is trained again"
+
+
+@pytest.mark.slow
 def test_a_model_is_trained_and_loaded_again_in_four_bits(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("peft", "bitsandbytes"):
         pytest.importorskip(module)

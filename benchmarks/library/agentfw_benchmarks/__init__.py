@@ -8,7 +8,7 @@ from __future__ import annotations
 from .figures import Figure, beside, bounds_of, difference_of, mean_of, median_of, shown, triple_of
 from .laboratory import make_model, model_size
 from .places import ROOT, TESTS
-from .processes import AGENTFW, answer_of, with_laboratory
+from .processes import AGENTFW, answer_of, cpu_of_children, with_laboratory
 from .program import Options, tell
 from .repetitions import Stopwatch, print_ratio, ratio_of, ratio_span, ratios, spread, spread_cells, timed
 from .runs import outcomes_of_references, played, runs_below, spec_named
@@ -24,6 +24,7 @@ __all__ = [
     "answer_of",
     "beside",
     "bounds_of",
+    "cpu_of_children",
     "difference_of",
     "make_model",
     "mean_of",

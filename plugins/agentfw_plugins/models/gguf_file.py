@@ -23,6 +23,8 @@ from .room import require_room
 __all__ = ["gguf_folder", "is_gguf"]
 
 _SAMPLE = 1 << 20
+_FORM = 2
+"""Counts the forms of the folder so far, so that one in an earlier form is made again."""
 _AGAIN = "copy or download it again: it may be incomplete"
 
 
@@ -40,7 +42,7 @@ def gguf_folder(path: Path) -> Path:
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
         file.seek(max(0, size - _SAMPLE))
-        identity = f"{size} {sample.hex()} {file.read().hex()}"
+        identity = f"{_FORM} {size} {sample.hex()} {file.read().hex()}"
     return cached_folder("gguf", path.stem, identity, lambda unfinished: _write(path, unfinished))
 
 

@@ -125,6 +125,8 @@ def test_a_file_is_the_model_that_it_stands_for(made: Callable[..., Any], tmp_pa
     loaded = load_base(folder, "fp32", "cpu").state_dict()
     assert all(torch.equal(loaded[name], weight) for name, weight in meant.items())
     assert loaded["lm_head.weight"].data_ptr() == loaded["model.embed_tokens.weight"].data_ptr()
+    # Servers such as vLLM choose the class by it.
+    assert json.loads((folder / "config.json").read_text("utf-8"))["architectures"] == ["Qwen2ForCausalLM"]
     before = (folder / "model.safetensors").stat().st_mtime_ns
     assert locate(str(path)) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before, "made once"
