@@ -28,10 +28,13 @@ from agentfw_memory.graph.recall.ranking import Ranked, chosen, rank
 from agentfw_memory.graph.recall.server_words import COMMON, ServerQuestion
 from agentfw_memory.graph.recall.similarity import HybridSimilarity, Scores, Similarity, WordSimilarity
 from agentfw_memory.graph.recall.timeline import GAP
-from agentfw_memory.graph.stores.interface import Corpus, Search, Store
+from agentfw_memory.graph.stores.interface import Corpus, Labels, Search, Store
 
 __all__ = ["ServerRecall"]
 
+Nearest = tuple[Integers, Floats]
+"""Skills with their similarities, the most similar first."""
+NONE: Nearest = np.zeros(0, np.int64), np.zeros(0)
 HEAD, WORDS = "search", "search words"
 """Names of the saved states."""
 COMPLETED = 1_000
@@ -53,17 +56,18 @@ class Prepared:
     background: Float32Array
 
 
-class Labels:
-    """The communities that `prepare` saved. A later skill is in those of its owner."""
+class SavedCommunities:
+    """The communities that `prepare` saved, of some skills and their owners. A later skill is in those of its owner."""
 
-    def __init__(self, store: Store, search: Search, levels: int) -> None:
-        self._store, self._search, self._nowhere = store, search, (-1,) * levels
+    def __init__(self, owners: Iterable[tuple[int, int]], labels: Labels, levels: int) -> None:
+        self._owners, self._labels, self._nowhere = owners, labels, (-1,) * levels
 
     def together(self, user: int, skills: Integers) -> Floats:
         owners: dict[int, list[int]] = {number: [] for number in skills.tolist()}
-        for skill, owner in self._store.owners(list(owners)):
-            owners[skill].append(owner)
-        known = dict(self._search.labels([user, *owners, *(one for some in owners.values() for one in some)]))
+        for skill, owner in self._owners:
+            if skill in owners:
+                owners[skill].append(owner)
+        known = dict(self._labels)
         if user not in known:
             return np.zeros(len(skills))
         for skill, users in owners.items():
@@ -78,17 +82,19 @@ class Labels:
 
 
 class ServerVectors:
-    """Dot products with a query: those of the best shared skills, and those of all private ones."""
+    """Dot products with a query: those of the best shared skills, and those of all private ones.
+
+    Of the shared ones there are as many as `best` is asked for.
+    """
 
     few = False
 
-    def __init__(self, query: Float32Array, reader: int | None, search: Search) -> None:
-        self._query, self._search = query, search
-        empty = np.zeros(0, np.int64), np.zeros(0)
-        self.own, self.own_cosines = empty if reader is None else search.own(reader, query)
+    def __init__(self, query: Float32Array, shared: Nearest, own: Nearest) -> None:
+        self._query, self._shared = query, shared
+        self.own, self.own_cosines = own
 
     def best(self, k: int) -> Integers:
-        shared, cosines = self._search.nearest(self._query, k)
+        shared, cosines = self._shared
         numbers, both = np.concatenate([shared, self.own[:k]]), np.concatenate([cosines, self.own_cosines[:k]])
         return numbers[np.lexsort((numbers, -both))[:k]]
 
@@ -118,17 +124,19 @@ class ServerRecall:
         times: Sequence[tuple[float, float]],
         asked: Mapping[int, float],
         at_least: float,
+        head: bytes | None,
     ) -> list[Ranked]:
-        """Return the k best skills."""
-        prepared, settings = self.prepared(), self._settings
-        similarity = self._similarity(query, vector, reader, prepared)
+        """Return the k best skills. `head` is what `head` has just returned."""
+        prepared, settings = self.prepared(head), self._settings
+        similarity, question, person = self._similarity(query, vector, reader, k, prepared)
         candidates = chosen(similarity, settings, k, asked)
-        cache = self.around(candidates.tolist(), reader)
-        labels = self._labels() if settings.community_weight else None
+        cache, communities = self._around(candidates.tolist(), reader, question)
+        if reader is not None:
+            cache.know_user(reader, person[0], described=person[1])
         trust = prepared.trust if settings.calibrate else TRUSTED
         return rank(
             cache,
-            labels,
+            communities,
             candidates,
             similarity,
             settings,
@@ -141,31 +149,6 @@ class ServerRecall:
             at_least=at_least,
         )
 
-    def around(self, numbers: list[int], reader: int | None) -> GraphCache:
-        """Return skills with what is connected to them, as far as the reader may see it."""
-        search, settings = self._search, self._settings
-        cache = GraphCache(self._store, settings, self._dimensions)
-        if not numbers:
-            return cache
-        wanted = dict.fromkeys([*numbers, *search.around(numbers, reader, GAP)])
-        scenarios: list[tuple[int, int]] = []
-        used: list[tuple[int, int]] = []
-        if settings.siblings and settings.second_hop == "owner":
-            wanted.update(dict.fromkeys(search.siblings(numbers, reader, settings.siblings)))
-        elif settings.siblings:
-            used = search.used_with(numbers, REMEMBERED)
-            scenarios = self._store.scenarios(numbers)
-            named = sorted({scenario for _, scenario in scenarios})
-            mates = search.mates(named, reader, settings.siblings) if named else []
-            scenarios += self._store.scenarios(mates) if mates else []
-            related = [one for _, *ends in self._store.relations(numbers) for one in ends]
-            wanted.update(dict.fromkeys([*(skill for _, skill in used), *mates, *related]))
-        self._fill(cache, wanted)
-        cache.connections.know(((skill, one) for skill, one in scenarios if skill in wanted), used, ())
-        if reader is not None:
-            self._know_user(cache, reader)
-        return cache
-
     def of_owner(self, user: int, scenarios: Sequence[int], vectors: Iterable[Float32Array], most: int) -> GraphCache:
         """Return all skills of a user, and the skills of these scenarios that are most similar to some vectors."""
         cache = GraphCache(self._store, self._settings, self._dimensions)
@@ -177,9 +160,12 @@ class ServerRecall:
         self._fill(cache, wanted)
         return cache
 
-    def prepared(self) -> Prepared:
-        """Return what was found out last."""
-        head = self._store.state(HEAD)
+    def head(self) -> bytes | None:
+        """Return what says whether something else was found out since."""
+        return self._store.state(HEAD)
+
+    def prepared(self, head: bytes | None) -> Prepared:
+        """Return what was found out last, if this is its head."""
         saved = json.loads(head) if head else None
         if self._prepared is None or (saved is not None and saved["counter"] != self._prepared.counter):
             if saved is None:
@@ -254,36 +240,70 @@ class ServerRecall:
             if last is not None:
                 progress("words and times of skills were looked through")
 
-    def _labels(self) -> Together:
-        return Labels(self._store, self._search, len(self._settings.resolutions))
+    def _around(
+        self, numbers: list[int], reader: int | None, question: ServerQuestion | None
+    ) -> tuple[GraphCache, Together | None]:
+        """Return skills with what is connected to them, as far as the reader may see it, and their communities."""
+        search, store, settings = self._search, self._store, self._settings
+        cache = GraphCache(store, settings, self._dimensions)
+        if not numbers:
+            return cache, None
+        count, by_owner = settings.siblings, settings.second_hop == "owner"
+        follows = bool(count) and not by_owner
+        near, mates, used, related = store.together(
+            lambda: search.around(numbers, reader, GAP),
+            lambda: (search.siblings if by_owner else search.mates)(numbers, reader, count) if count else [],
+            lambda: search.used_with(numbers, REMEMBERED) if follows else [],
+            lambda: store.relations(numbers) if follows else [],
+        )
+        ends = (end for _, *both in related for end in both)
+        wanted = sorted({*numbers, *near, *mates, *ends, *(skill for _, skill in used)})
+        belongs = bool(settings.community_weight) and reader is not None
+        rows, relations, scenarios, owners, labels, _ = store.together(
+            lambda: search.rows(wanted),
+            lambda: store.relations(wanted),
+            lambda: store.scenarios([*numbers, *mates]) if follows else [],
+            lambda: store.owners(wanted) if belongs else [],
+            lambda: search.labels(wanted, reader or 0) if belongs else {},
+            lambda: question.read(wanted) if question is not None else None,
+        )
+        if rows is not None:
+            cache.know(rows, relations)
+        cache.connections.know(scenarios, used, ())
+        return cache, SavedCommunities(owners, labels, len(settings.resolutions)) if belongs else None
 
     def _fill(self, cache: GraphCache, numbers: Iterable[int]) -> None:
-        rows = self._search.rows(sorted(numbers))
+        wanted = sorted(numbers)
+        rows, relations = self._store.together(lambda: self._search.rows(wanted), lambda: self._store.relations(wanted))
         if rows is not None:
-            cache.know(rows)
-
-    def _know_user(self, cache: GraphCache, user: int) -> None:
-        vector, described = self._search.person(user)
-        cache.know_user(user, vector, described=described)
+            cache.know(rows, relations)
 
     def _similarity(
-        self, query: str, vector: Float32Array | None, reader: int | None, prepared: Prepared
-    ) -> Similarity:
+        self, query: str, vector: Float32Array | None, reader: int | None, k: int, prepared: Prepared
+    ) -> tuple[Similarity, ServerQuestion | None, tuple[Float32Array | None, bool]]:
+        """Return how similar skills are, the query by words, and the vector of the user."""
+        search, nobody = self._search, (None, False)
         by_words = self._settings.query_similarity != "vectors"
-        question = (
-            ServerQuestion(query, reader, self._store, self._search, prepared.corpus, prepared.common)
-            if by_words
-            else None
+        question = ServerQuestion(query, reader, self._store, search, prepared.common) if by_words else None
+        asks = [] if question is None else [question.found, question.found_together, question.own, question.mine]
+        most = max(self._settings.candidates, k)
+        person, shared, own, *found = self._store.together(
+            lambda: nobody if reader is None else search.person(reader),
+            lambda: NONE if vector is None else search.nearest(vector, most),
+            lambda: NONE if vector is None or reader is None else search.own(reader, vector),
+            *asks,
         )
+        if question is not None:
+            question.take(prepared.corpus, *found)
         if vector is None:
             assert question is not None
-            return WordSimilarity(question)
-        by_vectors = ServerVectors(vector, reader, self._search)
+            return WordSimilarity(question), question, person
+        by_vectors = ServerVectors(vector, shared, own)
         if question is None:
-            return by_vectors
-        own = drawn(np.arange(len(by_vectors.own)), BACKGROUND)
-        cosines = np.concatenate([products(prepared.background, vector), by_vectors.own_cosines[own]])
-        return HybridSimilarity(by_vectors, question, cosines)
+            return by_vectors, None, person
+        mine = drawn(np.arange(len(by_vectors.own)), BACKGROUND)
+        cosines = np.concatenate([products(prepared.background, vector), by_vectors.own_cosines[mine]])
+        return HybridSimilarity(by_vectors, question, cosines), question, person
 
     def _calibrated(self, sample: list[int], membership: Membership | None) -> Trust:
         cache = GraphCache(self._store, self._settings, self._dimensions)
@@ -292,6 +312,7 @@ class ServerRecall:
         self._fill(cache, {*sample, *near, *(skill for _, _, skill, _ in uses)})
         cache.connections.know((), (), uses)
         for user in {user for _, user, _, _ in uses}:
-            self._know_user(cache, user)
+            vector, described = self._search.person(user)
+            cache.know_user(user, vector, described=described)
         known = [number for number in sample if number < len(cache.live) and cache.live[number]]
         return calibrated(cache, membership, self._settings, np.array(sorted(known)[:SAMPLE], np.int64))

@@ -8,7 +8,7 @@ when the graph is prepared, and that of all other words at each query.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -29,19 +29,37 @@ SCORED = 100
 
 
 class ServerQuestion:
-    """One query against what one user may see."""
+    """One query against what one user may see. It can be used as soon as it was given what it asks for."""
 
-    def __init__(
-        self, query: str, reader: int | None, store: Store, search: Search, shared: Corpus, common: Mapping[str, int]
-    ) -> None:
-        self._store = store
+    def __init__(self, query: str, reader: int | None, store: Store, search: Search, common: Mapping[str, int]) -> None:
+        self._store, self._search, self._reader, self._common = store, search, reader, common
         self._texts: dict[int, Counter[str]] = {}
-        asked = Counter(terms(query))
-        often = sorted((term for term in asked if term in common), key=lambda term: common[term])
-        seldom = [term for term in asked if term not in common]
-        mine = Corpus(0, 0) if reader is None else search.own_corpus(reader)
-        own = search.own_with(reader, list(asked)) if reader is not None and mine.count else {}
-        found = search.shared_with(seldom, COMMON) if seldom else {}
+        self._asked = Counter(terms(query))
+        often = sorted((term for term in self._asked if term in common), key=lambda term: common[term])
+        self._together = often[:TOGETHER]
+
+    def found(self) -> dict[str, list[int]]:
+        """Ask for the shared skills with each seldom word."""
+        seldom = [term for term in self._asked if term not in self._common]
+        return self._search.shared_with(seldom, COMMON) if seldom else {}
+
+    def found_together(self) -> list[int]:
+        """Ask for the shared skills with several common words."""
+        return self._search.shared_with_all(self._together, SCORED) if self._together else []
+
+    def own(self) -> dict[str, list[int]]:
+        """Ask for the user's own skills with each word."""
+        return {} if self._reader is None else self._search.own_with(self._reader, list(self._asked))
+
+    def mine(self) -> Corpus:
+        """Ask how many texts the user has."""
+        return Corpus(0, 0) if self._reader is None else self._search.own_corpus(self._reader)
+
+    def take(
+        self, shared: Corpus, found: dict[str, list[int]], together: list[int], own: dict[str, list[int]], mine: Corpus
+    ) -> None:
+        """Take what was asked for, and what is known of the texts of all shared skills."""
+        asked, common = self._asked, self._common
         holders = {term: common.get(term, 0) + len(found.get(term, ())) + len(own.get(term, ())) for term in asked}
         self._own = frozenset(chain.from_iterable(own.values()))
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
@@ -53,10 +71,8 @@ class ServerQuestion:
             for term, numbers in lists.items():
                 for number in numbers:
                     proposed[number] += self._weights.rarities[term]  # type: ignore[assignment]
-        if often:
-            together = often[:TOGETHER]
-            for number in search.shared_with_all(together, SCORED):
-                proposed[number] += sum(self._weights.rarities[term] for term in together)  # type: ignore[assignment]
+        for number in together:
+            proposed[number] += sum(self._weights.rarities[term] for term in self._together)  # type: ignore[assignment]
         best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
         self._proposed = np.array(best, np.int64)
 
@@ -67,12 +83,12 @@ class ServerQuestion:
 
     def lengths(self, numbers: Integers) -> Floats:
         """Return the number of terms of each of these skills."""
-        texts = self._read(numbers)
+        texts = self.read(numbers.tolist())
         return np.array([texts[number].total() for number in numbers.tolist()], np.float64)
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        texts, weights, found = self._read(numbers), self._weights, np.zeros(len(numbers))
+        texts, weights, found = self.read(numbers.tolist()), self._weights, np.zeros(len(numbers))
         for place, number in enumerate(numbers.tolist()):
             counts = texts[number]
             typical = self._typical_own if number in self._own else self._typical_shared
@@ -83,9 +99,9 @@ class ServerQuestion:
             )
         return np.minimum(found / weights.highest, 1.0)
 
-    def _read(self, numbers: Integers) -> Mapping[int, Counter[str]]:
+    def read(self, numbers: Sequence[int]) -> Mapping[int, Counter[str]]:
         """Return the terms of these skills and maybe of others."""
-        missing = [number for number in numbers.tolist() if number not in self._texts]
-        texts = self._store.texts(missing)
+        missing = [number for number in numbers if number not in self._texts]
+        texts = self._store.texts(missing) if missing else {}
         self._texts.update({number: Counter(terms(texts.get(number, ""))) for number in missing})
         return self._texts

@@ -278,12 +278,22 @@ class Server:
             self._pool.putconn(connection)
 
     @contextmanager
-    def transaction(self, patience: float, settings: str) -> Iterator[Connection]:
-        """Commit at the end of the block, or roll back on an exception. `settings` hold for this transaction only."""
+    def alone(self, patience: float, settings: str) -> Iterator[Connection]:
+        """Lend a connection for a few statements that only read. They are sent at once, in one transaction."""
+        with self.connection(patience) as connection, connection.pipeline():
+            connection.execute(settings.encode())
+            yield connection
+
+    @contextmanager
+    def transaction(self, patience: float, settings: str, *, pipelined: bool = False) -> Iterator[Connection]:
+        """Commit at the end of the block, or roll back on an exception. `settings` hold for this transaction only.
+
+        A `pipelined` transaction waits for the server only when rows are fetched, and at its end.
+        """
         with self.connection(patience) as connection:
             committing = False
             try:
-                with connection.transaction():
+                with connection.pipeline() if pipelined else contextlib.nullcontext(), connection.transaction():
                     connection.execute(settings.encode())
                     yield connection
                     committing = True

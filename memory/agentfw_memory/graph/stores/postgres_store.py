@@ -48,7 +48,7 @@ from agentfw_memory.graph.stores.postgres_bulk import (
 from agentfw_memory.graph.stores.postgres_erasing import erase
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, words_of
 from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, TABLES, Server, open_server, server_errors
-from agentfw_memory.graph.stores.sql_rows import digest
+from agentfw_memory.graph.stores.sql_rows import Query, digest
 from agentfw_memory.graph.stores.sql_store import SqlStore
 
 if TYPE_CHECKING:
@@ -59,6 +59,15 @@ __all__ = ["PostgresStore"]
 FETCH_SIZE = 2_000
 """Rows fetched at a time during an export."""
 _cursors = itertools.count()
+
+
+class _UnansweredError(Exception):
+    """A call of `together` needs these answers."""
+
+    def __init__(self, queries: tuple[Query, ...]) -> None:
+        self.queries = queries
+
+
 _TABLE = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE)\s+(tenant|{'|'.join(TABLES)})\b")
 
 
@@ -75,9 +84,11 @@ class PostgresStore(SqlStore):
     def __init__(self, server: Server, tenant: str, number: int, clock: Clock, patience: float) -> None:
         super().__init__(tenant, number, clock)
         self._server, self._patience = server, patience
-        self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
+        self._waiting = f"SELECT set_config('lock_timeout', '{max(1, round(1000 * patience))}', true)"
         self._open: Connection | None = None
         """The connection of the transaction that is open."""
+        self._answers: Iterator[list[list[Any]]] | None = None
+        """What a call of `together` asked before, in the same order."""
 
     @classmethod
     def open(cls, url: str, *, tenant: str, clock: Clock = time.time, patience: float = PATIENCE) -> PostgresStore:
@@ -105,8 +116,31 @@ class PostgresStore(SqlStore):
         finally:
             server.release()
 
-    def reading(self) -> AbstractContextManager[None]:
-        return self._in_transaction(self._waiting)
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._in_transaction(self._waiting, pipelined=True):
+            yield
+
+    def together(self, *calls: Callable[[], Any]) -> list[Any]:
+        # A call goes on until it asks for something new. When all of them have, the server is asked, and they begin
+        # again with the answers. So each waits for the server as often as the one that asks most often.
+        answers: list[list[list[list[Any]]]] = [[] for _ in calls]
+        found: dict[int, Any] = {}
+        while len(found) < len(calls):
+            asked: list[tuple[int, tuple[Query, ...]]] = []
+            for place in range(len(calls)):
+                if place not in found:
+                    self._answers = iter(answers[place])
+                    try:
+                        found[place] = calls[place]()
+                    except _UnansweredError as error:
+                        asked.append((place, error.queries))
+                    finally:
+                        self._answers = None
+            rows = iter(self._ask(*(query for _, queries in asked for query in queries)))
+            for place, queries in asked:
+                answers[place].append([next(rows) for _ in queries])
+        return [found[place] for place in range(len(calls))]
 
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
         return self._server.retried(call, self._patience, repeatable=repeatable)
@@ -194,6 +228,9 @@ class PostgresStore(SqlStore):
     def rows(self, sql: str, *values: Any) -> list[Any]:
         return self._rows(sql, *values)
 
+    def ask(self, *queries: Query) -> list[list[Any]]:
+        return self._ask(*queries)
+
     def read_vectors(self, values: Sequence[bytes]) -> Float32Array:
         return self._read_vectors(values)
 
@@ -216,8 +253,16 @@ class PostgresStore(SqlStore):
             return max(0, cursor.rowcount)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        with self._connection() as connection:
-            return connection.execute(_query(sql), values).fetchall()
+        return self._ask((sql, *values))[0]
+
+    def _ask(self, *queries: Query) -> list[list[Any]]:
+        if self._answers is not None:
+            if (known := next(self._answers, None)) is None:
+                raise _UnansweredError(queries)
+            return known
+        with self._connection() if self._open else self._server.alone(self._patience, self._waiting) as connection:
+            cursors = [connection.execute(_query(sql), values) for sql, *values in queries]
+            return [cursor.fetchall() for cursor in cursors]
 
     def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
         with self._connection() as connection, connection.cursor(f"stream_{next(_cursors)}") as cursor:
@@ -231,8 +276,8 @@ class PostgresStore(SqlStore):
         return self._in_transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
     @contextmanager
-    def _in_transaction(self, settings: str) -> Iterator[None]:
-        with self._server.transaction(self._patience, settings) as self._open:
+    def _in_transaction(self, settings: str, *, pipelined: bool = False) -> Iterator[None]:
+        with self._server.transaction(self._patience, settings, pipelined=pipelined) as self._open:
             try:
                 yield
             finally:
