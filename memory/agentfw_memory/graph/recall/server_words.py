@@ -95,7 +95,9 @@ class ServerQuestion:
             # As lengths are counted in the database: each term once.
             saturation = SATURATION * (1.0 - LENGTH + LENGTH * len(counts) / max(typical, 1.0))
             found[place] = sum(
-                rarity * counts[term] / (counts[term] + saturation) for term, rarity in weights.rarities.items()
+                rarity * counts[term] / (counts[term] + saturation)
+                for term, rarity in weights.rarities.items()
+                if term in counts
             )
         return np.minimum(found / weights.highest, 1.0)
 

@@ -82,11 +82,11 @@ class PostgresSearch:
     # Vectors
 
     def nearest(self, query: Float32Array, k: int) -> tuple[Integers, Floats]:
-        scanned = "SELECT set_config('hnsw.ef_search', ?, true)", str(min(max(SCANNED, 2 * k), 1000))
-        return _measured(self._on.ask(scanned, self._by_distance(self._shared, f"LIMIT {int(k)}", query))[1])
+        scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * k), 1000)}"
+        return _measured(self._on.ask((scanned,), self._by_distance(self._shared, f"LIMIT {int(k)}", query))[1])
 
     def own(self, user: int, query: Float32Array) -> tuple[Integers, Floats]:
-        return _measured(*self._on.ask(self._by_distance(f"{self._private} AND owner = {int(user)}", "", query)))
+        return _measured(self._on.rows(*self._by_distance(f"{self._private} AND owner = ?", "", query, user)))
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"

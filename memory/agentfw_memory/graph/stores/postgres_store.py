@@ -47,7 +47,14 @@ from agentfw_memory.graph.stores.postgres_bulk import (
 )
 from agentfw_memory.graph.stores.postgres_erasing import erase
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, words_of
-from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, TABLES, Server, open_server, server_errors
+from agentfw_memory.graph.stores.postgres_server import (
+    LOCK_TIMEOUT,
+    TABLES,
+    Server,
+    answers_of,
+    open_server,
+    server_errors,
+)
 from agentfw_memory.graph.stores.sql_rows import Query, digest
 from agentfw_memory.graph.stores.sql_store import SqlStore
 
@@ -84,9 +91,11 @@ class PostgresStore(SqlStore):
     def __init__(self, server: Server, tenant: str, number: int, clock: Clock, patience: float) -> None:
         super().__init__(tenant, number, clock)
         self._server, self._patience = server, patience
-        self._waiting = f"SELECT set_config('lock_timeout', '{max(1, round(1000 * patience))}', true)"
+        self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
         self._open: Connection | None = None
         """The connection of the transaction that is open."""
+        self._held: Connection | None = None
+        """The connection that is read over, without a transaction."""
         self._answers: Iterator[list[list[Any]]] | None = None
         """What a call of `together` asked before, in the same order."""
 
@@ -118,8 +127,11 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        with self._in_transaction(self._waiting, pipelined=True):
-            yield
+        with self._server.connection(self._patience) as self._held:
+            try:
+                yield
+            finally:
+                self._held = None
 
     def together(self, *calls: Callable[[], Any]) -> list[Any]:
         # A call goes on until it asks for something new. When all of them have, the server is asked, and they begin
@@ -137,7 +149,8 @@ class PostgresStore(SqlStore):
                         asked.append((place, error.queries))
                     finally:
                         self._answers = None
-            rows = iter(self._ask(*(query for _, queries in asked for query in queries)))
+            every = [query for _, queries in asked for query in queries]
+            rows = iter(self._ask(*every) if every else ())
             for place, queries in asked:
                 answers[place].append([next(rows) for _ in queries])
         return [found[place] for place in range(len(calls))]
@@ -235,7 +248,11 @@ class PostgresStore(SqlStore):
         return self._read_vectors(values)
 
     def live_rows(self, numbers: Sequence[int]) -> LiveRows | None:
-        found = sorted(self._rows(f"{self._live_select} {self.any_of}", self._tenant, self._numbers(numbers)))
+        # Through a cursor, vectors come as they are. Otherwise they are written as text, which takes longer than all
+        # else that is done with them.
+        rows = f"DECLARE found BINARY CURSOR FOR {self._live_select} {self.any_of}"
+        asked = rows, self._tenant, self._numbers(numbers)
+        found = sorted(self._ask(asked, ("FETCH ALL FROM found",), ("CLOSE found",))[1])
         return self._live_rows(found) if found else None
 
     # The dialect
@@ -260,9 +277,8 @@ class PostgresStore(SqlStore):
             if (known := next(self._answers, None)) is None:
                 raise _UnansweredError(queries)
             return known
-        with self._connection() if self._open else self._server.alone(self._patience, self._waiting) as connection:
-            cursors = [connection.execute(_query(sql), values) for sql, *values in queries]
-            return [cursor.fetchall() for cursor in cursors]
+        with self._lent() as connection:
+            return answers_of(connection, self._waiting, [(_query(sql), values) for sql, *values in queries])
 
     def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
         with self._connection() as connection, connection.cursor(f"stream_{next(_cursors)}") as cursor:
@@ -276,8 +292,8 @@ class PostgresStore(SqlStore):
         return self._in_transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
     @contextmanager
-    def _in_transaction(self, settings: str, *, pipelined: bool = False) -> Iterator[None]:
-        with self._server.transaction(self._patience, settings, pipelined=pipelined) as self._open:
+    def _in_transaction(self, settings: str) -> Iterator[None]:
+        with self._server.transaction(self._patience, settings) as self._open:
             try:
                 yield
             finally:
@@ -291,6 +307,16 @@ class PostgresStore(SqlStore):
                 yield self._open
             return
         with self._server.transaction(self._patience, self._waiting) as one:
+            yield one
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        """A connection to read over."""
+        if (mine := self._open or self._held) is not None:
+            with server_errors(mine):
+                yield mine
+            return
+        with self._server.connection(self._patience) as one:
             yield one
 
     def _numbers(self, numbers: Iterable[int]) -> str:
