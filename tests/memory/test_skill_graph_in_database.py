@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,29 @@ def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: D
             assert there[0].score == pytest.approx(here[0].score, abs=0.05)
         assert same / total > 0.9
         assert served.stats().communities == memory.stats().communities
+
+
+def test_a_recall_asks_the_server_at_most_nine_times(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time, it waits for a free core of the server, and for the network."""
+    import psycopg
+
+    asked = 0
+    execute = psycopg.Cursor.execute
+
+    def counted(cursor: psycopg.Cursor[Any], *arguments: Any, **options: Any) -> psycopg.Cursor[Any]:
+        nonlocal asked
+        asked += 1
+        return execute(cursor, *arguments, **options)
+
+    with open_graph(postgres_database()) as graph:
+        fill(graph, 200)
+        graph.prepare()
+        graph.recall("Where does user3 want to sit?", user="user3", k=10)
+        monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+        assert len(graph.recall("an early train to Lisbon", user="user3", k=10)) == 10
+    assert 0 < asked <= 9
 
 
 def test_what_one_process_adds_another_recalls_at_once(postgres_database: Database) -> None:
