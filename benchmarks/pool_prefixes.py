@@ -100,7 +100,7 @@ async def measure(policy: str, settings: dict[str, Any], repeats: int, seed: int
         for repeat in range(repeats):
             for way in random.Random(repeat).sample(WAYS, len(WAYS)):
                 pool._balancer.affinity = way != "off"
-                pool._balancer.take = by_task if way == "task" else take  # type: ignore[method-assign]
+                pool._balancer.take = by_task if way == "task" else take  # type: ignore[assignment, method-assign]
                 for caller in ("training", "sessions", "documents"):
                     pool._balancer.forget()
                     asker = Asker(pool, random.Random(f"{seed} {repeat} {way} {caller}"))
@@ -145,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         seed=7,
     ).parse_args(arguments)
     given = {"model": options.model, "python": options.vllm_python, "template": options.template}
-    settings = {name: value for name, value in given.items() if value}
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if options.policy == "vllm":
+        settings["arguments"] = ["--enforce-eager"]
     found = asyncio.run(measure(options.policy, settings, options.repeats, options.seed))
     return tell(found, options.json, show)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -59,10 +59,11 @@ class Prepared:
 class SavedCommunities:
     """The communities that `prepare` saved, of some skills and their owners. A later skill is in those of its owner."""
 
-    def __init__(self, owners: Iterable[tuple[int, int]], labels: Labels, levels: int) -> None:
-        self._owners, self._labels, self._nowhere = owners, labels, (-1,) * levels
+    def __init__(self, numbers: Integers, owners: Iterable[tuple[int, int]], labels: Labels, levels: int) -> None:
+        self._numbers, self._owners, self._labels, self._nowhere = numbers, owners, labels, (-1,) * levels
 
-    def together(self, user: int, skills: Integers) -> Floats:
+    def together(self, user: int, places: Integers) -> Floats:
+        skills = self._numbers[places]
         owners: dict[int, list[int]] = {number: [] for number in skills.tolist()}
         for skill, owner in self._owners:
             if skill in owners:
@@ -79,6 +80,43 @@ class SavedCommunities:
 
         several = {place: np.array(users) for place, users in enumerate(owners.values()) if len(users) > 1}
         return shares(np.array(known[user], np.int64), skills, several, labels)
+
+
+@dataclass(frozen=True)
+class Around:
+    """Some skills with what is connected to them, in a cache that numbers them from 0.
+
+    Arrays for a million skills, of which a few hundred are there, would take longer than all else in this process.
+    """
+
+    cache: GraphCache
+    candidates: Integers
+    numbers: Integers
+    """Their numbers in the store, in ascending order."""
+    communities: Together | None
+
+    def as_stored(self, one: Ranked) -> Ranked:
+        found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
+        return replace(one, number=int(self.numbers[one.number]), found=found)
+
+
+class Renumbered:
+    """A similarity for skills that are numbered from 0."""
+
+    def __init__(self, similarity: Similarity, numbers: Integers) -> None:
+        self._similarity, self._numbers, self.few = similarity, numbers, similarity.few
+
+    def best(self, k: int) -> Integers:
+        return self._numbers.searchsorted(self._similarity.best(k))
+
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        return self._similarity.of(self._numbers[numbers], vectors)
+
+    def lengths(self, numbers: Integers) -> Floats:
+        return self._similarity.lengths(self._numbers[numbers])
+
+    def evidence(self, similar: Scores) -> Scores:
+        return self._similarity.evidence(similar)
 
 
 class ServerVectors:
@@ -129,25 +167,24 @@ class ServerRecall:
         """Return the k best skills. `head` is what `head` has just returned."""
         prepared, settings = self.prepared(head), self._settings
         similarity, question, person = self._similarity(query, vector, reader, k, prepared)
-        candidates = chosen(similarity, settings, k, asked)
-        cache, communities = self._around(candidates.tolist(), reader, question)
+        around = self._around(chosen(similarity, settings, k, asked).tolist(), reader, question)
         if reader is not None:
-            cache.know_user(reader, person[0], described=person[1])
-        trust = prepared.trust if settings.calibrate else TRUSTED
-        return rank(
-            cache,
-            communities,
-            candidates,
-            similarity,
+            around.cache.know_user(reader, person[0], described=person[1])
+        ranked = rank(
+            around.cache,
+            around.communities,
+            around.candidates,
+            Renumbered(similarity, around.numbers),
             settings,
             user=reader,
             k=k,
-            trust=trust,
+            trust=prepared.trust if settings.calibrate else TRUSTED,
             query=query,
             times=times,
-            asked=asked,
+            asked={place: asked[number] for place, number in enumerate(around.numbers.tolist()) if number in asked},
             at_least=at_least,
         )
+        return [around.as_stored(one) for one in ranked]
 
     def of_owner(self, user: int, scenarios: Sequence[int], vectors: Iterable[Float32Array], most: int) -> GraphCache:
         """Return all skills of a user, and the skills of these scenarios that are most similar to some vectors."""
@@ -240,14 +277,12 @@ class ServerRecall:
             if last is not None:
                 progress("words and times of skills were looked through")
 
-    def _around(
-        self, numbers: list[int], reader: int | None, question: ServerQuestion | None
-    ) -> tuple[GraphCache, Together | None]:
-        """Return skills with what is connected to them, as far as the reader may see it, and their communities."""
+    def _around(self, numbers: list[int], reader: int | None, question: ServerQuestion | None) -> Around:
+        """Return skills with what is connected to them, as far as the reader may see it."""
         search, store, settings = self._search, self._store, self._settings
         cache = GraphCache(store, settings, self._dimensions)
         if not numbers:
-            return cache, None
+            return Around(cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None)
         count, by_owner = settings.siblings, settings.second_hop == "owner"
         follows = bool(count) and not by_owner
         near, mates, used, related = store.together(
@@ -267,10 +302,22 @@ class ServerRecall:
             lambda: search.labels(wanted, reader or 0) if belongs else {},
             lambda: question.read(wanted) if question is not None else None,
         )
+        place = {number: place for place, number in enumerate(wanted)}
+        there = [] if rows is None else rows.numbers.tolist()
         if rows is not None:
-            cache.know(rows, relations)
-        cache.connections.know(scenarios, used, ())
-        return cache, SavedCommunities(owners, labels, len(settings.resolutions)) if belongs else None
+            inside = [
+                (kind, place[one], place[other]) for kind, one, other in relations if {one, other} <= place.keys()
+            ]
+            cache.know(replace(rows, numbers=np.array([place[number] for number in there])), inside)
+        cache.connections.know(
+            [(place[skill], scenario) for skill, scenario in scenarios],
+            [(one, place[skill]) for one, skill in used],
+            (),
+        )
+        every, gone = np.array(wanted, np.int64), set(numbers).difference(there)  # another process has just ended them
+        candidates = np.array([place[number] for number in numbers if number not in gone], np.int64)
+        communities = SavedCommunities(every, owners, labels, len(settings.resolutions)) if belongs else None
+        return Around(cache, candidates, every, communities)
 
     def _fill(self, cache: GraphCache, numbers: Iterable[int]) -> None:
         wanted = sorted(numbers)
