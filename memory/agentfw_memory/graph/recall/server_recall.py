@@ -291,29 +291,30 @@ class ServerRecall:
             lambda: search.used_with(numbers, REMEMBERED) if follows else [],
             lambda: store.relations(numbers) if follows else [],
         )
-        ends = (end for _, *both in related for end in both)
-        wanted = sorted({*numbers, *near, *mates, *ends, *(skill for _, skill in used)})
+        linked = (end for _, *both in related for end in both)
+        wanted = sorted({*numbers, *near, *mates, *linked, *(skill for _, skill in used)})
         belongs = bool(settings.community_weight) and reader is not None
-        rows, relations, scenarios, owners, labels, _ = store.together(
+        rows, edges, labels, _ = store.together(
             lambda: search.rows(wanted),
-            lambda: store.relations(wanted),
-            lambda: store.scenarios([*numbers, *mates]) if follows else [],
-            lambda: store.owners(wanted) if belongs else [],
+            lambda: search.edges_of(wanted),
             lambda: search.labels(wanted, reader or 0) if belongs else {},
             lambda: question.read(wanted) if question is not None else None,
         )
         place = {number: place for place, number in enumerate(wanted)}
         there = [] if rows is None else rows.numbers.tolist()
         if rows is not None:
-            inside = [
-                (kind, place[one], place[other]) for kind, one, other in relations if {one, other} <= place.keys()
+            relations = [
+                (kind, place[one], place[other])
+                for kind, one, other in edges
+                if kind in ("COMPLEMENTS", "CONFLICTS") and one in place and other in place
             ]
-            cache.know(replace(rows, numbers=np.array([place[number] for number in there])), inside)
-        cache.connections.know(
-            [(place[skill], scenario) for skill, scenario in scenarios],
-            [(one, place[skill]) for one, skill in used],
-            (),
-        )
+            cache.know(replace(rows, numbers=np.array([place[number] for number in there])), relations)
+        members = {*numbers, *mates} if follows else set()
+        applying = [(source, target) for kind, source, target in edges if kind == "APPLIES_TO"]
+        applying += [(target, source) for kind, source, target in edges if kind == "TRIGGERS"]
+        scenarios = [(place[skill], scenario) for skill, scenario in applying if skill in members]
+        cache.connections.know(scenarios, [(one, place[skill]) for one, skill in used], ())
+        owners = sorted((target, source) for kind, source, target in edges if kind == "OWNS")
         every, gone = np.array(wanted, np.int64), set(numbers).difference(there)  # another process has just ended them
         candidates = np.array([place[number] for number in numbers if number not in gone], np.int64)
         communities = SavedCommunities(every, owners, labels, len(settings.resolutions)) if belongs else None

@@ -193,6 +193,9 @@ class Search(Protocol):
     def rows(self, numbers: Sequence[int]) -> LiveRows | None:
         """Return the valid ones of these skills, by number, or None if there are none."""
 
+    def edges_of(self, skills: Sequence[int]) -> list[tuple[EdgeKind, int, int]]:
+        """Return (kind, source, target) of what a recall needs of these skills: owners, scenarios and relations."""
+
     def labels(self, skills: Sequence[int], user: int) -> Labels:
         """Return the communities of a user, of these skills, and of their owners."""
 

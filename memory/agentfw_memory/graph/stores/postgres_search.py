@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
+from agentfw_memory.graph.records import EdgeKind
 from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows
 from agentfw_memory.graph.stores.postgres_bulk import array_as_sent
 from agentfw_memory.graph.stores.sql_rows import Query
@@ -214,6 +215,15 @@ class PostgresSearch:
         # By a hash of the number, so that the next sample of a grown graph is nearly the same.
         sql = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
         return self._numbers(sql, count)
+
+    def edges_of(self, skills: Sequence[int]) -> list[tuple[EdgeKind, int, int]]:
+        edge = f"SELECT kind, source, target FROM edge WHERE tenant = {self._tenant} AND valid_to IS NULL"
+        related = "'COMPLEMENTS', 'CONFLICTS'"
+        sql = (
+            f"{edge} AND source = ANY(?::bigint[]) AND kind IN ('APPLIES_TO', {related}) "
+            f"UNION ALL {edge} AND target = ANY(?::bigint[]) AND kind IN ('OWNS', 'TRIGGERS', {related})"
+        )
+        return self._on.rows(sql, *[array_as_sent(skills)] * 2)
 
     def labels(self, skills: Sequence[int], user: int) -> Labels:
         owners = f"SELECT source FROM edge WHERE tenant = {self._tenant} AND kind = 'OWNS' AND valid_to IS NULL"
