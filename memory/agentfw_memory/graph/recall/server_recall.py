@@ -332,7 +332,9 @@ class ServerRecall:
         """Return how similar skills are, the query by words, and the vector of the user."""
         search, nobody = self._search, (None, False)
         by_words = self._settings.query_similarity != "vectors"
-        question = ServerQuestion(query, reader, self._store, search, prepared.common) if by_words else None
+        question = None
+        if by_words:
+            question = ServerQuestion(query, reader, self._store, search, prepared.corpus, prepared.common)
         asks = [] if question is None else [question.found, question.found_together, question.own, question.mine]
         most = max(self._settings.candidates, k)
         person, shared, own, *found = self._store.together(
@@ -342,7 +344,7 @@ class ServerRecall:
             *asks,
         )
         if question is not None:
-            question.take(prepared.corpus, *found)
+            question.take(*found)
         if vector is None:
             assert question is not None
             return WordSimilarity(question), question, person

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from math import prod
 
 import numpy as np
 
@@ -24,6 +25,8 @@ COMMON = 1_000
 """Number of shared skills with a word from which the word is a common one."""
 TOGETHER = 3
 """Number of common words that a proposed skill has together, the rarest ones of the query."""
+SPARE = 4
+"""Number of times as many skills are looked through as should have enough with the words."""
 SCORED = 100
 """Number of proposed skills whose exact scores are computed."""
 
@@ -31,8 +34,11 @@ SCORED = 100
 class ServerQuestion:
     """One query against what one user may see. It can be used as soon as it was given what it asks for."""
 
-    def __init__(self, query: str, reader: int | None, store: Store, search: Search, common: Mapping[str, int]) -> None:
-        self._store, self._search, self._reader, self._common = store, search, reader, common
+    def __init__(
+        self, query: str, reader: int | None, store: Store, search: Search, shared: Corpus, common: Mapping[str, int]
+    ) -> None:
+        """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""
+        self._store, self._search, self._reader, self._shared, self._common = store, search, reader, shared, common
         self._texts: dict[int, Counter[str]] = {}
         self._asked = Counter(terms(query))
         often = sorted((term for term in self._asked if term in common), key=lambda term: common[term])
@@ -45,7 +51,14 @@ class ServerQuestion:
 
     def found_together(self) -> list[int]:
         """Ask for the shared skills with several common words."""
-        return self._search.shared_with_all(self._together, SCORED) if self._together else []
+        if not self._together:
+            return []
+        shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in self._together]
+        # The index reads all that have the rarest of them. If many skills have all of them, enough of these are among
+        # the first skills.
+        first = int(SPARE * SCORED / prod(shares))
+        among = first if first < self._common[self._together[0]] else None
+        return self._search.shared_with_all(self._together, SCORED, among)
 
     def own(self) -> dict[str, list[int]]:
         """Ask for the user's own skills with each word."""
@@ -55,11 +68,9 @@ class ServerQuestion:
         """Ask how many texts the user has."""
         return Corpus(0, 0) if self._reader is None else self._search.own_corpus(self._reader)
 
-    def take(
-        self, shared: Corpus, found: dict[str, list[int]], together: list[int], own: dict[str, list[int]], mine: Corpus
-    ) -> None:
-        """Take what was asked for, and what is known of the texts of all shared skills."""
-        asked, common = self._asked, self._common
+    def take(self, found: dict[str, list[int]], together: list[int], own: dict[str, list[int]], mine: Corpus) -> None:
+        """Take what was asked for."""
+        asked, shared, common = self._asked, self._shared, self._common
         holders = {term: common.get(term, 0) + len(found.get(term, ())) + len(own.get(term, ())) for term in asked}
         self._own = frozenset(chain.from_iterable(own.values()))
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))

@@ -156,8 +156,8 @@ class Search(Protocol):
     def shared_with(self, terms: Sequence[str], most: int) -> dict[str, list[int]]:
         """Return for each term up to `most` shared skills that have it."""
 
-    def shared_with_all(self, terms: Sequence[str], most: int) -> list[int]:
-        """Return up to `most` shared skills that have all of these terms."""
+    def shared_with_all(self, terms: Sequence[str], most: int, among: int | None = None) -> list[int]:
+        """Return up to `most` shared skills that have all of these terms, of all or of so many first ones."""
 
     def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
         """Return for each term the private skills of a user that have it."""

@@ -112,8 +112,11 @@ class PostgresSearch:
         sql = f"SELECT t.term, array(({each})) FROM unnest(?::text[], ?::tsquery[]) AS t (term, query)"
         return dict(self._on.rows(sql, list(terms), [_quoted([term]) for term in terms]))
 
-    def shared_with_all(self, terms: Sequence[str], most: int) -> list[int]:
-        sql = f"SELECT number FROM live WHERE {self._shared} AND words @@ ?::tsquery LIMIT {int(most)}"
+    def shared_with_all(self, terms: Sequence[str], most: int, among: int | None = None) -> list[int]:
+        there = f"live WHERE {self._shared}"
+        if among is not None:
+            there = f"(SELECT number, words FROM {there} ORDER BY number LIMIT {int(among)}) first WHERE true"
+        sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {int(most)}"
         return [number for (number,) in self._on.rows(sql, _quoted(terms))]
 
     def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
