@@ -38,10 +38,11 @@ class Asker:
 
     pool: PoolPolicy
     draw: random.Random
+    size: float
     counts: Counter[str] = field(default_factory=Counter)
 
     def text(self, words: int) -> str:
-        return " ".join(str(self.draw.randrange(10**6)) for _ in range(words))
+        return " ".join(str(self.draw.randrange(10**6)) for _ in range(max(1, round(self.size * words))))
 
     async def ask(self, messages: list[Message], task: int, sample: int = 0) -> str:
         _task.set(f"task {task} " * 1000)
@@ -85,7 +86,7 @@ class Asker:
         await asyncio.gather(*map(session, order))
 
 
-async def measure(policy: str, settings: dict[str, Any], repeats: int, seed: int) -> dict[str, Any]:
+async def measure(policy: str, settings: dict[str, Any], repeats: int, size: float, seed: int) -> dict[str, Any]:
     inner = {"name": policy, "settings": settings}
     pool = fresh_host(builtins=True, strict=False).create("policy", "pool", {"policy": inner, "replicas": 2})
     assert isinstance(pool, PoolPolicy)
@@ -96,14 +97,14 @@ async def measure(policy: str, settings: dict[str, Any], repeats: int, seed: int
 
     rows = []
     try:
-        await Asker(pool, random.Random(seed)).ask([Message("user", "Hello.")], 0)
+        await Asker(pool, random.Random(seed), size).ask([Message("user", "Hello.")], 0)
         for repeat in range(repeats):
             for way in random.Random(repeat).sample(WAYS, len(WAYS)):
                 pool._balancer.affinity = way != "off"
                 pool._balancer.take = by_task if way == "task" else take  # type: ignore[assignment, method-assign]
                 for caller in ("training", "sessions", "documents"):
                     pool._balancer.forget()
-                    asker = Asker(pool, random.Random(f"{seed} {repeat} {way} {caller}"))
+                    asker = Asker(pool, random.Random(f"{seed} {repeat} {way} {caller}"), size)
                     play: Callable[[], Awaitable[None]] = getattr(asker, caller)
                     began = time.perf_counter()
                     await play()
@@ -142,13 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         vllm_python=("", "Python that has vLLM"),
         template=("", "chat template, for a model without one"),
         repeats=2,
+        size=(1.0, "length of the texts, as a share of the usual one"),
         seed=7,
     ).parse_args(arguments)
     given = {"model": options.model, "python": options.vllm_python, "template": options.template}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value}
     if options.policy == "vllm":
         settings["arguments"] = ["--enforce-eager"]
-    found = asyncio.run(measure(options.policy, settings, options.repeats, options.seed))
+    found = asyncio.run(measure(options.policy, settings, options.repeats, options.size, options.seed))
     return tell(found, options.json, show)
 
 
