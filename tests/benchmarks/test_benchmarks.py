@@ -301,7 +301,7 @@ def test_prompts_are_shared_among_replicas_by_their_beginning(capsys: pytest.Cap
     assert {(row["caller"], row["affinity"]) for row in result["rows"]} == {
         (caller, way) for caller in ("training", "sessions", "documents") for way in ("off", "task", "prefix")
     }
-    assert all(row["computed"] == row["prompt tokens"] > 0 for row in result["rows"])  # the small model caches nothing
+    assert all(0 < row["computed"] <= row["prompts"] for row in result["rows"])
 
 
 @pytest.mark.slow

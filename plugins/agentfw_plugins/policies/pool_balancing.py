@@ -31,8 +31,8 @@ __all__ = ["Balance", "Balancer", "Place"]
 
 Balance = Literal["least", "round_robin", "random", "fastest"]
 
-_REQUEST = 4
-"""Number of blocks of a prompt that take about as long as what one more request in progress costs the others."""
+_REQUEST = 1
+"""Number of blocks of a prompt whose computation is taken to cost as much as one more request in progress."""
 _NEWEST = 0.2
 """Weight of the newest request in the mean response time of a replica."""
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,70 +136,6 @@ def test_any_replica_answers_in_any_session_also_when_one_is_killed_and_the_end_
     assert pieces[-2:] == ["data: [DONE]", ""]
     assert cluster.process.returncode == 0, errors
     assert sum(cluster.answers()) >= 31
-
-
-HASTY = """
-import functools, sys
-import ray.serve.config as config
-
-short = {"upscale_delay_s": 1, "downscale_delay_s": 3, "look_back_period_s": 5, "metrics_interval_s": 1}
-config.AutoscalingConfig = functools.partial(config.AutoscalingConfig, **short)
-from agentfw_cli.main import main
-
-main(sys.argv[1:])
-"""
-"""The command, with a cluster that follows the load within seconds instead of minutes."""
-
-
-@pytest.mark.slow
-def test_a_replica_that_is_no_longer_needed_ends_its_streams_first(tmp_path: Path) -> None:
-    pytest.importorskip("ray.serve", exc_type=ImportError)
-    with endless() as upstream:
-        settings = ["--set", f"policy.base_url={upstream.url}", "--set", "policy.model=served"]
-        sessions = ["--sessions", str(tmp_path / "sessions.db"), "--engine", "ray", "--replicas", "1-2"]
-        serving = ["serve", "--port", "0", "--runs", str(tmp_path / "runs"), "--json", "--policy", "openai"]
-        process = subprocess.Popen(
-            [sys.executable, "-c", HASTY, *serving, *settings, *sessions, "--max-concurrency", "3"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            cluster = Cluster(process, *told(process), upstream)
-            readers = [Reader(cluster, f"s{number}") for number in range(6)]
-            until(lambda: upstream.begun == 6, 120)
-            assert len(cluster.replicas()) == 2
-            for reader in readers[:3]:
-                reader.leaves = True
-            until(lambda: upstream.gone == 3)
-            time.sleep(20)  # by now one of them is on its way out, unless the machine is very busy
-            upstream.stopping.set()
-
-            for reader in readers[3:]:
-                reader.thread.join(60)
-                assert reader.lines[-2:] == ["data: [DONE]", ""]
-            until(lambda: len(cluster.replicas()) == 1, 60)
-            assert cluster.ask("later").status_code == 200
-        finally:
-            process.terminate()
-            process.communicate(timeout=120)
-
-
-class Reader:
-    """Reads an answer that goes on and on, until it ends or the reader leaves."""
-
-    def __init__(self, cluster: Cluster, session: str) -> None:
-        self.url, self.lines, self.leaves = f"{cluster.url}/s/{session}/v1/chat/completions", list[str](), False
-        self.thread = threading.Thread(target=self._read)
-        self.thread.start()
-
-    def _read(self) -> None:
-        body = {"model": "served", "messages": [{"role": "user", "content": "talk"}], "stream": True}
-        with httpx.stream("POST", self.url, json=body, timeout=120) as answer:
-            for line in answer.iter_lines():
-                self.lines.append(line)
-                if self.leaves:
-                    return
 
 
 def _refused(cluster: Cluster) -> bool:
