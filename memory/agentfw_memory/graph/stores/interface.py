@@ -35,6 +35,7 @@ __all__ = [
     "EmbedderRecord",
     "Labels",
     "LiveRows",
+    "Query",
     "Record",
     "Search",
     "SkillRow",
@@ -50,6 +51,9 @@ Record = dict[str, Any]
 """One exported row: plain JSON values, with the name of its table under "row"."""
 
 Answer = TypeVar("Answer")
+
+Query = tuple[Any, ...]
+"""A statement that reads, and its values."""
 
 Labels = Mapping[int, tuple[int, ...]]
 """The communities of users and skills, from the coarsest level."""

@@ -16,9 +16,8 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.records import EdgeKind
-from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows
+from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows, Query
 from agentfw_memory.graph.stores.postgres_bulk import array_as_sent
-from agentfw_memory.graph.stores.sql_rows import Query
 from agentfw_memory.graph.text.words import terms
 
 __all__ = ["PostgresSearch", "words_of"]

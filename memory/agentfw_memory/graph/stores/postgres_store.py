@@ -31,6 +31,7 @@ from agentfw_memory.graph.stores.interface import (
     EdgeRow,
     EmbedderRecord,
     LiveRows,
+    Query,
     Search,
     SkillRow,
     told_apart,
@@ -55,7 +56,7 @@ from agentfw_memory.graph.stores.postgres_server import (
     open_server,
     server_errors,
 )
-from agentfw_memory.graph.stores.sql_rows import Query, digest
+from agentfw_memory.graph.stores.sql_rows import digest
 from agentfw_memory.graph.stores.sql_store import SqlStore
 
 if TYPE_CHECKING:

@@ -27,15 +27,13 @@ from agentfw_memory.graph.stores.interface import (
     EdgeRow,
     EmbedderRecord,
     LiveRows,
+    Query,
     SkillRow,
     TrajectoryRow,
     told_apart,
 )
 
-__all__ = ["Query", "SqlRows", "digest"]
-
-Query = tuple[Any, ...]
-"""A statement that reads, and its values."""
+__all__ = ["SqlRows", "digest"]
 
 MAXIMUM_CACHED_NAMES = 100_000
 FEW = 500
@@ -270,9 +268,8 @@ class SqlRows(ABC):
         return sorted(self._rows(of_these, *wanted, *wanted))
 
     def latest_edge(self) -> int:
-        return int(
-            self._column(f"SELECT coalesce(max(e.row), 0) FROM {self.edges_by_row} WHERE e.tenant = ?", self._tenant)[0]
-        )
+        sql = f"SELECT coalesce(max(e.row), 0) FROM {self.edges_by_row} WHERE e.tenant = ?"
+        return int(self._value(sql, self._tenant))
 
     def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
         sql = (
@@ -335,10 +332,9 @@ class SqlRows(ABC):
             "AND kind IN ('REQUIRES', 'APPLIES_TO', 'STATES', 'SAID_IN') AND valid_to IS NULL"
         )
         rows, edges = self._ask((valid, self._tenant, asked, *values), (links, self._tenant, asked))
-        edges.sort()
         names = self.names({owner for _, owner, *_ in rows} | {target for *_, target in edges})
         linked: dict[tuple[int, str], tuple[str, ...]] = {}
-        for _, source, kind, target in edges:
+        for _, source, kind, target in sorted(edges):
             linked[source, kind] = (*linked.get((source, kind), ()), names[target])
         found = {
             number: Skill(
