@@ -441,8 +441,7 @@ class SkillGraph:
         return answer
 
     def _end_expired(self) -> None:
-        with self._store.reading():  # which waits for a lock only so long
-            self._counter, any_expired = self._store.look()
+        self._counter, any_expired = self._store.look()
         if any_expired:
             with self._store.writing() as change:
                 self._store.end_skills(change, self._store.expired())

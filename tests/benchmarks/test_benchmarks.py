@@ -313,6 +313,16 @@ def test_a_pool_schedules_nearly_linearly(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.slow
+def test_prompts_are_shared_among_replicas_by_their_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("pool_prefixes").main(["--repeats", "1", "--size", "0.05", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert {(row["caller"], row["affinity"]) for row in result["rows"]} == {
+        (caller, way) for caller in ("training", "sessions", "documents") for way in ("off", "task", "prefix")
+    }
+    assert all(0 < row["computed"] <= row["prompts"] for row in result["rows"])
+
+
+@pytest.mark.slow
 def test_a_run_whose_replica_is_killed_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("finds its replicas in /proc")

@@ -7,10 +7,12 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+from agentfw_memory.graph.recall.server_words import ServerQuestion
 
 pytest.importorskip("psycopg")
 pytest.importorskip("igraph")
@@ -71,6 +73,29 @@ def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: D
         assert served.stats().communities == memory.stats().communities
 
 
+def test_a_recall_asks_the_server_at_most_nine_times(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time, it waits for a free core of the server, and for the network."""
+    import psycopg
+
+    asked = 0
+    execute = psycopg.Cursor.execute
+
+    def counted(cursor: psycopg.Cursor[Any], *arguments: Any, **options: Any) -> psycopg.Cursor[Any]:
+        nonlocal asked
+        asked += 1
+        return execute(cursor, *arguments, **options)
+
+    with open_graph(postgres_database()) as graph:
+        fill(graph, 200)
+        graph.prepare()
+        graph.recall("Where does user3 want to sit?", user="user3", k=10)
+        monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+        assert len(graph.recall("an early train to Lisbon", user="user3", k=10)) == 10
+    assert 0 < asked <= 9
+
+
 def test_what_one_process_adds_another_recalls_at_once(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url) as ours, open_graph(url) as theirs:
@@ -117,6 +142,36 @@ def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_import
         assert sorted(server._search.around([1_001], None, 3600.0)) == [int(first.id[1:]), 1_002]
         pages = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in reads if "Buffers" in line))))
         assert 0 < pages < 30
+
+
+def test_words_that_most_skills_have_are_found_without_reading_all_of_them(postgres_database: Database) -> None:
+    with open_graph(postgres_database()) as graph:
+        first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
+        graph._store._run(  # type: ignore[attr-defined]
+            "INSERT INTO live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
+            "SELECT tenant, n, changed, owner, 1, int8send(n), vector, words, valid_from "
+            "FROM live, generate_series(1001, 41000) AS n WHERE number = ?",
+            int(first.id[1:]),
+        )
+        graph.prepare()
+        recaller = graph._recaller
+        assert recaller.server is not None
+        prepared = recaller.server.prepared(recaller.server.head())
+        search = recaller.server._search
+        asked = ServerQuestion("marmalade in the cellar", None, graph._store, search, prepared.corpus, prepared.common)
+        plans: list[str] = []
+        ask = search._on.rows  # type: ignore[attr-defined]
+
+        def explained(sql: str, *values: object) -> list[object]:
+            plans.extend(line for (line,) in ask(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", *values))
+            found: list[object] = ask(sql, *values)
+            return found
+
+        search._on.rows = explained  # type: ignore[attr-defined]
+
+        assert asked.found_together() == [int(first.id[1:]), *range(1_001, 1_100)]
+        pages = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in plans if "Buffers" in line))))
+        assert 0 < pages < 150
 
 
 def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: Database) -> None:

@@ -12,6 +12,7 @@ The run's engine decides where the replicas live.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -52,7 +53,9 @@ class PoolSettings(Settings):
         description="Copy that gets a request: the one with the fewest in progress (least), each in turn "
         "(round_robin), a random one, or the one with the shortest response time (fastest).",
     )
-    affinity: bool = Field(True, description="Prefer one copy for all samples of a task, so that prompts are cached.")
+    affinity: bool = Field(
+        True, description="Prefer the copy that has answered a prompt with the same beginning, which it has cached."
+    )
     in_flight: Annotated[int, OPERATIONAL] = Field(
         64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."
     )
@@ -114,9 +117,10 @@ class PoolPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         await self._opened()
-        task, plain = f"{request.task.user}/{request.task.split}/{request.task.index}", request_to(request)
+        plain = request_to(request)
+        prompt = json.dumps([plain["actions"], plain["messages"]])
         while True:
-            place = await self._balancer.take(task)
+            place = await self._balancer.take(prompt)
             replica = self._replicas[place.replica]
             process = replica.process
             try:
@@ -156,6 +160,7 @@ class PoolPolicy(Policy):
         await self._opened()
         async with self._lifecycle:
             self._served = adapter, version
+            self._balancer.forget()
             await self._each(lambda replica: replica.publish(adapter, version))
         await self._enough()
 

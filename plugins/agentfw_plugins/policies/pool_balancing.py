@@ -4,16 +4,20 @@ A request is never given up because the pool is busy: leaving long ones out woul
 
     balancer = Balancer("least", affinity=True, in_flight=64)
     balancer.join(0)
-    replica = await balancer.take("task 7")
+    place = await balancer.take("You are a helpful assistant. ...")
     ...
-    balancer.give_back(replica)
+    balancer.give_back(place)
+
+With `affinity`, a prompt goes to the replica that has computed most of its beginning, as long as this isn't so much
+busier than the others that waiting there takes longer than computing the beginning anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,12 +25,14 @@ import numpy
 
 from agentfw.seeds import Seeds
 
+from .pool_prefixes import Prefixes, blocks_of
+
 __all__ = ["Balance", "Balancer", "Place"]
 
 Balance = Literal["least", "round_robin", "random", "fastest"]
 
-_REMEMBERED = 10_000
-"""Maximum number of tasks whose replica is remembered."""
+_REQUEST = 1
+"""Number of blocks of a prompt whose computation is taken to cost as much as one more request in progress."""
 _NEWEST = 0.2
 """Weight of the newest request in the mean response time of a replica."""
 
@@ -56,7 +62,7 @@ class Balancer:
         self.balance, self.affinity, self.in_flight = balance, affinity, in_flight
         self._loads: dict[int, _Load] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._homes: OrderedDict[str, int] = OrderedDict()
+        self._prefixes = Prefixes()
         self._random = Seeds(0).random("balance")
         self._last = -1
         self._failure: Exception | None = None
@@ -75,6 +81,7 @@ class Balancer:
     def leave(self, replica: int) -> None:
         """Send no more requests to a replica."""
         load = self._loads.pop(replica, None)
+        self._prefixes.drop(replica)
         if load is not None and load.in_flight:
             self._busy += time.monotonic() - load.busy_since
 
@@ -83,10 +90,14 @@ class Balancer:
         self._failure = error
         self._wake(len(self._waiting))
 
-    async def take(self, task: str) -> Place:
-        """A place for a request of this task, as soon as a replica has one."""
-        waits = False
-        while (replica := self._choose(task)) is None:
+    def forget(self) -> None:
+        """The replicas have a new version, so nothing of what they computed is of use."""
+        self._prefixes.clear()
+
+    async def take(self, prompt: str) -> Place:
+        """A place for a request, as soon as a replica has one."""
+        waits, blocks = False, blocks_of(prompt) if self.affinity else []
+        while (replica := self._choose(blocks)) is None:
             if self._failure is not None:
                 raise self._failure
             turn = asyncio.get_running_loop().create_future()
@@ -140,14 +151,16 @@ class Balancer:
         self._seconds: list[float] = []
         self._waits, self._busy, self._since = 0, 0.0, time.monotonic()
 
-    def _choose(self, task: str) -> int | None:
-        """A replica with a free place, or None. The task's own replica comes first, as it has cached its prompt."""
+    def _choose(self, blocks: Sequence[int]) -> int | None:
+        """A replica with a free place, or None."""
         free = [number for number in self.rotation if self._loads[number].in_flight < self.in_flight]
         if not free:
             return None
-        if self.affinity and self._homes.get(task) in free:
-            chosen = self._homes[task]
-        elif self.balance == "least":
+        known = self._prefixes.known(blocks)
+        if known:
+            worth = {one: known.get(one, 0) - _REQUEST * self._loads[one].in_flight for one in free}
+            free = [one for one in free if worth[one] == max(worth.values())]
+        if self.balance == "least":
             chosen = min(free, key=lambda number: (self._loads[number].in_flight, number))
         elif self.balance == "fastest":
             chosen = min(free, key=lambda number: (self._loads[number].response_time, number))
@@ -156,12 +169,7 @@ class Balancer:
         else:
             chosen = next((number for number in free if number > self._last), free[0])
         self._last = chosen
-        if self.affinity:
-            if self._homes.get(task) not in self._loads:
-                self._homes[task] = chosen
-            self._homes.move_to_end(task)
-            if len(self._homes) > _REMEMBERED:
-                self._homes.popitem(last=False)
+        self._prefixes.add(blocks, chosen)
         return chosen
 
     def _wake(self, count: int) -> None:

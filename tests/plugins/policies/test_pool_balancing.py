@@ -80,13 +80,14 @@ def test_fastest_prefers_the_one_that_answered_sooner() -> None:
     run(test)
 
 
-def test_the_samples_of_a_task_go_to_one_replica_while_it_has_room() -> None:
+def test_prompts_that_begin_alike_go_to_one_replica_while_it_has_room() -> None:
     async def test() -> None:
         pool = balancer(affinity=True, in_flight=3)
-        for number in range(3):
-            assert (await pool.take(f"task {number}")).replica == number
+        documents = [f"document {number} " * 1000 for number in range(3)]
+        for number, document in enumerate(documents):
+            assert (await pool.take(document)).replica == number
 
-        found = [(await pool.take("task 1")).replica for _ in range(3)]
+        found = [(await pool.take(f"{documents[1]} question {number}")).replica for number in range(3)]
 
         assert found[:2] == [1, 1]
         assert found[2] != 1
@@ -94,15 +95,44 @@ def test_the_samples_of_a_task_go_to_one_replica_while_it_has_room() -> None:
     run(test)
 
 
-def test_a_task_moves_when_its_replica_leaves() -> None:
+def test_the_longest_beginning_counts() -> None:
     async def test() -> None:
         pool = balancer(affinity=True, replicas=2, in_flight=9)
-        assert (await pool.take("task")).replica == 0
-        pool.leave(0)
-        assert (await pool.take("task")).replica == 1
-        pool.join(0)
+        system = "You are an assistant. " * 25
+        places = [await pool.take(system + name * 1000) for name in ("ana", "ana", "ben")]
+        assert [place.replica for place in places] == [0, 0, 1]
+        for place in places:
+            pool.give_back(place)
 
-        assert (await pool.take("task")).replica == 1
+        assert (await pool.take(system + "ben" * 1000 + "and then?")).replica == 1
+
+    run(test)
+
+
+def test_a_short_beginning_is_computed_anew_where_fewer_are_in_progress() -> None:
+    async def test() -> None:
+        pool = balancer(affinity=True, replicas=2, in_flight=99)
+        system = "You are an assistant. " * 100
+
+        found = Counter([(await pool.take(f"{system} question {number}")).replica for number in range(40)])
+
+        assert abs(found[0] - found[1]) <= 4
+
+    run(test)
+
+
+def test_a_beginning_is_forgotten_with_its_replica_and_with_its_version() -> None:
+    async def test() -> None:
+        pool = balancer(affinity=True, replicas=2, in_flight=9)
+        document = "a long document " * 1000
+        assert (await pool.take(document)).replica == 0
+        pool.leave(0)
+        assert (await pool.take(document)).replica == 1
+        pool.join(0)
+        assert (await pool.take(document)).replica == 1
+        pool.forget()
+
+        assert (await pool.take(document)).replica == 0
 
     run(test)
 

@@ -20,6 +20,7 @@ from agentfw_memory.graph.index.vector_index import ListIndex
 from agentfw_memory.graph.index.word_index import SHARED
 from agentfw_memory.graph.recall.connections import Connections
 from agentfw_memory.graph.recall.timeline import Timeline
+from agentfw_memory.graph.records import EdgeKind
 from agentfw_memory.graph.stores.interface import LiveRows, Store
 from agentfw_memory.graph.text.words import words
 
@@ -29,6 +30,7 @@ BACKGROUND = 256
 """Number of skills that stand for all of them where an average is needed."""
 NO_NAMES: dict[int, frozenset[str]] = {}
 NO_SKILLS = np.zeros(0, np.int64)
+Relation = tuple[EdgeKind, int, int]
 ROOM = 16
 """Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
 
@@ -107,10 +109,10 @@ class GraphCache:
         self.index.fit_size()
         return [*gone, *touched]
 
-    def know(self, rows: LiveRows) -> None:
-        """Take over some skills as they are, of a graph that is too large to be here as a whole."""
+    def know(self, rows: LiveRows, relations: Iterable[Relation]) -> None:
+        """Take over some skills and relations as they are, of a graph that is too large to be here as a whole."""
         self._take(rows)
-        self._load_relations(rows.numbers.tolist())
+        self._relate(relations)
 
     def know_user(self, user: int, vector: Float32Array | None, *, described: bool) -> None:
         """Take over the vector of a user, most of whose skills may not be here, and whether it is of a profile."""
@@ -340,7 +342,10 @@ class GraphCache:
     def _load_relations(self, numbers: Sequence[int] | None) -> None:
         """Load again what these skills complement and contradict."""
         self._drop_relations(numbers or ())
-        for kind, one, other in self._store.relations(numbers):
+        self._relate(self._store.relations(numbers))
+
+    def _relate(self, relations: Iterable[Relation]) -> None:
+        for kind, one, other in relations:
             relation = self.complements if kind == "COMPLEMENTS" else self.conflicts
             relation.setdefault(one, set()).add(other)
             relation.setdefault(other, set()).add(one)

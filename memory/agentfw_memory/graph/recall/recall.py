@@ -27,7 +27,7 @@ from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.loaded import SMALL
 from agentfw_memory.graph.recall.ranking import Ranked, chosen, rank
-from agentfw_memory.graph.recall.ratings import by_ratings
+from agentfw_memory.graph.recall.ratings import Rating, by_ratings
 from agentfw_memory.graph.recall.server_recall import ServerRecall
 from agentfw_memory.graph.recall.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
 from agentfw_memory.graph.records import Hit, Skill, Why
@@ -107,20 +107,24 @@ class Recaller:
         """Return the k best skills that are at least so relevant, as of the change `upto` at least."""
         vector = self._query_vector(query)
         with self._store.reading():
-            self.catch_up(upto)
+            if self.server is None:
+                self.catch_up(upto)
             return self._recall(query, vector, user, k, at_least)
 
     def _recall(self, query: str, vector: Float32Array | None, user: str, k: int, at_least: float) -> list[Hit]:
-        reader = self._reader(user)
         times = spans(query, self._store.now()) if self._settings.time_weight else ()
         for _ in range(ATTEMPTS):
-            asked = self.asked(query, user, reader)
-            ranked = self._ranked(query, vector, reader, max(k, ORDERED), times, asked, at_least)
-            rated = self._rated(ranked) if reader is not None and self._settings.rating_weight else []
-            if reader is not None and rated:
-                ratings = self._store.ratings(reader, rated)
-                ranked = by_ratings(query, ranked, ratings, self._settings.rating_weight) if ratings else ranked
-            skills = self._skills([one.number for one in ranked], user, reader)
+            reader, stated, head, _ = self._store.together(
+                lambda: self._reader(user),
+                lambda: self._stated(query, user),
+                lambda: None if self.server is None else self.server.head(),
+                lambda: None if self.server is None else self.check_embedder(),
+            )
+            asked = self._visible(stated, reader)
+            ranked = self._ranked(query, vector, reader, max(k, ORDERED), times, asked, at_least, head)
+            skills, ratings = self._read(ranked, user, reader)
+            if ratings:
+                ranked = by_ratings(query, ranked, ratings, self._settings.rating_weight)
             if len(skills) == len(ranked):
                 break
             # Another process has just removed one of them or made it private.
@@ -137,9 +141,10 @@ class Recaller:
         times: Sequence[tuple[float, float]],
         asked: Mapping[int, float],
         at_least: float,
+        head: bytes | None,
     ) -> list[Ranked]:
         if self.server is not None:
-            return self.server.rank(query, vector, reader, k, times, asked, at_least)
+            return self.server.rank(query, vector, reader, k, times, asked, at_least, head)
         similarity, settings = self._similarity(query, vector, reader), self._settings
         return rank(
             self.cache,
@@ -158,11 +163,7 @@ class Recaller:
 
     def asked(self, query: str, user: str, reader: int | None) -> dict[int, float]:
         """Return the skills that state a fact which a query asks for, each with how much of that it states."""
-        subjects = wanted_subjects(query, user) if self._settings.fact_weight else []
-        stated = self._store.facts_of(subjects) if subjects else []
-        shares = {number: asked_share(name.partition(": ")[2], query) for name, number in stated}
-        found = {number: share for number, share in shares.items() if share}
-        return {number: found[number] for number in self._store.skills(list(found), reader or NOBODY)} if found else {}
+        return self._visible(self._stated(query, user), reader)
 
     def focus(self, owner: str, scenarios: Sequence[str], vectors: Iterable[Float32Array]) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors.
@@ -207,7 +208,7 @@ class Recaller:
         """Return the number of communities per level."""
         self.catch_up()
         if self.server is not None:
-            return self.server.prepared().communities
+            return self.server.prepared(self.server.head()).communities
         if not self._settings.community_weight:
             return ()
         if self.membership is None:
@@ -231,6 +232,15 @@ class Recaller:
                 self.save()
 
     # Helpers
+
+    def _stated(self, query: str, user: str) -> dict[int, float]:
+        subjects = wanted_subjects(query, user) if self._settings.fact_weight else []
+        stated = self._store.facts_of(subjects) if subjects else []
+        shares = {number: asked_share(name.partition(": ")[2], query) for name, number in stated}
+        return {number: share for number, share in shares.items() if share}
+
+    def _visible(self, found: Mapping[int, float], reader: int | None) -> dict[int, float]:
+        return {number: found[number] for number in self._store.skills(list(found), reader or NOBODY)} if found else {}
 
     def _leave_to(self, search: Search) -> None:
         """Let the database search from now on, because the graph is too large for a process."""
@@ -325,6 +335,17 @@ class Recaller:
         by_vectors = VectorSimilarity(self.cache, vector, reader)
         cosines = np.concatenate([products(some, vector) for some in self.cache.background(reader)])
         return HybridSimilarity(by_vectors, self._words.question(query, reader), cosines)
+
+    def _read(
+        self, ranked: Sequence[Ranked], user: str, reader: int | None
+    ) -> tuple[dict[int, Skill], Sequence[Rating]]:
+        """Return these skills, and what the user thought of answers with them."""
+        rated = self._rated(ranked) if reader is not None and self._settings.rating_weight else []
+        skills, ratings = self._store.together(
+            lambda: self._skills([one.number for one in ranked], user, reader),
+            lambda: self._store.ratings(reader or NOBODY, rated) if rated else [],
+        )
+        return skills, ratings
 
     def _rated(self, ranked: Sequence[Ranked]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""

@@ -35,6 +35,7 @@ __all__ = [
     "EmbedderRecord",
     "Labels",
     "LiveRows",
+    "Query",
     "Record",
     "Search",
     "SkillRow",
@@ -50,6 +51,9 @@ Record = dict[str, Any]
 """One exported row: plain JSON values, with the name of its table under "row"."""
 
 Answer = TypeVar("Answer")
+
+Query = tuple[Any, ...]
+"""A statement that reads, and its values."""
 
 Labels = Mapping[int, tuple[int, ...]]
 """The communities of users and skills, from the coarsest level."""
@@ -156,8 +160,8 @@ class Search(Protocol):
     def shared_with(self, terms: Sequence[str], most: int) -> dict[str, list[int]]:
         """Return for each term up to `most` shared skills that have it."""
 
-    def shared_with_all(self, terms: Sequence[str], most: int) -> list[int]:
-        """Return up to `most` shared skills that have all of these terms."""
+    def shared_with_all(self, terms: Sequence[str], most: int, among: int | None = None) -> list[int]:
+        """Return up to `most` shared skills that have all of these terms, of all or of so many first ones."""
 
     def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
         """Return for each term the private skills of a user that have it."""
@@ -171,8 +175,9 @@ class Search(Protocol):
     def used_with(self, numbers: Sequence[int], latest: int) -> list[tuple[int, int]]:
         """Return (trajectory, skill) for all uses in the latest trajectories of each of these, oldest first."""
 
-    def mates(self, scenarios: Sequence[int], reader: int | None, count: int) -> list[int]:
-        """Return visible skills of each scenario: the most useful of the newest shared ones, and all private ones."""
+    def mates(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
+        """Return visible skills of each scenario of these: the most useful of the newest shared ones, and all private
+        ones."""
 
     def siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
         """Return the most useful visible skills of the owners of these skills."""
@@ -192,7 +197,11 @@ class Search(Protocol):
     def rows(self, numbers: Sequence[int]) -> LiveRows | None:
         """Return the valid ones of these skills, by number, or None if there are none."""
 
-    def labels(self, nodes: Sequence[int]) -> Labels: ...
+    def edges_of(self, skills: Sequence[int]) -> list[tuple[EdgeKind, int, int]]:
+        """Return (kind, source, target) of what a recall needs of these skills: owners, scenarios and relations."""
+
+    def labels(self, skills: Sequence[int], user: int) -> Labels:
+        """Return the communities of a user, of these skills, and of their owners."""
 
     def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
         """Replace the communities of all users and skills."""
@@ -299,6 +308,12 @@ class Store(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """Read several times over one connection. Each read still sees what was committed just before it."""
+
+    def together(self, *calls: Callable[[], Any]) -> list[Any]:
+        """Return what some calls return that only read, and none of which needs what another one returns.
+
+        A server is asked by all of them at once. For this, a call may be begun several times.
+        """
 
     def find(self, kind: NodeKind, name: str) -> int | None:
         """Return the number of a node, or None. Trajectories are found by their id."""

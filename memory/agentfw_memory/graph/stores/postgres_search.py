@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
-from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows
+from agentfw_memory.graph.records import EdgeKind
+from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows, Query
 from agentfw_memory.graph.stores.postgres_bulk import array_as_sent
 from agentfw_memory.graph.text.words import terms
 
@@ -53,6 +54,9 @@ class Statements(Protocol):
 
     def rows(self, sql: str, *values: Any) -> list[Any]: ...
 
+    def ask(self, *queries: Query) -> list[list[Any]]:
+        """Return the rows of several queries, which are sent at once."""
+
     def read_vectors(self, values: Sequence[bytes]) -> Float32Array: ...
 
     def live_rows(self, numbers: Sequence[int]) -> LiveRows | None: ...
@@ -78,18 +82,18 @@ class PostgresSearch:
     # Vectors
 
     def nearest(self, query: Float32Array, k: int) -> tuple[Integers, Floats]:
-        self._on.run(f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * k), 1000)}")
-        return self._by_distance(f"{self._shared}", f"LIMIT {int(k)}", query)
+        scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * k), 1000)}"
+        return _measured(self._on.ask((scanned,), self._by_distance(self._shared, f"LIMIT {int(k)}", query))[1])
 
     def own(self, user: int, query: Float32Array) -> tuple[Integers, Floats]:
-        return self._by_distance(f"{self._private} AND owner = {int(user)}", "", query)
+        return _measured(self._on.rows(*self._by_distance(f"{self._private} AND owner = ?", "", query, user)))
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         about = f"AND number IN ({self._members()})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
-        found = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
-        return [int(number) for number in found[0]]
+        nearest = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
+        return [number for number, _ in self._on.rows(*nearest)]
 
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
         sql = (
@@ -107,8 +111,11 @@ class PostgresSearch:
         sql = f"SELECT t.term, array(({each})) FROM unnest(?::text[], ?::tsquery[]) AS t (term, query)"
         return dict(self._on.rows(sql, list(terms), [_quoted([term]) for term in terms]))
 
-    def shared_with_all(self, terms: Sequence[str], most: int) -> list[int]:
-        sql = f"SELECT number FROM live WHERE {self._shared} AND words @@ ?::tsquery LIMIT {int(most)}"
+    def shared_with_all(self, terms: Sequence[str], most: int, among: int | None = None) -> list[int]:
+        there = f"live WHERE {self._shared}"
+        if among is not None:
+            there = f"(SELECT number, words FROM {there} ORDER BY number LIMIT {int(among)}) first WHERE true"
+        sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {int(most)}"
         return [number for (number,) in self._on.rows(sql, _quoted(terms))]
 
     def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
@@ -156,28 +163,35 @@ class PostgresSearch:
         )
         return self._on.rows(sql, array_as_sent(numbers))
 
-    def mates(self, scenarios: Sequence[int], reader: int | None, count: int) -> list[int]:
+    def mates(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
         valid = f"tenant = {self._tenant} AND valid_to IS NULL"
         applies = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = s.number"
         triggers = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = s.number"
-        newest = f"({applies} ORDER BY row DESC LIMIT {NEWEST}) UNION ({triggers} ORDER BY target DESC LIMIT {NEWEST})"
+        newest = f"({applies} ORDER BY row DESC LIMIT {NEWEST}) UNION ALL "
+        newest += f"({triggers} ORDER BY target DESC LIMIT {NEWEST})"
         best = (
-            f"SELECT l.number FROM ({newest}) e (number) JOIN live l ON l.tenant = {self._tenant} "
-            f"AND l.number = e.number WHERE l.shared = 1 {_USEFUL} LIMIT {int(count)}"
+            f"SELECT l.number FROM live l WHERE l.tenant = {self._tenant} AND l.shared = 1 "
+            f"AND l.number = ANY(ARRAY({newest})) {_USEFUL} LIMIT {int(count)}"
         )
-        sql = f"SELECT m.number FROM unnest(?::bigint[]) AS s (number) CROSS JOIN LATERAL ({best}) m"
+        sql = (
+            "WITH s (number) AS MATERIALIZED ("
+            f"SELECT target FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND source = ANY(?::bigint[]) "
+            f"UNION SELECT source FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND target = ANY(?::bigint[])) "
+            f"SELECT m.number FROM s CROSS JOIN LATERAL ({best}) m"
+        )
+        values = [array_as_sent(numbers)] * 2
         if reader is None:
-            return self._numbers(sql, array_as_sent(scenarios))
+            return self._numbers(sql, *values)
         edge = f"SELECT 1 FROM edge e WHERE e.tenant = {self._tenant} AND e.valid_to IS NULL"
+        these = "ANY(ARRAY(SELECT number FROM s))"
         # LIMIT keeps the planner from reading all edges of the scenarios before the few skills of the user.
         own = (
-            f"SELECT number FROM live l CROSS JOIN LATERAL ("
-            f"({edge} AND e.kind = 'APPLIES_TO' AND e.source = l.number AND e.target = ANY(?::bigint[]) LIMIT 1) "
-            f"UNION ALL "
-            f"({edge} AND e.kind = 'TRIGGERS' AND e.target = l.number AND e.source = ANY(?::bigint[]) LIMIT 1)) e "
+            "SELECT number FROM live l CROSS JOIN LATERAL ("
+            f"({edge} AND e.kind = 'APPLIES_TO' AND e.source = l.number AND e.target = {these} LIMIT 1) "
+            f"UNION ALL ({edge} AND e.kind = 'TRIGGERS' AND e.target = l.number AND e.source = {these} LIMIT 1)) e "
             f"WHERE {self._private} AND owner = ?"
         )
-        return self._numbers(f"{sql} UNION {own}", *[array_as_sent(scenarios)] * 3, reader)
+        return self._numbers(f"{sql} UNION {own}", *values, reader)
 
     def siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
         seen = "(l.shared = 1 OR l.owner = ?)"
@@ -204,9 +218,23 @@ class PostgresSearch:
         sql = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
         return self._numbers(sql, count)
 
-    def labels(self, nodes: Sequence[int]) -> Labels:
-        sql = f"SELECT node, labels FROM community WHERE tenant = {self._tenant} AND node = ANY(?::bigint[])"
-        return {node: tuple(labels) for node, labels in self._on.rows(sql, array_as_sent(nodes))}
+    def edges_of(self, skills: Sequence[int]) -> list[tuple[EdgeKind, int, int]]:
+        edge = f"SELECT kind, source, target FROM edge WHERE tenant = {self._tenant} AND valid_to IS NULL"
+        related = "'COMPLEMENTS', 'CONFLICTS'"
+        sql = (
+            f"{edge} AND source = ANY(?::bigint[]) AND kind IN ('APPLIES_TO', {related}) "
+            f"UNION ALL {edge} AND target = ANY(?::bigint[]) AND kind IN ('OWNS', 'TRIGGERS', {related})"
+        )
+        return self._on.rows(sql, *[array_as_sent(skills)] * 2)
+
+    def labels(self, skills: Sequence[int], user: int) -> Labels:
+        owners = f"SELECT source FROM edge WHERE tenant = {self._tenant} AND kind = 'OWNS' AND valid_to IS NULL"
+        sql = (
+            f"SELECT node, labels FROM community WHERE tenant = {self._tenant} AND node = "
+            f"ANY(?::bigint[] || ARRAY({owners} AND target = ANY(?::bigint[])))"
+        )
+        found = self._on.rows(sql, array_as_sent([user, *skills]), array_as_sent(skills))
+        return {node: tuple(labels) for node, labels in found}
 
     def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
         self._on.run(f"DELETE FROM community WHERE tenant = {self._tenant}")
@@ -260,15 +288,14 @@ class PostgresSearch:
 
     # Helpers
 
-    def _by_distance(self, where: str, limit: str, query: Float32Array, *values: Any) -> tuple[Integers, Floats]:
+    def _by_distance(self, where: str, limit: str, query: Float32Array, *values: Any) -> Query:
         size = len(query)
         kind = f"halfvec({size})" if size <= HALVES else f"vector({size})"
         sql = (
             f"SELECT number, -distance FROM (SELECT number, vector::{kind} <#> ?::real[]::{kind} AS distance "
             f"FROM live WHERE {where} ORDER BY distance {limit}) nearest"
         )
-        found = self._on.rows(sql, array_as_sent(query.tolist()), *values)
-        return np.array([number for number, _ in found], np.int64), np.array([one for _, one in found], np.float64)
+        return (sql, array_as_sent(query.tolist()), *values)
 
     def _members(self) -> str:
         """A statement of the skills of scenarios, which are given twice."""
@@ -292,6 +319,10 @@ class PostgresSearch:
 
 
 _USEFUL = "ORDER BY l.rewards / greatest(l.uses, 1) DESC, l.number DESC"
+
+
+def _measured(found: Sequence[tuple[int, float]]) -> tuple[Integers, Floats]:
+    return np.array([number for number, _ in found], np.int64), np.array([one for _, one in found], np.float64)
 
 
 def _quoted(words: Iterable[str]) -> str:

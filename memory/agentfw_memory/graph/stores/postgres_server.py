@@ -22,7 +22,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["TABLES", "Server", "open_server"]
+__all__ = ["TABLES", "Server", "answers_of", "open_server", "server_errors"]
 
 VERSION = 3
 CONNECTIONS = 10
@@ -311,6 +311,29 @@ class Server:
             if not self.graphs:
                 _servers.pop((os.getpid(), self._url), None)
                 self._pool.close()
+
+
+def answers_of(
+    connection: Connection, settings: str, queries: Sequence[tuple[bytes, Sequence[Any]]]
+) -> list[list[tuple[Any, ...]]]:
+    """Return the rows of each query. They travel as one message, and so do their answers.
+
+    The values become literals, because the server takes several statements in a message only without parameters. Of
+    a pipeline, psycopg sends and fetches each statement by itself, which takes more time than it saves. Outside a
+    transaction, the message is one by itself, for which `settings` hold.
+    """
+    import psycopg
+
+    alone = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    cursor = psycopg.ClientCursor(connection)
+    statements = [cursor.mogrify(sql, values) for sql, values in queries]
+    cursor.execute(";\n".join([settings, *statements] if alone else statements).encode())
+    found = []
+    more: bool | None = bool(cursor.nextset()) if alone else True
+    while more:
+        found.append(cursor.fetchall() if cursor.description else [])
+        more = cursor.nextset()
+    return found
 
 
 @contextmanager

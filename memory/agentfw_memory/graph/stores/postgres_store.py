@@ -31,6 +31,7 @@ from agentfw_memory.graph.stores.interface import (
     EdgeRow,
     EmbedderRecord,
     LiveRows,
+    Query,
     Search,
     SkillRow,
     told_apart,
@@ -47,7 +48,14 @@ from agentfw_memory.graph.stores.postgres_bulk import (
 )
 from agentfw_memory.graph.stores.postgres_erasing import erase
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, words_of
-from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, TABLES, Server, open_server, server_errors
+from agentfw_memory.graph.stores.postgres_server import (
+    LOCK_TIMEOUT,
+    TABLES,
+    Server,
+    answers_of,
+    open_server,
+    server_errors,
+)
 from agentfw_memory.graph.stores.sql_rows import digest
 from agentfw_memory.graph.stores.sql_store import SqlStore
 
@@ -59,6 +67,15 @@ __all__ = ["PostgresStore"]
 FETCH_SIZE = 2_000
 """Rows fetched at a time during an export."""
 _cursors = itertools.count()
+
+
+class _UnansweredError(Exception):
+    """A call of `together` needs these answers."""
+
+    def __init__(self, queries: tuple[Query, ...]) -> None:
+        self.queries = queries
+
+
 _TABLE = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE)\s+(tenant|{'|'.join(TABLES)})\b")
 
 
@@ -78,6 +95,10 @@ class PostgresStore(SqlStore):
         self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
         self._open: Connection | None = None
         """The connection of the transaction that is open."""
+        self._held: Connection | None = None
+        """The connection that is read over, without a transaction."""
+        self._answers: Iterator[list[list[Any]]] | None = None
+        """What a call of `together` asked before, in the same order."""
 
     @classmethod
     def open(cls, url: str, *, tenant: str, clock: Clock = time.time, patience: float = PATIENCE) -> PostgresStore:
@@ -105,8 +126,35 @@ class PostgresStore(SqlStore):
         finally:
             server.release()
 
-    def reading(self) -> AbstractContextManager[None]:
-        return self._in_transaction(self._waiting)
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._server.connection(self._patience) as self._held:
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def together(self, *calls: Callable[[], Any]) -> list[Any]:
+        # A call goes on until it asks for something new. When all of them have, the server is asked, and they begin
+        # again with the answers. So each waits for the server as often as the one that asks most often.
+        answers: list[list[list[list[Any]]]] = [[] for _ in calls]
+        found: dict[int, Any] = {}
+        while len(found) < len(calls):
+            asked: list[tuple[int, tuple[Query, ...]]] = []
+            for place in range(len(calls)):
+                if place not in found:
+                    self._answers = iter(answers[place])
+                    try:
+                        found[place] = calls[place]()
+                    except _UnansweredError as error:
+                        asked.append((place, error.queries))
+                    finally:
+                        self._answers = None
+            every = [query for _, queries in asked for query in queries]
+            rows = iter(self._ask(*every) if every else ())
+            for place, queries in asked:
+                answers[place].append([next(rows) for _ in queries])
+        return [found[place] for place in range(len(calls))]
 
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
         return self._server.retried(call, self._patience, repeatable=repeatable)
@@ -194,11 +242,18 @@ class PostgresStore(SqlStore):
     def rows(self, sql: str, *values: Any) -> list[Any]:
         return self._rows(sql, *values)
 
+    def ask(self, *queries: Query) -> list[list[Any]]:
+        return self._ask(*queries)
+
     def read_vectors(self, values: Sequence[bytes]) -> Float32Array:
         return self._read_vectors(values)
 
     def live_rows(self, numbers: Sequence[int]) -> LiveRows | None:
-        found = sorted(self._rows(f"{self._live_select} {self.any_of}", self._tenant, self._numbers(numbers)))
+        # Through a cursor, vectors come as they are. Otherwise they are written as text, which takes longer than all
+        # else that is done with them.
+        rows = f"DECLARE found BINARY CURSOR FOR {self._live_select} {self.any_of}"
+        asked = rows, self._tenant, self._numbers(numbers)
+        found = sorted(self._ask(asked, ("FETCH ALL FROM found",), ("CLOSE found",))[1])
         return self._live_rows(found) if found else None
 
     # The dialect
@@ -216,8 +271,15 @@ class PostgresStore(SqlStore):
             return max(0, cursor.rowcount)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        with self._connection() as connection:
-            return connection.execute(_query(sql), values).fetchall()
+        return self._ask((sql, *values))[0]
+
+    def _ask(self, *queries: Query) -> list[list[Any]]:
+        if self._answers is not None:
+            if (known := next(self._answers, None)) is None:
+                raise _UnansweredError(queries)
+            return known
+        with self._lent() as connection:
+            return answers_of(connection, self._waiting, [(_query(sql), values) for sql, *values in queries])
 
     def _stream(self, sql: str, *values: Any) -> Iterator[Any]:
         with self._connection() as connection, connection.cursor(f"stream_{next(_cursors)}") as cursor:
@@ -246,6 +308,16 @@ class PostgresStore(SqlStore):
                 yield self._open
             return
         with self._server.transaction(self._patience, self._waiting) as one:
+            yield one
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        """A connection to read over."""
+        if (mine := self._open or self._held) is not None:
+            with server_errors(mine):
+                yield mine
+            return
+        with self._server.connection(self._patience) as one:
             yield one
 
     def _numbers(self, numbers: Iterable[int]) -> str:

@@ -27,6 +27,7 @@ from agentfw_memory.graph.stores.interface import (
     EdgeRow,
     EmbedderRecord,
     LiveRows,
+    Query,
     SkillRow,
     TrajectoryRow,
     told_apart,
@@ -267,9 +268,8 @@ class SqlRows(ABC):
         return sorted(self._rows(of_these, *wanted, *wanted))
 
     def latest_edge(self) -> int:
-        return int(
-            self._column(f"SELECT coalesce(max(e.row), 0) FROM {self.edges_by_row} WHERE e.tenant = ?", self._tenant)[0]
-        )
+        sql = f"SELECT coalesce(max(e.row), 0) FROM {self.edges_by_row} WHERE e.tenant = ?"
+        return int(self._value(sql, self._tenant))
 
     def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
         sql = (
@@ -321,23 +321,20 @@ class SqlRows(ABC):
     def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
         asked = self._numbers(numbers)
         visible, values = ("", ()) if reader is None else ("AND (l.shared = 1 OR l.owner = ?)", (reader,))
-        rows = self._rows(
+        valid = (
             "SELECT l.number, l.owner, v.text, v.visibility, l.uses, l.rewards, v.valid_from, v.recorded_at, "
             "v.ordinal, v.metadata, v.expires_at FROM live l CROSS JOIN version v "
             "WHERE v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
-            f"AND l.tenant = ? AND l.number {self.any_of} {visible}",
-            self._tenant,
-            asked,
-            *values,
+            f"AND l.tenant = ? AND l.number {self.any_of} {visible}"
         )
-        sql = (
+        links = (
             f"SELECT row, source, kind, target FROM edge WHERE tenant = ? AND source {self.any_of} "
             "AND kind IN ('REQUIRES', 'APPLIES_TO', 'STATES', 'SAID_IN') AND valid_to IS NULL"
         )
-        edges = sorted(self._rows(sql, self._tenant, asked))
+        rows, edges = self._ask((valid, self._tenant, asked, *values), (links, self._tenant, asked))
         names = self.names({owner for _, owner, *_ in rows} | {target for *_, target in edges})
         linked: dict[tuple[int, str], tuple[str, ...]] = {}
-        for _, source, kind, target in edges:
+        for _, source, kind, target in sorted(edges):
             linked[source, kind] = (*linked.get((source, kind), ()), names[target])
         found = {
             number: Skill(
@@ -451,6 +448,10 @@ class SqlRows(ABC):
         return {(one, other): count for one, other, count in sorted(rows)}
 
     # Helpers
+
+    def _ask(self, *queries: Query) -> list[list[Any]]:
+        """Execute queries that don't need each other's answers, and return the rows of each."""
+        return [self._rows(sql, *values) for sql, *values in queries]
 
     def _value(self, sql: str, *values: Any) -> Any:
         return self._rows(sql, *values)[0][0]

@@ -56,6 +56,9 @@ class SqlStore(SqlRows):
     def reading(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def together(self, *calls: Callable[[], Any]) -> list[Any]:
+        return [call() for call in calls]
+
     @property
     def search(self) -> Search | None:
         return None

@@ -47,6 +47,7 @@ _MARKED_WORD = re.compile(rf"[\w{_MARKS}{PAIRED}]+")
 _PAIRED = re.compile(rf"[{PAIRED}]")
 _RUN = re.compile(rf"[{PAIRED}]+|[^{PAIRED}]+")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
+_DIGIT = re.compile(r"\d")
 _GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _ORDINAL = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?:s|t|d|m|ll|re|ve)\b")
@@ -76,8 +77,10 @@ def _short_terms(text: str) -> tuple[str, ...]:
 
 def _terms(text: str) -> list[str]:
     plain = _APOSTROPHE.sub("", text.casefold())
-    if any(sign.isdigit() for sign in plain):
-        plain = _ORDINAL.sub(r"\1", _GROUPED.sub("", _ISO_DATE.sub(_spelled, plain)))
+    if _DIGIT.search(plain):
+        if "-" in plain:
+            plain = _ISO_DATE.sub(_spelled, plain)
+        plain = _ORDINAL.sub(r"\1", _GROUPED.sub("", plain) if "," in plain else plain)
     spoken = words(plain)
     language = language_of(spoken)
     found = [_stem(word, language) for word in spoken if word not in STOP_WORDS[language]] or spoken
