@@ -4,9 +4,9 @@
     python benchmarks/pool_prefixes.py --json            # with the included model
 
 Three callers with two copies: a training (samples of tasks that share a long system prompt), a gateway (sessions of
-several turns), and agents that ask about a few long documents, each in a session of its own. Each is played with
-`affinity` off, by task (all requests of a session or task go to one copy), and by prefix, which is what `affinity`
-means. The texts are new each time.
+several turns), and agents that ask about a few long documents, each in a session of its own. Each is played without
+`affinity`, by task alone (all requests of a session or task go to one copy), and with `affinity`, where the first of
+them goes to the copy that knows most of its prompt. The texts are new each time.
 
 vLLM says how many tokens it had cached. The included model caches nothing, and what is counted instead are the
 characters of each prompt that its copy was given before: what a server would have cached that forgets nothing.
@@ -32,11 +32,10 @@ from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.policies.pool import PoolPolicy
 from agentfw_plugins.policies.pool_balancing import Place
 
-WAYS = ("off", "task", "prefix")
+WAYS = ("off", "by task", "on")
 TOKENS = 12
 BLOCK = 64
 """Characters of a block: about the 16 tokens of vLLM's."""
-_task: ContextVar[str] = ContextVar("task")
 _place: ContextVar[tuple[int, int]] = ContextVar("place")
 """How many requests got a copy before this one, and which copy it got."""
 
@@ -55,7 +54,6 @@ class Asker:
         return " ".join(str(self.draw.randrange(10**6)) for _ in range(max(1, round(self.size * words))))
 
     async def ask(self, messages: list[Message], task: int, sample: int = 0) -> str:
-        _task.set(f"task {task} " * 1000)
         sampling = Sampling(temperature=1.0, max_tokens=TOKENS, seed=sample)
         answer = await self.pool.generate(Request(messages, task=Task(task, 7, sample=sample), sampling=sampling))
         assert answer.usage is not None
@@ -117,8 +115,8 @@ async def measure(policy: str, settings: dict[str, Any], repeats: int, size: flo
     taken = itertools.count()
     way = ""
 
-    async def noted(prompt: str) -> Place:
-        place = await take(_task.get() if way == "task" else prompt)
+    async def noted(prompt: str, task: str = "") -> Place:
+        place = await take("" if way == "by task" else prompt, task)
         _place.set((next(taken), place.replica))
         return place
 

@@ -54,7 +54,9 @@ class PoolSettings(Settings):
         "(round_robin), a random one, or the one with the shortest response time (fastest).",
     )
     affinity: bool = Field(
-        True, description="Prefer the copy that has answered a prompt with the same beginning, which it has cached."
+        True,
+        description="Prefer one copy for all requests of a task or session, and for its first one the copy that has "
+        "answered a prompt with the same beginning, which it has cached.",
     )
     in_flight: Annotated[int, OPERATIONAL] = Field(
         64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."
@@ -117,10 +119,10 @@ class PoolPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         await self._opened()
-        plain = request_to(request)
+        task, plain = f"{request.task.user}/{request.task.split}/{request.task.index}", request_to(request)
         prompt = json.dumps([plain["actions"], plain["messages"]])
         while True:
-            place = await self._balancer.take(prompt)
+            place = await self._balancer.take(prompt, task)
             replica = self._replicas[place.replica]
             process = replica.process
             try:

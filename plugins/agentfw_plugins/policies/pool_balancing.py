@@ -4,19 +4,20 @@ A request is never given up because the pool is busy: leaving long ones out woul
 
     balancer = Balancer("least", affinity=True, in_flight=64)
     balancer.join(0)
-    place = await balancer.take("You are a helpful assistant. ...")
+    place = await balancer.take("You are a helpful assistant. ...", task="ana/train/7")
     ...
     balancer.give_back(place)
 
-With `affinity`, a prompt goes to the replica that has computed most of its beginning, as long as this isn't so much
-busier than the others that waiting there takes longer than computing the beginning anew.
+With `affinity`, all requests of a task go to one replica. The first one goes to the replica that has computed most of
+the beginning of its prompt, as long as this isn't so much busier than the others that waiting there takes longer than
+computing the beginning anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -31,6 +32,8 @@ __all__ = ["Balance", "Balancer", "Place"]
 
 Balance = Literal["least", "round_robin", "random", "fastest"]
 
+_REMEMBERED = 10_000
+"""Maximum number of tasks whose replica is remembered."""
 _REQUEST = 1
 """Number of blocks of a prompt whose computation is taken to cost as much as one more request in progress."""
 _NEWEST = 0.2
@@ -63,6 +66,8 @@ class Balancer:
         self._loads: dict[int, _Load] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._prefixes = Prefixes()
+        self._homes: OrderedDict[str, int] = OrderedDict()
+        """The replica of each task."""
         self._random = Seeds(0).random("balance")
         self._last = -1
         self._failure: Exception | None = None
@@ -93,11 +98,12 @@ class Balancer:
     def forget(self) -> None:
         """The replicas have a new version, so nothing of what they computed is of use."""
         self._prefixes.clear()
+        self._homes.clear()
 
-    async def take(self, prompt: str) -> Place:
+    async def take(self, prompt: str, task: str = "") -> Place:
         """A place for a request, as soon as a replica has one."""
         waits, blocks = False, blocks_of(prompt) if self.affinity else []
-        while (replica := self._choose(blocks)) is None:
+        while (replica := self._choose(blocks, task if self.affinity else "")) is None:
             if self._failure is not None:
                 raise self._failure
             turn = asyncio.get_running_loop().create_future()
@@ -151,26 +157,34 @@ class Balancer:
         self._seconds: list[float] = []
         self._waits, self._busy, self._since = 0, 0.0, time.monotonic()
 
-    def _choose(self, blocks: Sequence[int]) -> int | None:
+    def _choose(self, blocks: Sequence[int], task: str) -> int | None:
         """A replica with a free place, or None."""
         free = [number for number in self.rotation if self._loads[number].in_flight < self.in_flight]
         if not free:
             return None
+        chosen = self._homes[task] if self._homes.get(task) in free else self._best(free, blocks)
+        self._last = chosen
+        self._prefixes.add(blocks, chosen)
+        if task:
+            if self._homes.get(task) not in self._loads:
+                self._homes[task] = chosen
+            self._homes.move_to_end(task)
+            if len(self._homes) > _REMEMBERED:
+                self._homes.popitem(last=False)
+        return chosen
+
+    def _best(self, free: Sequence[int], blocks: Sequence[int]) -> int:
         known = self._prefixes.known(blocks)
         if known:
             worth = {one: known.get(one, 0) - _REQUEST * self._loads[one].in_flight for one in free}
             free = [one for one in free if worth[one] == max(worth.values())]
         if self.balance == "least":
-            chosen = min(free, key=lambda number: (self._loads[number].in_flight, number))
-        elif self.balance == "fastest":
-            chosen = min(free, key=lambda number: (self._loads[number].response_time, number))
-        elif self.balance == "random":
-            chosen = self._random.choice(free)
-        else:
-            chosen = next((number for number in free if number > self._last), free[0])
-        self._last = chosen
-        self._prefixes.add(blocks, chosen)
-        return chosen
+            return min(free, key=lambda number: (self._loads[number].in_flight, number))
+        if self.balance == "fastest":
+            return min(free, key=lambda number: (self._loads[number].response_time, number))
+        if self.balance == "random":
+            return self._random.choice(free)
+        return next((number for number in free if number > self._last), free[0])
 
     def _wake(self, count: int) -> None:
         while count and self._waiting:

@@ -95,6 +95,21 @@ def test_prompts_that_begin_alike_go_to_one_replica_while_it_has_room() -> None:
     run(test)
 
 
+def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room() -> None:
+    async def test() -> None:
+        pool = balancer(affinity=True, replicas=2, in_flight=3)
+        system = "You are an assistant. " * 100
+        for number in range(2):
+            assert (await pool.take("Hello.", f"task {number}")).replica == number
+        assert (await pool.take(system)).replica == 0
+
+        found = [(await pool.take(system, "task 1")).replica for _ in range(3)]
+
+        assert found == [1, 1, 0]
+
+    run(test)
+
+
 def test_the_longest_beginning_counts() -> None:
     async def test() -> None:
         pool = balancer(affinity=True, replicas=2, in_flight=9)
