@@ -317,7 +317,7 @@ def test_prompts_are_shared_among_replicas_by_their_beginning(capsys: pytest.Cap
     result = load("pool_prefixes").main(["--repeats", "1", "--size", "0.05", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert {(row["caller"], row["affinity"]) for row in result["rows"]} == {
-        (caller, way) for caller in ("training", "sessions", "documents") for way in ("off", "task", "prefix")
+        (caller, way) for caller in ("training", "sessions", "documents") for way in ("off", "by task", "on")
     }
     assert all(0 < row["computed"] <= row["prompts"] for row in result["rows"])
 
