@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 
     logprobs: dict[str, np.ndarray]
     before: str
-    gave: Sequence[str]
+    given_by: Sequence[str]
     liked: np.ndarray
     gain: float
 
@@ -94,12 +94,12 @@ def learned_before(draw: np.random.Generator, count: int) -> Drawn:
     rare = ~offers & (served < 0.05)
     new = shares_of(learned - 4 * rare + ~offers * ~rare)
     by = {"v0": shares_of(values), "v1": served, "new": new}
-    gave = ["v0", "v1"] * (count // 2)
+    given_by = ["v0", "v1"] * (count // 2)
     asked = draw.integers(0, QUESTIONS, count)
-    said = np.array([draw.choice(OFFERS, p=by[version][one]) for version, one in zip(gave, asked, strict=True)])
+    said = np.array([draw.choice(OFFERS, p=by[version][one]) for version, one in zip(given_by, asked, strict=True)])
     gain = float(((new - served) * offers).sum(axis=1).mean())
     logprobs = {version: np.log(shares[asked, said]) for version, shares in by.items()}
-    return Drawn(logprobs, "v1", gave, offers[asked, said], gain)
+    return Drawn(logprobs, "v1", given_by, offers[asked, said], gain)
 
 
 def ruined(draw: np.random.Generator, count: int) -> Drawn:
@@ -132,7 +132,7 @@ def measure(versions: int, answers: Sequence[int], seed: int) -> dict[str, Any]:
                     {version: list(values) for version, values in drawn.logprobs.items()},
                     "new",
                     drawn.before,
-                    drawn.gave,
+                    drawn.given_by,
                     list(thumbs),
                     number,
                 )

@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import Any
 
 from real_circle import ASKED, THINGS
-from real_model import folder_of
+from real_model import spec_of
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_benchmarks.runs import played
@@ -74,35 +74,8 @@ def train(variant: str, seed: int, options: argparse.Namespace) -> dict[str, Any
 
     folder = options.work / f"{variant}, seed {seed}"
     tasks = write_tasks(folder, seed, options.users, options.questions)
-    model = str(folder_of(options.model))
-    spec = {
-        "environment": {"name": "program", "settings": {"function": "returning_agent:solve", "tasks": tasks}},
-        "policy": {
-            "name": "transformers",
-            "settings": {"model": model, "template": "plain", "precision": options.precision},
-        },
-        "optimizer": VARIANTS[variant],
-        "learner": {
-            "name": "lora",
-            "settings": {
-                "precision": options.precision,
-                "rank": 16,
-                "alpha": 32.0,
-                "learning_rate": options.rate,
-                "warmup": 2,
-                "decay": max(3, options.updates),
-                "seed": seed,
-            },
-        },
-        "rewards": ["utility", str(AGENT)],
-        "updates": options.updates,
-        "tasks": options.tasks,
-        "samples": options.samples,
-        "concurrency": 64,
-        "seed": seed,
-        "sampling": {"temperature": 1.0},
-        "evaluation": {"every": options.updates, "tasks": options.users * options.questions},
-    }
+    spec = spec_of("returning_agent:solve", tasks, options.users * options.questions, seed, options)
+    spec |= {"optimizer": VARIANTS[variant], "rewards": ["utility", str(AGENT)]}
     run = played(spec, Host.load(HostOptions()), folder / "runs")
     stages = run.stages()
     lines = [line["optimizer"] for line in run.updates()]

@@ -313,6 +313,27 @@ def untrained(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def spec_of(function: str, tasks: str, measured: int, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """A training of the model in an agent, measured on some held-out tasks before and after it."""
+    model = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
+    steps = {"learning_rate": options.rate, "warmup": 2, "decay": max(3, options.updates)}
+    adapter = {"precision": options.precision, "rank": 16, "alpha": 32.0, "seed": seed}
+    return {
+        "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
+        "policy": {"name": "transformers", "settings": model},
+        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
+        "learner": {"name": "lora", "settings": {**adapter, **steps}},
+        "rewards": ["utility"],
+        "updates": options.updates,
+        "tasks": options.tasks,
+        "samples": options.samples,
+        "concurrency": 64,
+        "seed": seed,
+        "sampling": {"temperature": 1.0},
+        "evaluation": {"every": options.updates, "tasks": measured},
+    }
+
+
 def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """One training. Its result has the share of right answers before and after."""
     from agentfw import Host, Run
@@ -322,38 +343,14 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     function, template, *_ = AGENTS[options.what]
     folder = options.work / f"{options.what}-{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    model = str(folder_of(options.model))
-    policy: dict[str, Any] = {"model": model, "template": template, "precision": options.precision}
+    spec = spec_of(function, write_tasks(folder, seed, options), options.problems, seed, options)
+    spec["policy"]["settings"]["template"] = template
     if options.rollouts == "vllm":
-        policy |= {"python": options.vllm_python, "rank": 16}
-    spec = {
-        "environment": {
-            "name": "program",
-            "settings": {"function": function, "tasks": write_tasks(folder, seed, options)},
-        },
-        "policy": {"name": options.rollouts, "settings": policy},
-        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
-        "learner": {
-            "name": "lora",
-            "settings": {
-                "precision": options.precision,
-                "rank": 16,
-                "alpha": 32.0,
-                "learning_rate": options.rate,
-                "warmup": 2,
-                "decay": max(3, options.updates),
-                "seed": seed,
-            },
-        },
-        "rewards": ["utility"],
-        "updates": options.updates,
-        "tasks": options.tasks,
-        "samples": options.samples,
-        "concurrency": 64,
-        "seed": seed,
-        "sampling": {"temperature": 1.0},
-        "evaluation": {"every": options.every or options.updates, "tasks": options.problems},
-    }
+        spec["policy"] = {
+            "name": "vllm",
+            "settings": {**spec["policy"]["settings"], "python": options.vllm_python, "rank": 16},
+        }
+    spec["evaluation"]["every"] = options.every or options.updates
     run = Run.create(parse_spec(spec), Host.load(HostOptions()), folder / "runs")
     began = time.monotonic()
     asyncio.run(run.execute())

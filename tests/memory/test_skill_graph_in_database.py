@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajectory
 from agentfw_memory.graph.recall.server_words import ServerQuestion
 
 pytest.importorskip("psycopg")
@@ -113,19 +113,25 @@ def test_what_one_process_adds_another_recalls_at_once(postgres_database: Databa
         assert new.id not in {hit.skill.id for hit in theirs.recall("honey in the cellar", user="user2", k=50)}
 
 
+def add_many_alike(graph: SkillGraph) -> Skill:
+    """A shared skill, and forty thousand copies of it that were imported with it."""
+    first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
+    graph._store._run(  # type: ignore[attr-defined]
+        "INSERT INTO live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
+        "SELECT tenant, n, changed, owner, 1, int8send(n), vector, words, valid_from "
+        "FROM live, generate_series(1001, 41000) AS n WHERE number = ?",
+        int(first.id[1:]),
+    )
+    return first
+
+
 def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_imported_with_it(
     postgres_database: Database,
 ) -> None:
     """All skills of an import become true at once, unless they say when."""
     with open_graph(postgres_database()) as graph:
-        first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
+        first = add_many_alike(graph)
         graph.add_skill(owner="ana", text="the honey, too", valid_from=1e9)
-        graph._store._run(  # type: ignore[attr-defined]
-            "INSERT INTO live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
-            "SELECT tenant, n, changed, owner, 1, int8send(n), vector, words, valid_from "
-            "FROM live, generate_series(1001, 41000) AS n WHERE number = ?",
-            int(first.id[1:]),
-        )
         graph.prepare()
         server = graph._recaller.server
         assert server is not None
@@ -146,13 +152,7 @@ def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_import
 
 def test_words_that_most_skills_have_are_found_without_reading_all_of_them(postgres_database: Database) -> None:
     with open_graph(postgres_database()) as graph:
-        first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
-        graph._store._run(  # type: ignore[attr-defined]
-            "INSERT INTO live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
-            "SELECT tenant, n, changed, owner, 1, int8send(n), vector, words, valid_from "
-            "FROM live, generate_series(1001, 41000) AS n WHERE number = ?",
-            int(first.id[1:]),
-        )
+        first = add_many_alike(graph)
         graph.prepare()
         recaller = graph._recaller
         assert recaller.server is not None

@@ -24,7 +24,7 @@ __all__ = ["gguf_folder", "is_gguf"]
 
 _SAMPLE = 1 << 20
 _FORM = 2
-"""Counts the forms of the folder so far, so that one in an earlier form is made again."""
+"""Version of what is written. A folder of an earlier version is made again."""
 _AGAIN = "copy or download it again: it may be incomplete"
 
 

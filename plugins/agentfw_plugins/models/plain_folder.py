@@ -26,7 +26,7 @@ def write_plain(model: Any, tensors: Mapping[str, Any], target: Path) -> None:
 
     config = model.config.to_dict()
     config.pop("quantization_config", None)
-    # Only `save_pretrained` of a model says which class it is. Without it, vLLM guesses, and takes some for embedders.
+    # `save_pretrained` of a model would add its class. Without it, vLLM takes some models for embedding models.
     config["architectures"] = config.get("architectures") or [type(model).__name__]
     type(model.config)(**config).save_pretrained(target)
     save_torch_state_dict(dict(tensors), target)

@@ -55,8 +55,8 @@ class PoolSettings(Settings):
     )
     affinity: bool = Field(
         True,
-        description="Prefer one copy for all requests of a task or session, and for its first one the copy that has "
-        "answered a prompt with the same beginning, which it has cached.",
+        description="Keep the requests of a task or session on one copy, and begin on the copy that has most likely "
+        "cached the beginning of the prompt.",
     )
     in_flight: Annotated[int, OPERATIONAL] = Field(
         64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."

@@ -102,10 +102,10 @@ def test_the_share_of_liked_answers_is_estimated_from_what_two_other_versions_sa
         "new": (0.7, 0.2999, 0.0001),
     }
     draw = random.Random(7)
-    gave = ["v0", "v1"] * 1000
-    said = [draw.choices(range(3), shares[version])[0] for version in gave]
+    given_by = ["v0", "v1"] * 1000
+    said = [draw.choices(range(3), shares[version])[0] for version in given_by]
     logprobs = {version: [math.log(shares[version][one]) for one in said] for version in shares}
-    same, better = (compare(logprobs, name, "v1", gave, [one == 0 for one in said]) for name in ("same", "new"))
+    same, better = (compare(logprobs, name, "v1", given_by, [one == 0 for one in said]) for name in ("same", "new"))
 
     assert (same.before, same.liked) == (pytest.approx(0.5, abs=0.04), pytest.approx(0.5, abs=0.04))
     assert better.liked == pytest.approx(0.7, abs=0.04)

@@ -6,7 +6,7 @@ Joachims, 2015). So what matters is what a version would say: an answer that was
 as little as before, and a version that ends its answers earlier isn't taken for the same one because most tokens are.
 
     logprobs = {"v0": [-1.0, -2.0, -1.5, -2.5], "new": [-0.5, -3.0, -0.8, -3.5]}  # of whole answers
-    comparison = compare(logprobs, "new", "v0", gave=["v0"] * 4, liked=[True, False, True, False])
+    comparison = compare(logprobs, "new", "v0", given_by=["v0"] * 4, liked=[True, False, True, False])
     comparison.better
 
 The difference of the estimates for the two versions is tested by a permutation test: the p-value is the share of
@@ -70,14 +70,14 @@ def compare(
     logprobs: Mapping[str, Sequence[float]],
     new: str,
     before: str,
-    gave: Sequence[str],
+    given_by: Sequence[str],
     liked: Sequence[bool],
     seed: int = 7,
 ) -> Comparison:
-    """Compare two versions by the log probabilities of whole answers, by version, and by who gave them."""
+    """Compare two versions by the log probabilities of whole answers, and by the version that gave each."""
     likes, count = np.asarray(liked, bool), len(liked)
     by = {version: np.asarray(values, float) for version, values in logprobs.items()}
-    drawn = np.logaddexp.reduce([by[one] + np.log(often / count) for one, often in Counter(gave).items()])
+    drawn = np.logaddexp.reduce([by[one] + np.log(often / count) for one, often in Counter(given_by).items()])
     weights, earlier = (_weights(by[one] - drawn) for one in (new, before))
     return Comparison(
         liked=float(weights[likes].sum()),

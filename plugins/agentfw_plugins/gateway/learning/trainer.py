@@ -209,14 +209,14 @@ async def compared(
     adapters: Mapping[str, Path | None],
     held_out: Sequence[Rating],
 ) -> Comparison:
-    """Compare a new version with the one before. `adapters` has that and all that gave these answers.
+    """Compare a new version with the one before. `adapters` has the one before, and all that gave these answers.
 
     Answers that were given before there were versions are those of the policy as it came.
     """
     asked = {**adapters, "new": new}
     logprobs = {name: await _logprobs(host, policy, adapter, held_out) for name, adapter in asked.items()}
-    gave = [one.version if one.version in adapters else named(0) for one in held_out]
-    return compare(logprobs, "new", before, gave, [one.liked for one in held_out])
+    given_by = [one.version if one.version in adapters else named(0) for one in held_out]
+    return compare(logprobs, "new", before, given_by, [one.liked for one in held_out])
 
 
 async def _logprobs(host: Host, policy: Choice, adapter: Path | None, ratings: Sequence[Rating]) -> list[float]:
