@@ -29,13 +29,16 @@ from .master_weights import MasterWeights, to_bf16
 from .memory_budget import available_bytes, kept_bytes
 from .settings import PROJECTIONS, TrainableSettings
 from .start_proof import proof_turns, prove
-from .token_tree import FEWEST, Packed, TurnTokens, choose_size, pack, pack_plain
+from .token_tree import FEWEST, Packed, TurnTokens, choose_size, computed_tokens, pack, pack_plain
 from .tree_attention import NAME, RectangleTree, register
 
 __all__ = ["Network", "Which"]
 
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
+
+_TWICE = 1.5
+"""What a step takes if it computes activations twice, beside one that stores them."""
 
 Which = Literal["trained", "start", "base"]
 """The weights as they are trained, those that training starts from, or the base model's alone."""
@@ -60,7 +63,7 @@ class Network:
         self._reference: Any = None
         self._start: dict[str, torch.Tensor] | None = None
         """The adapter that training starts from, where there is one."""
-        self._bytes_per_token: float | None = None
+        self._kept_per_token: float | None = None
         self.piece_size = settings.tokens or FEWEST
         """Maximum number of tokens of the newest pieces."""
         self.base = self._load()
@@ -174,38 +177,56 @@ class Network:
         if self.settings.tokens is not None:
             self.piece_size = self.settings.tokens
         elif len(turns) > 1:
-            most = self.room()
-            self.piece_size = choose_size(turns, most, self.settings.workers) if tree else min(FEWEST, most)
+            self.piece_size = self._tree_size(turns) if tree else min(FEWEST, self.room())
         return (pack if tree else pack_plain)(turns, self.piece_size)
 
-    def room(self) -> int:
-        """Number of tokens that a training step can compute at once with the available memory."""
-        if self._bytes_per_token is None:
-            self._bytes_per_token = self._measure()
+    def _tree_size(self, turns: list[TurnTokens]) -> int:
+        """The size of trees, chosen by the turns alone, so that a training that goes on cuts them in the same way.
+
+        Turns of one long conversation don't fit into small trees, each of which computes most of it again. Then it
+        takes less time to store little and compute activations twice.
+        """
+        settings = self.settings
+        storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
+        size = choose_size(turns, self.room(storing=storing), settings.workers)
+        if storing and settings.checkpointing is None and settings.workers == 1:
+            large = choose_size(turns, self.room(storing=False))
+            if computed_tokens(turns, size) > _TWICE * computed_tokens(turns, large):
+                size, self.checkpointing = large, True
+                self._checkpoint()
+        return size
+
+    def room(self, *, storing: bool | None = None) -> int:
+        """Number of tokens that a training step can compute at once with the available memory.
+
+        `storing` says whether it stores activations or computes them twice. Default: as it does now.
+        """
+        if self._kept_per_token is None:
+            self._kept_per_token = self._measure()
+        config = self.base.config.get_text_config()
+        layers: int = config.num_hidden_layers
+        needed = self._kept_per_token
+        if self.checkpointing if storing is None else not storing:
+            # Stored are the input of each layer, and everything of one layer at a time.
+            needed = layers * config.hidden_size * self.base.dtype.itemsize + self._kept_per_token / layers
         trained = self.parameters()
         held = {*self._model.parameters(), *trained}
         weights, changing = (sum(parameter.nbytes for parameter in some) for some in (held, trained))
         # Workers of a CPU share its memory.
         sharing = self.settings.workers if self.device == "cpu" else 1
-        return max(1, int(available_bytes(self.device, weights, changing) / sharing / self._bytes_per_token))
+        return max(1, int(available_bytes(self.device, weights, changing) / sharing / needed))
 
     def _measure(self) -> float:
-        """Bytes that a training step stores per token."""
+        """Bytes that a training step stores per token, if it stores all activations."""
         (packed,) = pack_plain(proof_turns(self.vocabulary)[:1], 1)
         if self.checkpointing:
             self.base.gradient_checkpointing_disable()
         self.base.set_attn_implementation(own_attention(self.base))
         try:
-            kept = kept_bytes(lambda: self.logprobs(packed), self._model.parameters()) / packed.computed
+            return kept_bytes(lambda: self.logprobs(packed), self._model.parameters()) / packed.computed
         finally:
             self.base.set_attn_implementation(self.attention)
             self._checkpoint()
-        if not self.checkpointing:
-            return kept
-        # Stored are the input of each layer, and everything of one layer at a time.
-        config = self.base.config.get_text_config()
-        layers: int = config.num_hidden_layers
-        return float(layers * config.hidden_size * self.base.dtype.itemsize + kept / layers)
 
     def _checkpoint(self) -> None:
         if self.checkpointing:

@@ -69,7 +69,9 @@ class TrainableSettings(Settings):
         description="Move weights and optimizer state to main memory while the policy works, if both share one GPU.",
     )
     checkpointing: Annotated[bool | None, OPERATIONAL] = Field(
-        None, description="Recompute activations instead of storing them. Default: on a GPU only."
+        None,
+        description="Recompute activations instead of storing them. Default: on a GPU, and where storing them would "
+        "split long conversations into pieces that compute most of each other again.",
     )
 
     workers: Annotated[int, Operational(unless=lambda settings: settings.share == "replicated")] = Field(

@@ -30,7 +30,17 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-__all__ = ["FEWEST", "Block", "Packed", "TurnTokens", "choose_size", "pack", "pack_plain", "unique_tokens"]
+__all__ = [
+    "FEWEST",
+    "Block",
+    "Packed",
+    "TurnTokens",
+    "choose_size",
+    "computed_tokens",
+    "pack",
+    "pack_plain",
+    "unique_tokens",
+]
 
 FEWEST = 4096
 """Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
@@ -118,6 +128,12 @@ def unique_tokens(turns: Sequence[TurnTokens]) -> int:
     """Number of tokens to compute if every shared prefix is computed once."""
     _, _, lengths, common = _ordered(turns)
     return int((lengths - common).sum())
+
+
+def computed_tokens(turns: Sequence[TurnTokens], tokens: int) -> int:
+    """Number of tokens to compute in trees of at most `tokens`."""
+    _, _, lengths, common = _ordered(turns)
+    return _computed(lengths, common, tokens)
 
 
 def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:

@@ -56,6 +56,18 @@ class _Continued(NamedTuple):
     positions: Tensor
     hidden: Tensor
     """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]."""
+    near: Tensor | None
+    """Where the keys of each row are, if some rows are longer than the window: [rows in whole blocks, keys]."""
+
+    def of(self, cached: Tensor) -> Tensor:
+        """Of what is kept of each row, the part that it is computed with: [rows, heads, keys, width]."""
+        import torch
+
+        some = cached[: len(self.hidden)]
+        if self.near is None:
+            return some[:, :, : self.hidden.shape[-1]]
+        begins = torch.arange(0, some[..., 0].numel(), some.shape[2], device=some.device)
+        return some.flatten(0, 2)[begins.view(*some.shape[:2], 1) + self.near[:, None]]
 
 
 class _Layer(NamedTuple):
@@ -92,11 +104,18 @@ class Plan:
 
             ends = torch.tensor(self.ends, device=device)
             rows = (ends >= 0).nonzero()[:, 0]
-            keys = torch.arange(self._width(), device=device)
             # A row that isn't continued attends to its first token, because softmax needs at least one key.
-            seen = _in_sight(ends.clamp(min=0), keys, window)
+            lasts, width, near = ends.clamp(min=0), self._width(), None
+            if window is None or max(self.ends) < window:
+                seen = _in_sight(lasts, torch.arange(width, device=device), window)
+            else:
+                # A row's keys begin at a place of its own, so that the others can't change the order of adding.
+                firsts = (lasts - window + 1).clamp(min=0) // BLOCK * BLOCK
+                near = firsts[:, None] + torch.arange(blocks(window) + BLOCK, device=device)
+                seen = _in_sight(lasts, near, window)
+                near.clamp_(max=width - 1)  # those beyond are masked
             hidden = torch.zeros(seen.shape, device=device).masked_fill_(~seen, float("-inf"))
-            self._continued[window] = _Continued(rows, ends[rows], hidden[:, None, None, None, :])
+            self._continued[window] = _Continued(rows, ends[rows], hidden[:, None, None, None, :], near)
         return self._continued[window]
 
     def _width(self) -> int:
@@ -118,9 +137,9 @@ class Plan:
 
 
 def _in_sight(tokens: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """Which of the keys each token sees, both by their positions: [tokens, keys]."""
-    seen = keys[None, :] <= tokens[:, None]
-    return seen if window is None else seen & (keys[None, :] > tokens[:, None] - window)
+    """Which of the keys each token sees, both by their positions: [tokens, keys]. Keys can be each token's own."""
+    seen = keys <= tokens[:, None]
+    return seen if window is None else seen & (keys > tokens[:, None] - window)
 
 
 class Rows:
@@ -214,9 +233,8 @@ def _attention(
         values[made.rows, :, made.positions] = value[0, :, offset:].transpose(0, 1)[made.rows]
         # Group the queries that share a key: [rows, heads of keys, queries that share one, 1, width].
         asked = query[0, :, offset:].transpose(0, 1).unflatten(1, (keys.shape[1], -1))[:, :, :, None]
-        count, width = len(asked), made.hidden.shape[-1]
         # Computed by hand: for one query per row, torch's kernel does twice the work.
-        found = _by_hand(asked, keys[:count, :, :width], values[:count, :, :width], made.hidden, layer)
+        found = _by_hand(asked, made.of(keys), made.of(values), made.hidden, layer)
         answer[0, :, offset:] = found.flatten(1, 3).transpose(0, 1)
     return answer.transpose(1, 2).contiguous(), None
 

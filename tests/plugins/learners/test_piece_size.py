@@ -88,6 +88,31 @@ def test_little_memory_makes_small_pieces(small_model: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
+def test_a_long_conversation_is_computed_twice_rather_than_once_a_turn(
+    small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it can't be stored as a whole, but would be computed again for each turn of its second half."""
+    draw = random.Random(1)
+    said = [draw.randrange(10, 380) for _ in range(2000)]
+    turns = [TurnTokens(said[: 200 * turn], said[200 * turn : 200 * turn + 20]) for turn in range(1, 10)]
+    short = samples_of(100, 20, count=4)
+    before, made = figures_of(small_model, turns, tokens=4000)
+    assert not made.checkpointing
+    monkeypatch.setattr(memory_budget, "machine_memory", lambda: 40 << 20)
+
+    stored, never = figures_of(small_model, turns, checkpointing=False)
+    found, made = figures_of(small_model, turns)
+
+    assert stored["tokens_computed"] > 2 * stored["tokens_unique"]
+    assert made.checkpointing
+    assert found["tokens_computed"] == found["tokens_unique"]
+    assert found["gradient_norm"] == pytest.approx(before["gradient_norm"], rel=1e-6)
+    made.pack(short)
+    never.pack(short)
+    assert made.piece_size == never.piece_size  # a training that goes on here cuts what comes in the same way
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", ["tree", "plain"])
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_what_a_token_is_said_to_keep_grows_with_what_is_computed(
