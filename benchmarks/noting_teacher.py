@@ -1,0 +1,76 @@
+"""A teacher for pretrained models: it notes in the hub what the user keeps and drops, and decides by counting the notes.
+
+What it knows of the user is in the message that it answers: the hub's entries, and what the feedback names. It writes
+what it does, so that a model can learn it from a few hundred answers:
+
+    in person: keep
+    A: in person = 1
+    B: marked urgent, optional = 0
+    C: nothing = 0
+    <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["marked urgent: keep", ...]}}</tool_call>
+    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C"], "reason": "in person"}}</tool_call>
+
+    agentfw run calendar --policy ./noting_teacher.py --memory strategyhub --set memory.strategyhub.show=true
+
+The shipped `teacher` weighs twenty principles and writes every sum, three times as many tokens.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentfw import Generation, Message, Policy, Request
+from agentfw_plugins.worlds.calendar.scratchpad import LABELS, terms, write_call
+
+MOST = 10
+"""Entries of the hub. The oldest make room."""
+_KEEP, _DROP = ": keep", ": drop"
+_REMEMBERED = "You remember:\n"
+
+
+class NotingTeacher(Policy):
+    """Answers as a language model would, in text."""
+
+    is_program = True
+
+    async def generate(self, request: Request) -> Generation:
+        assert request.moment is not None
+        notes = noted(request.messages)
+        lines, calls = [], []
+        for feedback in request.moment.of("feedback"):
+            because = feedback.data["because"]
+            entry = LABELS[because["principle"]] + (_KEEP if because["valued"] else _DROP)
+            lines.append(entry)
+            if entry not in notes:
+                opposite = LABELS[because["principle"]] + (_DROP if because["valued"] else _KEEP)
+                notes = [*(each for each in notes if each != opposite), entry][-MOST:]
+                calls.append(write_call("strategy_hub", {"action": "update", "strategies": notes}))
+        for conflict in request.moment.of("conflict"):
+            events = {event["letter"]: [LABELS[name] for name in terms(event)] for event in conflict.data["events"]}
+            said, decision = decided(events, notes)
+            lines += said
+            calls.append(decision)
+        text = "\n".join([*lines, *calls])
+        return Generation(text=text, count=len(text.split()), version="noting teacher")
+
+
+def noted(messages: Sequence[Message]) -> list[str]:
+    """The hub's entries in the newest message."""
+    _, _, remembered = messages[-1].content.partition(_REMEMBERED)
+    entries = []
+    for line in remembered.splitlines():
+        if not line.startswith("- "):
+            break
+        entries.append(line[2:])
+    return entries
+
+
+def decided(events: Mapping[str, Sequence[str]], notes: Sequence[str]) -> tuple[list[str], str]:
+    """A line for each event with what is noted of it, and the call that keeps the one with most in its favour."""
+    worth = {entry[: -len(_KEEP)]: 1 if entry.endswith(_KEEP) else -1 for entry in notes}
+    known = {letter: [label for label in labels if label in worth] for letter, labels in events.items()}
+    sums = {letter: sum(worth[label] for label in labels) for letter, labels in known.items()}
+    lines = [f"{letter}: {', '.join(labels) or 'nothing'} = {sums[letter]}" for letter, labels in known.items()]
+    ranking = sorted(sums, key=lambda letter: -sums[letter])
+    reason = next((label for label in known[ranking[0]] if worth[label] > 0), "the others less")
+    return lines, write_call("decide", {"accept": ranking[0], "ranking": ranking, "reason": reason})
