@@ -14,7 +14,9 @@ import pytest
 
 from agentfw import Host
 from agentfw.runs import parse_spec, resolve
+from agentfw.statistics import bootstrap
 from agentfw_benchmarks import make_model
+from agentfw_benchmarks.runs import played
 
 pytestmark = pytest.mark.nightly
 
@@ -170,6 +172,43 @@ def test_users_who_come_back_are_judged_by_their_anchors(capsys: pytest.CaptureF
     assert set(result["anchored"]) == {"PARPO", "no anchor"}
     comparison.main(options)
     assert "suits the user" in capsys.readouterr().out, "and nothing is trained again"
+
+
+@pytest.mark.slow
+def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128, max_position_embeddings=16_384)
+    size = ["--rounds", "3", "--users", "2", "--imitations", "1", "--shown", "2", "--updates", "1", "--samples", "2"]
+    options = ["--work", str(tmp_path / "work"), *size, "--model", str(model)]
+    learned = load("calendar_with_hub")
+
+    result = learned.main([*options, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert list(result["figures"]) == ["before", "after imitation", "after both"]
+    assert all(0 <= figure["mean"] <= 1 for figures in result["figures"].values() for figure in figures.values())
+    learned.main(options)
+    assert "rounds with the hub" in capsys.readouterr().out, "and nothing is trained again"
+
+
+def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_path: Path) -> None:
+    """In the last five of twenty rounds it errs less than chance, and less than in the first five."""
+    world = {"name": "calendar", "settings": {"rounds": 20, "conflicts": 3, "turns": 1}}
+    teacher = str(Path(load("noting_teacher").__file__))
+    hub = {"name": "strategyhub", "settings": {"show": True}}
+    spec = {"environment": world, "policy": teacher, "memories": [hub], "window": 1, "episodes": 30, "seed": 7}
+
+    folder = played(spec, Host.load(), tmp_path)
+
+    (rows,) = folder.stages().values()
+    assert all(row["outcome"]["invalid"] == 0 for row in rows)
+    errors = [[value for _, value in row["headline_by_round"]] for row in rows]
+    first, last = ([sum(one[part]) / 5 for one in errors] for part in (slice(0, 5), slice(15, 20)))
+    assert bootstrap(last).high < 2 / 3
+    assert bootstrap([late - early for late, early in zip(last, first, strict=True)]).high < 0
 
 
 @pytest.mark.slow
