@@ -105,6 +105,11 @@ def test_versions_that_are_the_same_prove_nothing() -> None:
     assert not check(base, base, base, base, noise=1e-5)
 
 
+def test_a_token_that_is_all_but_certain_tells_no_versions_apart() -> None:
+    """What is served is as near to the version before as to the newest, as far as 32 bits can tell."""
+    assert check([-3.1e-7], [-2.4e-7], [-1.2e-7], [-3.1e-7], noise=1e-5) is False
+
+
 def test_values_that_are_missing_or_no_numbers_are_told() -> None:
     with pytest.raises(AgentfwError, match="1 logprobs on one side and 2 on the other"):
         check([-1.0], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])

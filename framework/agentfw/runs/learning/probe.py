@@ -41,6 +41,8 @@ ROUGH = 0.5
 """The same where it doesn't: only another model, or other tokens, are further away."""
 _FINE = 2.5e-5
 """Numerical difference in nats that is always tolerated: both sides compute in 32 bits."""
+_SAME = 1e-6
+"""Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
 _ROUNDED = 0.1
 """Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
 Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3."""
@@ -126,7 +128,7 @@ def _mistaken(
     """The error for serving one version instead of another."""
     from_base, from_before = _far(now, old), _far(now, before)
     near, far = sorted((from_base, from_before))
-    if away == 0 or near > limit:
+    if away <= _SAME or near > limit:
         return None
     if near > _CLEARLY * far and _far(old, before) > 0:
         return AgentfwError(
