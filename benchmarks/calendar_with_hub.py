@@ -14,7 +14,6 @@ What is in FOLDER is not done again: a command that was broken off goes on.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -31,67 +30,63 @@ from agentfw_benchmarks.runs import played, spec_named
 FIGURES = ("error", "invalid", "hub")
 """Wrong rounds, rounds without a valid decision, and rounds in which the hub was updated, as shares."""
 HERE = Path(__file__).parent
-EVALUATED = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 220}
-"""The sampling of the paper's evaluation. The teacher's longest answers have 190 tokens."""
+SAMPLING = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 220}
+"""That of the paper's evaluation. The teacher's longest answers have 190 tokens."""
 Users = dict[str, dict[str, float]]
 """The figures of each held-out user."""
 
 
-def spec_of(host: Host, options: argparse.Namespace) -> dict[str, Any]:
-    """What all stages have in common: the shipped training's world and rewards, with fewer events and turns."""
-    settings = {"rounds": options.rounds, "conflicts": options.conflicts, "turns": 1}
+def spec_of(host: Host, rounds: int, options: argparse.Namespace) -> dict[str, Any]:
+    """What all stages have in common: the shipped training's memory and rewards, with fewer events and turns."""
+    settings = {"rounds": rounds, "conflicts": options.conflicts, "turns": 1}
     policy = {"model": str(folder_of(options.model)), "template": str(HERE / "base_model_turns.jinja")}
+    shipped = ("memories", "interface", "window", "recall", "rewards")
     return {
-        **{key: spec_named(host, "train-calendar")[key] for key in ("memories", "interface", "window", "recall")},
-        "rewards": spec_named(host, "train-calendar")["rewards"],
+        **{key: spec_named(host, "train-calendar")[key] for key in shipped},
         "environment": {"name": "calendar", "settings": settings},
         "policy": {"name": "transformers", "settings": {**policy, "precision": options.precision}},
         "seed": options.seed,
-        "sampling": EVALUATED,
-        "concurrency": 8,
+        "sampling": SAMPLING,
+        "concurrency": 16,
     }
 
 
-def adapter(options: argparse.Namespace, rate: float, **settings: Any) -> dict[str, Any]:
-    return {"precision": options.precision, "rank": 16, "alpha": 32.0, "learning_rate": rate, **settings}
-
-
-def untrained(host: Host, options: argparse.Namespace) -> RunFolder:
-    """The base model, with the held-out users."""
-    spec = spec_of(host, options) | {"episodes": options.users, "split": "validation"}
-    return played(spec, host, options.work / f"untrained, seed {options.seed}")
+def learning(learner: str, rate: float, minibatches: int, updates: int, options: argparse.Namespace) -> dict[str, Any]:
+    """What both trainings have in common. They are measured by `plays`, so their own evaluations are cut short."""
+    settings = {"precision": options.precision, "rank": 16, "alpha": 32.0, "learning_rate": rate}
+    return {
+        "learner": {"name": learner, "settings": settings | {"minibatches": minibatches}},
+        "updates": updates,
+        "evaluation": {"every": updates, "tasks": 1, "sampling": SAMPLING | {"max_tokens": 4}},
+    }
 
 
 def imitating(host: Host, options: argparse.Namespace) -> RunFolder:
     """Learns from the teacher's episodes, each of which is seen once."""
-    training = {
-        "teacher": str(HERE / "noting_teacher.py"),
-        "optimizer": "imitation",
-        "learner": {"name": "sft", "settings": adapter(options, options.imitation_rate, minibatches=options.shown)},
-        "updates": options.imitations,
-        "tasks": options.shown,
-        "samples": 1,
-        # What comes of it is measured where the rewards begin.
-        "evaluation": {"every": options.imitations, "tasks": 1, "sampling": EVALUATED | {"max_tokens": 4}},
-    }
-    return played(spec_of(host, options) | training, host, options.work / f"imitation, seed {options.seed}")
+    spec = spec_of(host, options.rounds, options)
+    spec |= learning("sft", options.imitation_rate, options.shown, options.imitations, options)
+    spec |= {"teacher": str(HERE / "noting_teacher.py"), "optimizer": "imitation"}
+    spec |= {"tasks": options.shown, "samples": 1}
+    return played(spec, host, options.work / f"imitation, seed {options.seed}")
 
 
 def rewarded(host: Host, options: argparse.Namespace, start: RunFolder) -> RunFolder:
-    """Goes on from there with round-wise advantages, and is measured before and after it."""
-    training = {
-        "policy": policy_of_run(host, start.id, start.path.parent),
-        "optimizer": "roundwise",
-        "learner": {"name": "lora", "settings": adapter(options, options.rate, minibatches=options.tasks)},
-        "sampling": EVALUATED | {"temperature": 0.7, "top_p": 1.0},
-        "updates": options.updates,
-        "tasks": options.tasks,
-        "samples": options.samples,
-        "evaluation": {"every": options.updates, "tasks": options.users, "sampling": EVALUATED},
-        # Other users than the teacher's: tasks are drawn by the seed.
-        "seed": options.seed + 1000,
-    }
-    return played(spec_of(host, options) | training, host, options.work / f"rewards, seed {options.seed}")
+    """Goes on from there with round-wise advantages."""
+    spec = spec_of(host, options.trained_rounds, options)
+    spec |= learning("lora", options.rate, options.tasks, options.updates, options)
+    spec |= {"policy": policy_of_run(host, start.id, start.path.parent), "optimizer": "roundwise"}
+    # The learner needs the probabilities that tokens were sampled with, so none are left out.
+    sampling = SAMPLING | spec_named(host, "train-calendar")["sampling"] | {"top_p": 1.0}
+    spec |= {"tasks": options.tasks, "samples": options.samples, "sampling": sampling}
+    spec["environment"]["settings"]["data_seed"] = 8  # other users than the teacher's, who are of seed 7
+    return played(spec, host, options.work / f"rewards, seed {options.seed}")
+
+
+def plays(host: Host, options: argparse.Namespace, policy: Mapping[str, Any] | str, stage: str) -> RunFolder:
+    """The held-out users with a policy, or with that of a stage."""
+    spec = spec_of(host, options.rounds, options)
+    spec |= {"policy": policy or spec["policy"], "episodes": options.users, "split": "validation"}
+    return played(spec, host, options.work / f"{stage}, seed {options.seed}")
 
 
 def users_of(rows: Sequence[Mapping[str, Any]]) -> Users:
@@ -107,35 +102,41 @@ def users_of(rows: Sequence[Mapping[str, Any]]) -> Users:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     host = Host.load(HostOptions())
-    began = time.monotonic()
-    first = imitating(host, options)
-    minutes = {"imitation": (time.monotonic() - began) / 60}
-    began = time.monotonic()
-    stages = rewarded(host, options, first).stages()
-    minutes["rewards, measured twice"] = (time.monotonic() - began) / 60
-    (before,) = untrained(host, options).stages().values()
-    sides = {
-        "before": users_of(before),
-        "after imitation": users_of(stages[0]),
-        "after both": users_of(stages[max(stages)]),
+    trained = {"after imitation": imitating(host, options)}
+    trained["after both"] = rewarded(host, options, trained["after imitation"])
+    policies: dict[str, Any] = {
+        stage: policy_of_run(host, folder.id, folder.path.parent) for stage, folder in trained.items()
     }
-    ends = [{user: row["error"] for user, row in sides[side].items()} for side in ("after both", "after imitation")]
+    policies = {"before": "", **policies, "teacher": str(HERE / "noting_teacher.py")}
+    sides: dict[str, Users] = {}
+    for stage, policy in policies.items():
+        (rows,) = plays(host, options, policy, stage).stages().values()
+        sides[stage] = users_of(rows)
+    errors = {stage: {user: row["error"] for user, row in users.items()} for stage, users in sides.items()}
     return {
         "chance": 1 - 1 / options.conflicts,
-        "minutes": minutes,
+        "minutes": {stage: minutes_of(folder) for stage, folder in trained.items()},
         "figures": {
-            side: {name: mean_of([user[name] for user in users.values()]) for name in FIGURES}
-            for side, users in sides.items()
+            stage: {name: mean_of([user[name] for user in users.values()]) for name in FIGURES}
+            for stage, users in sides.items()
         },
-        "rewards beside imitation": difference_of(*ends),
+        "rewards beside imitation": difference_of(errors["after both"], errors["after imitation"]),
+        "rewards beside the teacher": difference_of(errors["after both"], errors["teacher"]),
     }
+
+
+def minutes_of(folder: RunFolder) -> float:
+    """What the updates took: episodes, learning and publishing, also of a training that was broken off."""
+    return sum(sum(line["seconds"].values()) for line in folder.updates()) / 60
 
 
 def show(found: Mapping[str, Any]) -> None:
     rows = [[side, *(shown(figures[name]) for name in FIGURES)] for side, figures in found["figures"].items()]
     print_markdown(["", "error", "invalid", "rounds with the hub"], rows)
-    print(f"chance {found['chance']:.2f}   rewards beside imitation {shown(found['rewards beside imitation'], '+.3f')}")
-    print("   ".join(f"{part}: {minutes:.0f} minutes" for part, minutes in found["minutes"].items()))
+    print(f"chance {found['chance']:.2f}")
+    for beside in ("rewards beside imitation", "rewards beside the teacher"):
+        print(f"error, {beside}: {shown(found[beside], '+.3f')}")
+    print("   ".join(f"{stage}: {minutes:.0f} minutes of training" for stage, minutes in found["minutes"].items()))
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -145,15 +146,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         work=(Path, "folder of the trainings"),
         seed=7,
         rounds=20,
+        trained_rounds=(10, "rounds of an episode that is trained by rewards"),
         conflicts=(3, "events of a round"),
         users=(8, "held-out ones"),
         imitations=(2, "updates by imitation"),
         shown=(8, "the teacher's episodes of an update"),
         imitation_rate=(7e-4, "learning rate of imitation"),
-        updates=(4, "updates by rewards"),
+        updates=(3, "updates by rewards"),
         tasks=(2, "users of such an update"),
-        samples=(4, "episodes of each"),
-        rate=(1e-4, "learning rate of these updates"),
+        samples=(8, "episodes of each"),
+        rate=(2e-4, "learning rate of these updates"),
         precision=("fp32", "of the model"),
     ).parse_args(arguments)
     return tell(measure(options), options.json, show)
