@@ -181,7 +181,7 @@ def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
     for module in ("peft", "transformers"):
         pytest.importorskip(module)
     model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128, max_position_embeddings=16_384)
-    size = ["--rounds", "2", "--users", "2", "--imitations", "1", "--shown", "2"]
+    size = ["--rounds", "2", "--users", "2", "--imitations", "1", "--shown", "2", "--beginnings", "2"]
     size += ["--trained-rounds", "2", "--updates", "1", "--samples", "2"]
     options = ["--work", str(tmp_path / "work"), *size, "--model", str(model)]
     learned = load("calendar_with_hub")
@@ -189,7 +189,7 @@ def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
     result = learned.main([*options, "--json"])
 
     assert json.loads(capsys.readouterr().out) == result
-    assert list(result["figures"]) == ["before", "after imitation", "after both", "teacher"]
+    assert list(result["figures"]) == ["before", "imitation", "imitation and rewards", "the teacher"]
     assert all(0 <= figure["mean"] <= 1 for figures in result["figures"].values() for figure in figures.values())
     learned.main(options)
     assert "rounds with the hub" in capsys.readouterr().out, "and nothing is trained again"
