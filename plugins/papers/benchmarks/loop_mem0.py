@@ -26,7 +26,6 @@ MEM0 = {
     "Mem0": ("mem0's package", False),
     "Mem0_once": ("mem0's package, each text once for a user", True),
 }
-PACKAGE = {"about": "mem0's package beside its imitation", "plus": ["Mem0_once"], "minus": ["M0"]}
 FIGURES = ("judge", "satisfaction")
 
 
@@ -49,7 +48,7 @@ def with_mem0(spec: LoopSpec, python: str) -> LoopSpec:
         settings = f'path = "{{store}}/mem0", python = "{python}", once = {str(once).lower()}'
         memories = f'memories=[{{ name = "mem0", settings = {{ {settings} }} }}]'
         record["variants"][name] = {"about": about, "set": [memories]}
-    record["contrasts"]["package"] = PACKAGE
+        record["contrasts"][f"{name}_M0"] = {"about": f"{name} beside M0", "plus": [name], "minus": ["M0"]}
     return LoopSpec.model_validate(record)
 
 
@@ -67,7 +66,7 @@ def show(result: dict[str, Any]) -> None:
     print(f"seeds {', '.join(map(str, result['seeds']))}")
     rows = [
         [
-            f"{row['variant']}: {row['about']}",
+            f"{row['variant']}: {row['about']}" if row["means"] else row["about"],
             *(f"{row['means'][name]:.3f}" if row["means"] else "" for name in FIGURES),
             *(_beside(row["differences"].get(name)) for name in FIGURES),
         ]
