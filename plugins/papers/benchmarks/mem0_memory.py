@@ -33,7 +33,7 @@ __all__ = ["Mem0Memory", "Mem0Settings", "Mem0Skills"]
 class Mem0Settings(Settings):
     path: str = Field(description="Directory of the store.")
     python: str = Field(description="The Python of an environment with mem0ai.")
-    once: bool = Field(False, description="Don't add a text that the user has already.")
+    once: bool = Field(True, description="Don't add a text that the user has already.")
 
 
 class Mem0Skills:
