@@ -4,8 +4,9 @@
     python plugins/papers/benchmarks/loop_mem0.py --mem0 mem0/bin/python --folder loops/mem0
 
 M0 is the skill graph without all that mem0 doesn't have. Mem0 is the package, where a text that a user has isn't added
-again. Mem0_repeated is examined with texts kept as often as they are learned. All of them learn the same texts from an
-episode, and word them alike, see `mem0_memory.py`. Variants have the same users, requests and days.
+again. Mem0_repeated is examined with texts kept as often as they are learned, and Mem0_exam has lived and trained as
+M0, which takes minutes. All of them learn the same texts from an episode, and word them alike, see `mem0_memory.py`.
+Variants have the same users, requests and days.
 
 mem0 searches what one user said, and the users of the exam are new. So it begins the exam with an empty store, in which
 it finds the same as among the texts of others, and is faster.
@@ -27,7 +28,7 @@ from agentfw.runs import RunFolder
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_markdown, shown, tell
 
-ONCE, REPEATED = "Mem0", "Mem0_repeated"
+ONCE, REPEATED, EXAM = MEM0 = "Mem0", "Mem0_repeated", "Mem0_exam"
 WISH = re.compile(r"^- s\d+: (For [\w ]+, (?:prefer|avoid|give|provide) [^(\n]*)", re.MULTILINE)
 FIGURES = ("judge", "satisfaction")
 
@@ -56,7 +57,13 @@ def with_mem0(spec: LoopSpec, python: str) -> LoopSpec:
         "set": [memory],
         "exam": [*exam, "memory.mem0.once=false"],
     }
-    for name in (ONCE, REPEATED):
+    record["variants"][EXAM] = {
+        "about": "M0, examined with mem0's package",
+        "like": "M0",
+        "set": [memory],
+        "exam": exam,
+    }
+    for name in MEM0:
         record["contrasts"][f"{name}_M0"] = {"about": f"{name} beside M0", "plus": [name], "minus": ["M0"]}
     return LoopSpec.model_validate(record)
 
@@ -72,7 +79,7 @@ def measure(python: str, folder: Path, seeds: Sequence[int], variants: Sequence[
     alike = {
         f"{name}-{seed}": _alike(mine, imitation)
         for seed in seeds
-        for name in (ONCE, REPEATED)
+        for name in MEM0
         if (mine := exams.get(f"{name}-{seed}")) and (imitation := exams.get(f"M0-{seed}"))
     }
     return {"seeds": list(seeds), **together.write().to_record(), "alike": alike}
@@ -122,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         mem0=(str, "the Python of an environment with mem0"),
         folder=(Path("loops/mem0"), "directory of the loop"),
         seeds=([12], "of the worlds"),
-        variants=(["M0", ONCE, REPEATED], "beside Full"),
+        variants=(["M0", *MEM0], "beside Full"),
     ).parse_args(arguments)
     return tell(measure(options.mem0, options.folder, options.seeds, options.variants), options.json, show)
 
