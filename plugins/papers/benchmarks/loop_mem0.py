@@ -4,9 +4,8 @@
     python plugins/papers/benchmarks/loop_mem0.py --mem0 mem0/bin/python --folder loops/mem0
 
 M0 is the skill graph without all that mem0 doesn't have. Mem0 is the package, where a text that a user has isn't added
-again. Mem0_repeated is examined with texts kept as often as they are learned, and Mem0_exam has lived and trained as
-M0, which takes minutes. All of them learn the same texts from an episode, and word them alike, see `mem0_memory.py`.
-Variants have the same users, requests and days.
+again. Mem0_repeated is examined with texts kept as often as they are learned. All of them learn the same texts from an
+episode, and word them alike, see `mem0_memory.py`. Variants have the same users, requests and days.
 
 mem0 searches what one user said, and the users of the exam are new. So it begins the exam with an empty store, in which
 it finds the same as among the texts of others, and is faster.
@@ -28,7 +27,7 @@ from agentfw.runs import RunFolder
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_markdown, shown, tell
 
-ONCE, REPEATED, EXAM = MEM0 = "Mem0", "Mem0_repeated", "Mem0_exam"
+ONCE, REPEATED = MEM0 = "Mem0", "Mem0_repeated"
 WISH = re.compile(r"^- s\d+: (For [\w ]+, (?:prefer|avoid|give|provide) [^(\n]*)", re.MULTILINE)
 FIGURES = ("judge", "satisfaction")
 
@@ -56,12 +55,6 @@ def with_mem0(spec: LoopSpec, python: str) -> LoopSpec:
         "like": ONCE,
         "set": [memory],
         "exam": [*exam, "memory.mem0.once=false"],
-    }
-    record["variants"][EXAM] = {
-        "about": "M0, examined with mem0's package",
-        "like": "M0",
-        "set": [memory],
-        "exam": exam,
     }
     for name in MEM0:
         record["contrasts"][f"{name}_M0"] = {"about": f"{name} beside M0", "plus": [name], "minus": ["M0"]}
