@@ -1,8 +1,7 @@
 """The mem0 side of a comparison. It runs in a Python that has mem0, and answers requests in lines of JSON.
 
 mem0 runs with its defaults, thus with Qdrant as its store, except for the embedder, which is the same as on the other
-side: hashed words, or vectors that were given. Don't start this script by hand: `skill_graph_add.py --mem0 PYTHON` and
-`memory_rivals.py` do.
+side: hashed words, or vectors that were given. Don't start this script by hand: programs with an option `--mem0` do.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ def serve(folder: Path, dimensions: int) -> None:
             ids = [f"{place:032x}" for place in range(len(texts))]
             memory.vector_store.insert(hashed.embed(texts).tolist(), payloads, ids)
         elif request["do"] == "add":
-            user = request["user"]
+            texts, user = request["texts"], request["user"]
             answer = []
-            for text in request["texts"]:
+            for text, metadata in zip(texts, request["metadata"] or [None] * len(texts), strict=True):
                 began = time.perf_counter()
-                memory.add(text, user_id=user, infer=False)
+                memory.add(text, user_id=user, infer=False, metadata=metadata)
                 answer.append(time.perf_counter() - began)
         else:
             began, worked = time.perf_counter(), time.thread_time()
@@ -60,7 +59,7 @@ def serve(folder: Path, dimensions: int) -> None:
                 request["query"], filters={"user_id": request["user"]}, top_k=request["k"], threshold=0.0
             )
             seconds = [time.perf_counter() - began, time.thread_time() - worked]
-            answer = [seconds, [one["memory"] for one in found["results"]]]
+            answer = [seconds, found["results"]]
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,18 @@ class Mem0:
         """Put many in at once, past mem0's own `add`."""
         self.ask(do="fill", texts=list(texts), users=list(users))
 
-    def add(self, texts: Sequence[str], user: str) -> list[float]:
+    def add(self, texts: Sequence[str], user: str, metadata: Sequence[Mapping[str, Any]] = ()) -> list[float]:
         """Seconds that each add took."""
-        return list(self.ask(do="add", texts=list(texts), user=user))
+        return list(self.ask(do="add", texts=list(texts), user=user, metadata=list(metadata)))
 
     def search(self, query: str, user: str, k: int) -> tuple[tuple[float, float], list[str]]:
         """Seconds by the clock and of CPU, and the texts that were found."""
         (clock, worked), found = self.ask(do="search", query=query, user=user, k=k)
-        return (clock, worked), found
+        return (clock, worked), [one["memory"] for one in found]
+
+    def memories(self, query: str, user: str, k: int) -> list[dict[str, Any]]:
+        """What was found, as mem0 returns it: with id, score and metadata."""
+        return list(self.ask(do="search", query=query, user=user, k=k)[1])
 
     def close(self) -> None:
         assert self._process.stdin is not None

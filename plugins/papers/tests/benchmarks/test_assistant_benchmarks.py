@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from agentfw import Host
 from agentfw.runs import parse_spec
 from agentfw.runs.run import Run
+from agentfw.testing import fresh_host
 
 pytestmark = pytest.mark.nightly
 
@@ -150,3 +152,65 @@ def test_what_it_pays_to_learn_the_user_is_told_by_day(tmp_path: Path) -> None:
     # On the first day nobody has said anything, and on the second both memories know the same.
     assert stopped[0]["mean"] == pytest.approx(0)
     assert {row["mean"] for row in none} != {0.0}
+
+
+STAND_IN = '''
+import uuid
+
+
+class Memory:
+    """Has mem0's methods, and finds the texts of a user that share most words with a query."""
+
+    def __init__(self):
+        self.kept = []
+
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+
+    def add(self, text, *, user_id, infer, metadata):
+        assert infer is False and " " not in user_id
+        self.kept.append((user_id, {"id": str(uuid.uuid4()), "memory": text, "metadata": metadata}))
+
+    def search(self, query, *, filters, top_k, threshold):
+        words = set(query.split())
+        found = [one | {"score": len(words & {*one["memory"].split()})} for user, one in self.kept
+                 if user == filters["user_id"]]
+        return {"results": sorted(found, key=lambda one: -one["score"])[:top_k]}
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+@pytest.mark.parametrize("once", [False, True])
+def test_the_policy_reads_what_mem0_finds(once: bool, tmp_path: Path) -> None:
+    (tmp_path / "mem0.py").write_text(STAND_IN)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{tmp_path}" exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    store = tmp_path / "store"
+    settings = {"path": str(store), "python": str(python), "once": once}
+    spec = {
+        "environment": {"name": "assistant", "settings": {"test_users": 4, "speaks": 1}},
+        "policy": "assistant-linear",
+        "memories": [{"name": "mem0", "settings": settings}],
+        "rewards": ["assistant_base"],
+        "episodes": 96,
+        "concurrency": 4,
+        "recall": 8,
+        "split": "test",
+    }
+    benchmark = load("loop_mem0")
+    host = fresh_host("agentfw_papers.plugin:plugin", benchmark.Plugin(), builtins=True)
+    run = Run.create(parse_spec(spec), host, tmp_path / "exam")
+    asyncio.run(run.execute())
+
+    # The policy's answers have the features of each offer: what is stated, own wishes, wishes of others, and fame.
+    answers = [json.loads(turn.text) for episode in run.folder.episodes() for turn in episode.turns]
+    rows = [row for answer in answers for names, offers, _ in answer if "own" in names for row in offers]
+    assert {own for _, own, _, _ in rows} > {0.0, 1.0}
+    assert {shared for _, _, shared, _ in rows} == {0.5}
+    learned = [json.loads(line) for line in (store / "learned.jsonl").read_text().splitlines()]
+    texts = [(user, text) for _, user, some in learned for text in some]
+    assert len(learned) == 96
+    assert (len(set(texts)) == len(texts)) == once
