@@ -1,0 +1,286 @@
+"""A pretrained base model follows conversations, asked in the paper's three ways: what do thinking and states change?
+
+    python plugins/papers/benchmarks/proactive_pretrained.py --model path/to/model
+    python plugins/papers/benchmarks/proactive_pretrained.py --model path/to/model --split validation --examples 4
+
+The ways are those of the specs `proactive-plain`, `-reasoning` and `-asg`: at once, after a line of thought, and after
+one that follows the states of the actions so far. A base model makes no calls, so it goes on with a text: worked
+examples from the train split, the dialogue so far, and what the way adds. The thought is free. The answer follows a
+schema: lines of an action of the domain, a status, and inputs whose values are free. The same dialogues are asked
+about in each way, at temperature 0.
+
+`drawn` has the model's own answers, each at a turn drawn at random, so it knows nothing of the dialogue. `never ready`
+has the references without readiness. A figure that is undefined in a dialogue is left out there, and a difference is
+over the dialogues in which both sides have the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from statistics import fmean
+from typing import Any
+
+from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Task
+from agentfw.episode import Message
+from agentfw.request import Sampling
+from agentfw_benchmarks import Options, Stopwatch, difference_of, mean_of, print_markdown, shown, tell
+from agentfw_papers.worlds.proactive.asg import ActionStates, observed
+from agentfw_papers.worlds.proactive.conversations import Asked, asked_turns, conversations
+from agentfw_papers.worlds.proactive.dataset import Example
+from agentfw_papers.worlds.proactive.environment import Proactive
+from agentfw_papers.worlds.proactive.figures import Tally
+from agentfw_papers.worlds.proactive.prompting import dialogue_lines, write_answer, write_states
+from agentfw_papers.worlds.proactive.settings import Ask, ProactiveSettings, Style
+from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+from agentfw_rewardmodels.timing import STATUSES, Catalog, Opportunity, read_answer
+
+STYLES: tuple[Style, ...] = ("plain", "reasoning", "asg")
+FIGURES = ("ac", "max_ac", "difference", "pt", "ftr", "rar", "silent")
+DRAWS = 20
+_ASK: Ask = "customer"
+_TASK = (
+    "A customer and a professional talk. After each turn, the list has the actions that will be needed, with the "
+    "inputs known so far: pending while an input is missing, ready_to_trigger as soon as none is, triggered when it "
+    "has just been done."
+)
+_VALUE = r'[^"=\\\n]{1,40}'
+_THINK, _ANSWER = "thought:", "actions:"
+
+Outcome = Mapping[str, float]
+Answers = dict[int, str]
+"""What was answered in a dialogue, by turn, in the lines that the world reads."""
+
+
+def world_of(style: Style, options: argparse.Namespace) -> Proactive:
+    return Proactive(
+        ProactiveSettings(
+            unit="dialogue",
+            domain="abcd",
+            flows=tuple(options.flows),
+            ask=_ASK,
+            style=style,
+            answers="lines",
+            small_talk=0.3,
+            early_end=0.1,
+        )
+    )
+
+
+# -- the text that the model goes on with ------------------------------------------------------------------------------
+
+
+def worked_examples(style: Style, options: argparse.Namespace) -> str:
+    """Turns of the train split, no two with the same actions due. They are the same for all styles."""
+    settings = world_of("plain", options).settings.model_copy(update={"unit": "turn"})
+    train = conversations(settings, "train")
+    catalog = train.domain.catalog
+    chosen: dict[tuple[str, ...], Asked] = {}
+    for asked in map(train.task, count()):
+        (example, (turn,)) = asked
+        due = example.annotation.at(turn).opportunities
+        chosen.setdefault(tuple(f"{one.name} {one.status}" for one in due), asked)
+        if len(chosen) == options.examples:
+            return "\n\n".join([_TASK, *(_worked(one, style, catalog) for one in chosen.values())])
+    raise AssertionError("there is always one more turn")
+
+
+def _worked(asked: Asked, style: Style, catalog: Catalog) -> str:
+    (example, (turn,)) = asked
+    references = example.annotation.at(turn).opportunities
+    states, before = ActionStates(), 0
+    for number in asked_turns(example.dialogue, _ASK):
+        if number > turn:
+            break
+        states.predict(example.annotation.at(before).opportunities if before else ())
+        for trigger in example.dialogue.triggers:
+            if before < trigger.turn <= number:
+                states.trigger(observed(trigger, catalog))
+        before = number
+    written = asked_text(style, dialogue_lines(example.dialogue, 1, turn), write_states(states))
+    thought = f" {thought_of(example, references)}\n{_ANSWER}" if style != "plain" else ""
+    lines = write_answer(references, "lines").splitlines() if references else []
+    return f"{written}{thought} {json.dumps(lines)}"
+
+
+def asked_text(style: Style, dialogue: str, states: str) -> str:
+    parts = [dialogue, *([states] if style == "asg" else []), _ANSWER if style == "plain" else _THINK]
+    return "\n".join(parts)
+
+
+def thought_of(example: Example, references: Sequence[Opportunity]) -> str:
+    """What somebody would think who knows the references."""
+    if not references:
+        return "Nothing is foreseeable."
+    parts = [f"The customer wants: {example.dialogue.subflow.replace('_', ' ')}."]
+    for one in references:
+        missing = [name for name, part in one.inputs.items() if not part.provided]
+        done = "is done" if one.status == "triggered" else "has all it needs"
+        parts.append(f"{one.name} {'needs ' + ' and '.join(missing) if missing else done}.")
+    return " ".join(parts)
+
+
+def schema_of(world: Proactive, flows: Sequence[str]) -> dict[str, Any]:
+    """A list of lines about the actions of the flows' workflows."""
+    workflows = [one for one in world.catalog.workflows if {one.flow, one.name} & set(flows)]
+    names = dict.fromkeys(name for one in workflows for name in one.actions)
+    lines = []
+    for name in names:
+        action = world.catalog.find(name)
+        inputs = "|".join(one.name for one in action.parameters) if action else ""
+        lines.append(f"{name} ({'|'.join(STATUSES)})" + (f"( ({inputs})={_VALUE}){{0,4}}" if inputs else ""))
+    return {"type": "array", "maxItems": 3, "items": {"type": "string", "pattern": f"^({'|'.join(lines)})$"}}
+
+
+class Following(Policy):
+    """Follows one dialogue."""
+
+    def __init__(self, model: Policy, style: Style, examples: str, schema: Mapping[str, Any]) -> None:
+        self._model, self._style, self._examples, self._schema = model, style, examples, schema
+        self._heard: list[str] = []
+        self.answers: Answers = {}
+
+    async def generate(self, request: Request) -> Generation:
+        assert request.moment is not None
+        states = ""
+        for observation in request.moment.of("turn"):
+            states, _, lines = observation.text.rpartition("\n\n")
+            self._heard.append(lines)
+        text = "\n\n".join([self._examples, asked_text(self._style, "\n".join(self._heard), states)])
+        if self._style != "plain":
+            thought = await self._go_on(text, request, 48, stop=("\n",))
+            text += f" {thought.strip()}\n{_ANSWER}"
+        found = await self._go_on(text, request, 96, schema=self._schema)
+        # An answer that was cut off has its last line unfinished.
+        answer = "\n".join(re.findall(r'"([^"]*)"', found)) or "nothing"
+        self.answers[request.moment.round] = answer
+        return Generation(answer)
+
+    async def _go_on(self, text: str, request: Request, tokens: int, **more: Any) -> str:
+        sampling = Sampling(temperature=0.0, max_tokens=tokens)
+        asked = Request([Message("user", text)], sampling=sampling, task=request.task, plain=True, **more)
+        return (await self._model.generate(asked)).text
+
+
+# -- the figures -------------------------------------------------------------------------------------------------------
+
+
+def outcome_of(world: Proactive, task: Task, answers: Callable[[int], str]) -> Outcome:
+    """The figures of a dialogue in which these are the answers."""
+    example, settings = world.example(task), world.settings
+    tally = Tally(silence=settings.silence, pt_of=settings.pt_of, catalog=world.catalog)
+    for turn in asked_turns(example.dialogue, settings.ask):
+        answer = read_answer(answers(turn), world.catalog)
+        tally.add(answer, example.annotation.at(turn), example.annotation.windows)
+    return tally.outcome()
+
+
+def drawn(world: Proactive, tasks: Sequence[Task], answers: Sequence[Answers], seed: int) -> list[Outcome]:
+    """The same answers at other turns: the mean of each figure over several draws."""
+    every = [answer for some in answers for answer in some.values()]
+    draw = random.Random(seed)
+    found = []
+    for task in tasks:
+        outcomes = [outcome_of(world, task, lambda _: draw.choice(every)) for _ in range(DRAWS)]
+        several = {name: [one[name] for one in outcomes if name in one] for name in FIGURES}
+        found.append({name: fmean(values) for name, values in several.items() if values})
+    return found
+
+
+def never_ready(world: Proactive, task: Task) -> Outcome:
+    """The references without readiness."""
+    annotation = world.example(task).annotation
+
+    def answer(turn: int) -> str:
+        return write_answer([replace(one, status="pending") for one in annotation.at(turn).opportunities], "lines")
+
+    return outcome_of(world, task, answer)
+
+
+def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence[Outcome]]) -> dict[str, Any]:
+    """The figures of one player, and their differences to others in the same dialogues."""
+    figures = {one: _values(outcomes, one) for one in FIGURES}
+    row: dict[str, Any] = {"player": name}
+    row |= {one: mean_of(list(values.values())) for one, values in figures.items() if values}
+    for other, theirs in beside.items():
+        pairs = {one: (values, _values(theirs, one)) for one, values in figures.items()}
+        row[f"minus {other}"] = {one: difference_of(*pair) for one, pair in pairs.items() if pair[0].keys() & pair[1]}
+    return row
+
+
+def _values(outcomes: Sequence[Outcome], figure: str) -> dict[str, float]:
+    found = {str(number): one.get(figure, math.nan) for number, one in enumerate(outcomes)}
+    return {number: value for number, value in found.items() if math.isfinite(value)}
+
+
+async def follow(
+    model: Policy, style: Style, tasks: Sequence[Task], options: argparse.Namespace
+) -> tuple[list[Outcome], list[Answers]]:
+    """The figures and the answers of each dialogue."""
+    examples, schema = worked_examples(style, options), schema_of(world_of(style, options), options.flows)
+    following = [Following(model, style, examples, schema) for _ in tasks]
+
+    async def play(task: Task, policy: Policy) -> Outcome:
+        return (await Engagement(world_of(style, options), PolicyAgent(policy, window=1)).run(task)).outcome
+
+    outcomes = await asyncio.gather(*map(play, tasks, following))
+    return list(outcomes), [one.answers for one in following]
+
+
+async def measure(options: argparse.Namespace) -> dict[str, Any]:
+    watch = Stopwatch()
+    model = TransformersPolicy(
+        TransformersSettings(model=options.model, template="plain", precision="fp32", batch=3 * options.dialogues)
+    )
+    world = world_of("plain", options)
+    tasks = world.tasks(options.dialogues, 7, options.split)
+    found = await asyncio.gather(*(follow(model, style, tasks, options) for style in STYLES))
+    await model.close()
+    played = dict[str, list[Outcome]]()
+    rows = []
+    for style, (outcomes, answers) in zip(STYLES, found, strict=True):
+        chance = drawn(world, tasks, answers, 7)
+        rows += [row_of(style, outcomes, {"drawn": chance, **played}), row_of(f"{style}, drawn", chance, {})]
+        played[style] = outcomes
+    references = [world.references(task) for task in tasks]
+    rows += [row_of(player, [one[player] for one in references], {}) for player in ("eager", "reactive")]
+    rows.append(row_of("never ready", [never_ready(world, task) for task in tasks], {}))
+    turns = sum(len(asked_turns(world.example(task).dialogue, _ASK)) for task in tasks)
+    facts = {"dialogues": options.dialogues, "turns": turns, "split": options.split, "examples": options.examples}
+    return {**facts, **watch.took(), "rows": rows}
+
+
+def show(result: dict[str, Any]) -> None:
+    print(
+        f"{result['dialogues']} dialogues ({result['split']}), {result['turns']} turns, {result['examples']} examples; "
+        f"means and 95% intervals over dialogues; {result['cpu_seconds']:.0f} s of CPU time"
+    )
+    for kind in ("", "minus drawn", "minus plain", "minus reasoning"):
+        rows = [(row["player"], row[kind] if kind else row) for row in result["rows"] if not kind or kind in row]
+        print(f"\n{kind or 'figures'}\n")
+        shape = "+.3f" if kind else ".3f"
+        cells = [[name, *(shown(row[one], shape) if one in row else "" for one in FIGURES)] for name, row in rows]
+        print_markdown(["", *FIGURES], cells)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        model=(str, "a folder or a GGUF file"),
+        dialogues=24,
+        split=("test", "test, or validation to choose the examples"),
+        examples=(8, "worked examples"),
+        flows=(["account_access", "storewide_query"], "flows of the dialogues"),
+    ).parse_args(arguments)
+    return tell(asyncio.run(measure(options)), options.json, show)
+
+
+if __name__ == "__main__":
+    main()
