@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +43,7 @@ from agentfw_rewardmodels.timing import STATUSES, Catalog, Opportunity, read_ans
 
 STYLES: tuple[Style, ...] = ("plain", "reasoning", "asg")
 FIGURES = ("ac", "max_ac", "difference", "pt", "ftr", "rar", "silent")
+FLOWS = ("account_access", "storewide_query")
 DRAWS = 20
 _ASK: Ask = "customer"
 _TASK = (
@@ -59,35 +59,24 @@ Answers = dict[int, str]
 """What was answered in a dialogue, by turn, in the lines that the world reads."""
 
 
-def world_of(style: Style, options: argparse.Namespace) -> Proactive:
-    return Proactive(
-        ProactiveSettings(
-            unit="dialogue",
-            domain="abcd",
-            flows=tuple(options.flows),
-            ask=_ASK,
-            style=style,
-            answers="lines",
-            small_talk=0.3,
-            early_end=0.1,
-        )
-    )
+def world_of(style: Style) -> Proactive:
+    few = {"flows": FLOWS, "small_talk": 0.3, "early_end": 0.1}
+    return Proactive(ProactiveSettings(unit="dialogue", ask=_ASK, style=style, answers="lines", **few))
 
 
 # -- the text that the model goes on with ------------------------------------------------------------------------------
 
 
-def worked_examples(style: Style, options: argparse.Namespace) -> str:
+def worked_examples(style: Style, number: int) -> str:
     """Turns of the train split, no two with the same actions due. They are the same for all styles."""
-    settings = world_of("plain", options).settings.model_copy(update={"unit": "turn"})
-    train = conversations(settings, "train")
+    train = conversations(world_of("plain").settings.model_copy(update={"unit": "turn"}), "train")
     catalog = train.domain.catalog
     chosen: dict[tuple[str, ...], Asked] = {}
     for asked in map(train.task, count()):
         (example, (turn,)) = asked
         due = example.annotation.at(turn).opportunities
         chosen.setdefault(tuple(f"{one.name} {one.status}" for one in due), asked)
-        if len(chosen) == options.examples:
+        if len(chosen) == number:
             return "\n\n".join([_TASK, *(_worked(one, style, catalog) for one in chosen.values())])
     raise AssertionError("there is always one more turn")
 
@@ -127,13 +116,12 @@ def thought_of(example: Example, references: Sequence[Opportunity]) -> str:
     return " ".join(parts)
 
 
-def schema_of(world: Proactive, flows: Sequence[str]) -> dict[str, Any]:
+def schema_of(catalog: Catalog) -> dict[str, Any]:
     """A list of lines about the actions of the flows' workflows."""
-    workflows = [one for one in world.catalog.workflows if {one.flow, one.name} & set(flows)]
-    names = dict.fromkeys(name for one in workflows for name in one.actions)
+    names = dict.fromkeys(name for one in catalog.workflows if one.flow in FLOWS for name in one.actions)
     lines = []
     for name in names:
-        action = world.catalog.find(name)
+        action = catalog.find(name)
         inputs = "|".join(one.name for one in action.parameters) if action else ""
         lines.append(f"{name} ({'|'.join(STATUSES)})" + (f"( ({inputs})={_VALUE}){{0,4}}" if inputs else ""))
     return {"type": "array", "maxItems": 3, "items": {"type": "string", "pattern": f"^({'|'.join(lines)})$"}}
@@ -206,53 +194,49 @@ def never_ready(world: Proactive, task: Task) -> Outcome:
 
 def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence[Outcome]]) -> dict[str, Any]:
     """The figures of one player, and their differences to others in the same dialogues."""
-    figures = {one: _values(outcomes, one) for one in FIGURES}
-    row: dict[str, Any] = {"player": name}
-    row |= {one: mean_of(list(values.values())) for one, values in figures.items() if values}
+
+    def values(some: Sequence[Outcome], figure: str) -> dict[str, float]:
+        return {str(number): one[figure] for number, one in enumerate(some) if figure in one}
+
+    figures = {one: found for one in FIGURES if (found := values(outcomes, one))}
+    row: dict[str, Any] = {"player": name, **{one: mean_of(list(found.values())) for one, found in figures.items()}}
     for other, theirs in beside.items():
-        pairs = {one: (values, _values(theirs, one)) for one, values in figures.items()}
+        pairs = {one: (found, values(theirs, one)) for one, found in figures.items()}
         row[f"minus {other}"] = {one: difference_of(*pair) for one, pair in pairs.items() if pair[0].keys() & pair[1]}
     return row
 
 
-def _values(outcomes: Sequence[Outcome], figure: str) -> dict[str, float]:
-    found = {str(number): one.get(figure, math.nan) for number, one in enumerate(outcomes)}
-    return {number: value for number, value in found.items() if math.isfinite(value)}
-
-
-async def follow(
-    model: Policy, style: Style, tasks: Sequence[Task], options: argparse.Namespace
-) -> tuple[list[Outcome], list[Answers]]:
-    """The figures and the answers of each dialogue."""
-    examples, schema = worked_examples(style, options), schema_of(world_of(style, options), options.flows)
-    following = [Following(model, style, examples, schema) for _ in tasks]
-
-    async def play(task: Task, policy: Policy) -> Outcome:
-        return (await Engagement(world_of(style, options), PolicyAgent(policy, window=1)).run(task)).outcome
-
-    outcomes = await asyncio.gather(*map(play, tasks, following))
-    return list(outcomes), [one.answers for one in following]
+async def follow(model: Policy, style: Style, tasks: Sequence[Task], examples: int) -> list[Answers]:
+    """The answers in each dialogue."""
+    text, schema = worked_examples(style, examples), schema_of(world_of(style).catalog)
+    following = [Following(model, style, text, schema) for _ in tasks]
+    agents = [PolicyAgent(one, window=1) for one in following]
+    await asyncio.gather(
+        *(Engagement(world_of(style), agent).run(task) for agent, task in zip(agents, tasks, strict=True))
+    )
+    return [one.answers for one in following]
 
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
-    watch = Stopwatch()
-    model = TransformersPolicy(
-        TransformersSettings(model=options.model, template="plain", precision="fp32", batch=3 * options.dialogues)
-    )
-    world = world_of("plain", options)
+    watch, world = Stopwatch(), world_of("plain")
     tasks = world.tasks(options.dialogues, 7, options.split)
-    found = await asyncio.gather(*(follow(model, style, tasks, options) for style in STYLES))
+    # All three ways at once, as a pass over the weights takes about as long for few answers as for many.
+    rows_at_once = len(STYLES) * options.dialogues
+    model = TransformersPolicy(
+        TransformersSettings(model=options.model, template="plain", precision="fp32", batch=rows_at_once)
+    )
+    found = await asyncio.gather(*(follow(model, style, tasks, options.examples) for style in STYLES))
     await model.close()
-    played = dict[str, list[Outcome]]()
-    rows = []
-    for style, (outcomes, answers) in zip(STYLES, found, strict=True):
+    rows, played = [], dict[str, list[Outcome]]()
+    for style, answers in zip(STYLES, found, strict=True):
+        outcomes = [outcome_of(world, task, some.__getitem__) for task, some in zip(tasks, answers, strict=True)]
         chance = drawn(world, tasks, answers, 7)
         rows += [row_of(style, outcomes, {"drawn": chance, **played}), row_of(f"{style}, drawn", chance, {})]
         played[style] = outcomes
     references = [world.references(task) for task in tasks]
     rows += [row_of(player, [one[player] for one in references], {}) for player in ("eager", "reactive")]
     rows.append(row_of("never ready", [never_ready(world, task) for task in tasks], {}))
-    turns = sum(len(asked_turns(world.example(task).dialogue, _ASK)) for task in tasks)
+    turns = sum(map(len, found[0]))
     facts = {"dialogues": options.dialogues, "turns": turns, "split": options.split, "examples": options.examples}
     return {**facts, **watch.took(), "rows": rows}
 
@@ -277,7 +261,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         dialogues=24,
         split=("test", "test, or validation to choose the examples"),
         examples=(8, "worked examples"),
-        flows=(["account_access", "storewide_query"], "flows of the dialogues"),
     ).parse_args(arguments)
     return tell(asyncio.run(measure(options)), options.json, show)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 from pathlib import Path
 
 import pytest
@@ -88,11 +87,11 @@ def test_conversations_of_abcd_are_annotated_validated_and_held_out_by_flow(tmp_
 @pytest.mark.slow
 def test_a_language_model_is_asked_in_three_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-    size = ["--dialogues", "2", "--examples", "2", "--model", str(model)]
+    size = ["--dialogues", "2", "--examples", "2"]
 
-    result = load("proactive_pretrained").main([*size, "--json"])
+    result = load("proactive_pretrained").main([*size, "--model", str(model)])
 
-    assert json.loads(capsys.readouterr().out) == result
+    assert "minus reasoning" in capsys.readouterr().out
     rows = {row["player"]: row for row in result["rows"]}
     assert rows["asg"].keys() >= {"minus drawn", "minus plain", "minus reasoning"}
     assert rows["never ready"]["rar"]["mean"] == 0 < rows["reactive"]["rar"]["mean"] < rows["eager"]["rar"]["mean"]
@@ -101,9 +100,8 @@ def test_a_language_model_is_asked_in_three_ways(tmp_path: Path, capsys: pytest.
 
 def test_worked_examples_of_the_three_ways_differ_in_what_the_way_adds() -> None:
     benchmark = load("proactive_pretrained")
-    options = argparse.Namespace(flows=["account_access"], examples=6)
 
-    plain, reasoning, asg = (benchmark.worked_examples(style, options).splitlines() for style in benchmark.STYLES)
+    plain, reasoning, asg = (benchmark.worked_examples(style, 6).splitlines() for style in benchmark.STYLES)
 
     answers = [line for line in plain if line.startswith("actions:")]
     assert len(set(answers)) == 6
@@ -117,7 +115,7 @@ def test_worked_examples_of_the_three_ways_differ_in_what_the_way_adds() -> None
 
 def test_answers_at_other_turns_know_nothing_of_the_dialogue() -> None:
     benchmark = load("proactive_pretrained")
-    world = benchmark.world_of("plain", argparse.Namespace(flows=["account_access", "storewide_query"]))
+    world = benchmark.world_of("plain")
     tasks = world.tasks(6, 7, "test")
     turns = [asked_turns(world.example(task).dialogue, "customer") for task in tasks]
     right = [
