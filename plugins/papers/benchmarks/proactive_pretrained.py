@@ -52,7 +52,7 @@ _TASK = (
     "has just been done."
 )
 _VALUE = r'[^"=\\\n]{1,40}'
-_THINK, _ANSWER = "thought:", "actions:"
+_THINK, _ANSWER = "thought:", "actions:\n"
 
 Outcome = Mapping[str, float]
 Answers = dict[int, str]
@@ -60,11 +60,8 @@ Answers = dict[int, str]
 
 
 def world_of(style: Style) -> Proactive:
-    few = {"flows": FLOWS, "small_talk": 0.3, "early_end": 0.1}
+    few = {"flows": FLOWS, "small_talk": 0.0, "early_end": 0.1}
     return Proactive(ProactiveSettings(unit="dialogue", ask=_ASK, style=style, answers="lines", **few))
-
-
-# -- the text that the model goes on with ------------------------------------------------------------------------------
 
 
 def worked_examples(style: Style, number: int) -> str:
@@ -72,13 +69,12 @@ def worked_examples(style: Style, number: int) -> str:
     train = conversations(world_of("plain").settings.model_copy(update={"unit": "turn"}), "train")
     catalog = train.domain.catalog
     chosen: dict[tuple[str, ...], Asked] = {}
-    for asked in map(train.task, count()):
-        (example, (turn,)) = asked
-        due = example.annotation.at(turn).opportunities
-        chosen.setdefault(tuple(f"{one.name} {one.status}" for one in due), asked)
-        if len(chosen) == number:
-            return "\n\n".join([_TASK, *(_worked(one, style, catalog) for one in chosen.values())])
-    raise AssertionError("there is always one more turn")
+    asked = map(train.task, count())
+    while len(chosen) < number:
+        one = next(asked)
+        due = one.example.annotation.at(one.turns[0]).opportunities
+        chosen.setdefault(tuple(f"{each.name} {each.status}" for each in due), one)
+    return "\n\n".join([_TASK, *(_worked(one, style, catalog) for one in chosen.values())])
 
 
 def _worked(asked: Asked, style: Style, catalog: Catalog) -> str:
@@ -96,12 +92,11 @@ def _worked(asked: Asked, style: Style, catalog: Catalog) -> str:
     written = asked_text(style, dialogue_lines(example.dialogue, 1, turn), write_states(states))
     thought = f" {thought_of(example, references)}\n{_ANSWER}" if style != "plain" else ""
     lines = write_answer(references, "lines").splitlines() if references else []
-    return f"{written}{thought} {json.dumps(lines)}"
+    return f"{written}{thought}{json.dumps(lines)}"
 
 
 def asked_text(style: Style, dialogue: str, states: str) -> str:
-    parts = [dialogue, *([states] if style == "asg" else []), _ANSWER if style == "plain" else _THINK]
-    return "\n".join(parts)
+    return "\n".join([dialogue, *([states] if style == "asg" else []), _ANSWER if style == "plain" else _THINK])
 
 
 def thought_of(example: Example, references: Sequence[Opportunity]) -> str:
@@ -157,14 +152,15 @@ class Following(Policy):
         return (await self._model.generate(asked)).text
 
 
-# -- the figures -------------------------------------------------------------------------------------------------------
+def turns_of(world: Proactive, task: Task) -> tuple[int, ...]:
+    return asked_turns(world.example(task).dialogue, world.settings.ask)
 
 
 def outcome_of(world: Proactive, task: Task, answers: Callable[[int], str]) -> Outcome:
     """The figures of a dialogue in which these are the answers."""
     example, settings = world.example(task), world.settings
     tally = Tally(silence=settings.silence, pt_of=settings.pt_of, catalog=world.catalog)
-    for turn in asked_turns(example.dialogue, settings.ask):
+    for turn in turns_of(world, task):
         answer = read_answer(answers(turn), world.catalog)
         tally.add(answer, example.annotation.at(turn), example.annotation.windows)
     return tally.outcome()
@@ -184,12 +180,12 @@ def drawn(world: Proactive, tasks: Sequence[Task], answers: Sequence[Answers], s
 
 def never_ready(world: Proactive, task: Task) -> Outcome:
     """The references without readiness."""
-    annotation = world.example(task).annotation
-
-    def answer(turn: int) -> str:
-        return write_answer([replace(one, status="pending") for one in annotation.at(turn).opportunities], "lines")
-
-    return outcome_of(world, task, answer)
+    due = world.example(task).annotation.at
+    return outcome_of(
+        world,
+        task,
+        lambda turn: write_answer([replace(one, status="pending") for one in due(turn).opportunities], "lines"),
+    )
 
 
 def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence[Outcome]]) -> dict[str, Any]:
@@ -210,10 +206,8 @@ async def follow(model: Policy, style: Style, tasks: Sequence[Task], examples: i
     """The answers in each dialogue."""
     text, schema = worked_examples(style, examples), schema_of(world_of(style).catalog)
     following = [Following(model, style, text, schema) for _ in tasks]
-    agents = [PolicyAgent(one, window=1) for one in following]
-    await asyncio.gather(
-        *(Engagement(world_of(style), agent).run(task) for agent, task in zip(agents, tasks, strict=True))
-    )
+    played = (Engagement(world_of(style), PolicyAgent(one, window=1)) for one in following)
+    await asyncio.gather(*(one.run(task) for one, task in zip(played, tasks, strict=True)))
     return [one.answers for one in following]
 
 
@@ -222,9 +216,8 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     tasks = world.tasks(options.dialogues, 7, options.split)
     # All three ways at once, as a pass over the weights takes about as long for few answers as for many.
     rows_at_once = len(STYLES) * options.dialogues
-    model = TransformersPolicy(
-        TransformersSettings(model=options.model, template="plain", precision="fp32", batch=rows_at_once)
-    )
+    settings = TransformersSettings(model=options.model, template="plain", precision="fp32", batch=rows_at_once)
+    model = TransformersPolicy(settings)
     found = await asyncio.gather(*(follow(model, style, tasks, options.examples) for style in STYLES))
     await model.close()
     rows, played = [], dict[str, list[Outcome]]()

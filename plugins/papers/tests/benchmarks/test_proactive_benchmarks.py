@@ -103,10 +103,10 @@ def test_worked_examples_of_the_three_ways_differ_in_what_the_way_adds() -> None
 
     plain, reasoning, asg = (benchmark.worked_examples(style, 6).splitlines() for style in benchmark.STYLES)
 
-    answers = [line for line in plain if line.startswith("actions:")]
+    answers = [line for line in plain if line.startswith("[")]
     assert len(set(answers)) == 6
     for more in (reasoning, asg):
-        assert [line for line in more if line.startswith("actions:")] == answers
+        assert [line for line in more if line.startswith("[")] == answers
         assert [line for line in plain if line not in more] == []
     assert sum(line.startswith("thought:") for line in reasoning) == 6
     assert asg.count("states so far:") == 6
