@@ -23,7 +23,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from statistics import fmean
 from typing import Any
 
@@ -80,15 +80,12 @@ def worked_examples(style: Style, number: int) -> str:
 def _worked(asked: Asked, style: Style, catalog: Catalog) -> str:
     (example, (turn,)) = asked
     references = example.annotation.at(turn).opportunities
-    states, before = ActionStates(), 0
-    for number in asked_turns(example.dialogue, _ASK):
-        if number > turn:
-            break
+    states = ActionStates()
+    for before, number in pairwise([0, *(one for one in asked_turns(example.dialogue, _ASK) if one <= turn)]):
         states.predict(example.annotation.at(before).opportunities if before else ())
         for trigger in example.dialogue.triggers:
             if before < trigger.turn <= number:
                 states.trigger(observed(trigger, catalog))
-        before = number
     written = asked_text(style, dialogue_lines(example.dialogue, 1, turn), write_states(states))
     thought = f" {thought_of(example, references)}\n{_ANSWER}" if style != "plain" else ""
     lines = write_answer(references, "lines").splitlines() if references else []
@@ -152,15 +149,11 @@ class Following(Policy):
         return (await self._model.generate(asked)).text
 
 
-def turns_of(world: Proactive, task: Task) -> tuple[int, ...]:
-    return asked_turns(world.example(task).dialogue, world.settings.ask)
-
-
 def outcome_of(world: Proactive, task: Task, answers: Callable[[int], str]) -> Outcome:
     """The figures of a dialogue in which these are the answers."""
     example, settings = world.example(task), world.settings
     tally = Tally(silence=settings.silence, pt_of=settings.pt_of, catalog=world.catalog)
-    for turn in turns_of(world, task):
+    for turn in asked_turns(example.dialogue, settings.ask):
         answer = read_answer(answers(turn), world.catalog)
         tally.add(answer, example.annotation.at(turn), example.annotation.windows)
     return tally.outcome()
@@ -180,12 +173,9 @@ def drawn(world: Proactive, tasks: Sequence[Task], answers: Sequence[Answers], s
 
 def never_ready(world: Proactive, task: Task) -> Outcome:
     """The references without readiness."""
-    due = world.example(task).annotation.at
-    return outcome_of(
-        world,
-        task,
-        lambda turn: write_answer([replace(one, status="pending") for one in due(turn).opportunities], "lines"),
-    )
+    turns = world.example(task).annotation.turns
+    pending = {one.turn: [replace(each, status="pending") for each in one.opportunities] for one in turns}
+    return outcome_of(world, task, lambda turn: write_answer(pending.get(turn, ()), "lines"))
 
 
 def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence[Outcome]]) -> dict[str, Any]:
@@ -215,9 +205,10 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     watch, world = Stopwatch(), world_of("plain")
     tasks = world.tasks(options.dialogues, 7, options.split)
     # All three ways at once, as a pass over the weights takes about as long for few answers as for many.
-    rows_at_once = len(STYLES) * options.dialogues
-    settings = TransformersSettings(model=options.model, template="plain", precision="fp32", batch=rows_at_once)
-    model = TransformersPolicy(settings)
+    batch = len(STYLES) * options.dialogues
+    model = TransformersPolicy(
+        TransformersSettings(model=options.model, template="plain", precision="fp32", batch=batch)
+    )
     found = await asyncio.gather(*(follow(model, style, tasks, options.examples) for style in STYLES))
     await model.close()
     rows, played = [], dict[str, list[Outcome]]()
@@ -229,9 +220,8 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     references = [world.references(task) for task in tasks]
     rows += [row_of(player, [one[player] for one in references], {}) for player in ("eager", "reactive")]
     rows.append(row_of("never ready", [never_ready(world, task) for task in tasks], {}))
-    turns = sum(map(len, found[0]))
-    facts = {"dialogues": options.dialogues, "turns": turns, "split": options.split, "examples": options.examples}
-    return {**facts, **watch.took(), "rows": rows}
+    asked = {name: getattr(options, name) for name in ("dialogues", "split", "examples")}
+    return {**asked, "turns": sum(map(len, found[0])), **watch.took(), "rows": rows}
 
 
 def show(result: dict[str, Any]) -> None:
@@ -251,9 +241,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         model=(str, "a folder or a GGUF file"),
-        dialogues=24,
+        dialogues=20,
         split=("test", "test, or validation to choose the examples"),
-        examples=(8, "worked examples"),
+        examples=(16, "worked examples"),
     ).parse_args(arguments)
     return tell(asyncio.run(measure(options)), options.json, show)
 
