@@ -4,10 +4,9 @@
     python plugins/papers/benchmarks/proactive_pretrained.py --model path/to/model --split validation --examples 4
 
 The ways are those of the specs `proactive-plain`, `-reasoning` and `-asg`: at once, after a line of thought, and after
-one that follows the states of the actions so far. A base model makes no calls, so it goes on with a text: worked
-examples from the train split, the dialogue so far, and what the way adds. The thought is free. The answer follows a
-schema: lines of an action of the domain, a status, and inputs whose values are free. The same dialogues are asked
-about in each way, at temperature 0.
+one that follows the states of the actions so far. A base model makes no calls, so it goes on with a text, at
+temperature 0: worked examples from the train split, the dialogue so far, and what the way adds. The thought is free,
+and the answer follows a schema: lines of an action of the domain, a status, and inputs with free values.
 
 `drawn` has the model's own answers, each at a turn drawn at random, so it knows nothing of the dialogue. `never ready`
 has the references without readiness. A figure that is undefined in a dialogue is left out there, and a difference is
@@ -206,9 +205,8 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     tasks = world.tasks(options.dialogues, 7, options.split)
     # All three ways at once, as a pass over the weights takes about as long for few answers as for many.
     batch = len(STYLES) * options.dialogues
-    model = TransformersPolicy(
-        TransformersSettings(model=options.model, template="plain", precision="fp32", batch=batch)
-    )
+    settings = TransformersSettings(model=options.model, template="plain", precision="fp32", batch=batch)
+    model = TransformersPolicy(settings)
     found = await asyncio.gather(*(follow(model, style, tasks, options.examples) for style in STYLES))
     await model.close()
     rows, played = [], dict[str, list[Outcome]]()
