@@ -162,7 +162,7 @@ def drawn(world: Proactive, tasks: Sequence[Task], answers: Sequence[Answers], s
     """The same answers at other turns: the mean of each figure over several draws."""
     every = [answer for some in answers for answer in some.values()]
     draw = random.Random(seed)
-    found = []
+    found = list[Outcome]()
     for task in tasks:
         outcomes = [outcome_of(world, task, lambda _: draw.choice(every)) for _ in range(DRAWS)]
         several = {name: [one[name] for one in outcomes if name in one] for name in FIGURES}
