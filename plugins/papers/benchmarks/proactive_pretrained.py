@@ -20,13 +20,13 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from statistics import fmean
 from typing import Any
 
-from agentfw import Engagement, Generation, Policy, PolicyAgent, Request, Task
+from agentfw import Policy, Request, Task
 from agentfw.episode import Message
 from agentfw.request import Sampling
 from agentfw_benchmarks import Options, Stopwatch, difference_of, mean_of, print_markdown, shown, tell
@@ -52,20 +52,21 @@ _TASK = (
 )
 _VALUE = r'[^"=\\\n]{1,40}'
 _THINK, _ANSWER = "thought:", "actions:\n"
+_LINE_END = ("\n",)
 
 Outcome = Mapping[str, float]
 Answers = dict[int, str]
 """What was answered in a dialogue, by turn, in the lines that the world reads."""
 
 
-def world_of(style: Style) -> Proactive:
-    few = {"flows": FLOWS, "small_talk": 0.0, "early_end": 0.1}
-    return Proactive(ProactiveSettings(unit="dialogue", ask=_ASK, style=style, answers="lines", **few))
+def world_of() -> Proactive:
+    shorter = {"flows": FLOWS, "small_talk": 0.0, "early_end": 0.1}
+    return Proactive(ProactiveSettings(unit="dialogue", ask=_ASK, answers="lines", **shorter))
 
 
 def worked_examples(style: Style, number: int) -> str:
     """Turns of the train split, no two with the same actions due. They are the same for all styles."""
-    train = conversations(world_of("plain").settings.model_copy(update={"unit": "turn"}), "train")
+    train = conversations(world_of().settings.model_copy(update={"unit": "turn"}), "train")
     catalog = train.domain.catalog
     chosen: dict[tuple[str, ...], Asked] = {}
     asked = map(train.task, count())
@@ -79,16 +80,22 @@ def worked_examples(style: Style, number: int) -> str:
 def _worked(asked: Asked, style: Style, catalog: Catalog) -> str:
     (example, (turn,)) = asked
     references = example.annotation.at(turn).opportunities
-    states = ActionStates()
-    for before, number in pairwise([0, *(one for one in asked_turns(example.dialogue, _ASK) if one <= turn)]):
-        states.predict(example.annotation.at(before).opportunities if before else ())
-        for trigger in example.dialogue.triggers:
-            if before < trigger.turn <= number:
-                states.trigger(observed(trigger, catalog))
-    written = asked_text(style, dialogue_lines(example.dialogue, 1, turn), write_states(states))
+    states = states_at(turn, example, catalog, lambda number: example.annotation.at(number).opportunities)
+    written = asked_text(style, dialogue_lines(example.dialogue, 1, turn), states)
     thought = f" {thought_of(example, references)}\n{_ANSWER}" if style != "plain" else ""
     lines = write_answer(references, "lines").splitlines() if references else []
     return f"{written}{thought}{json.dumps(lines)}"
+
+
+def states_at(turn: int, example: Example, catalog: Catalog, said: Callable[[int], Iterable[Opportunity]]) -> str:
+    """The states of the actions as the world has them at a turn, after what was said at the turns before."""
+    states = ActionStates()
+    for before, number in pairwise([0, *(one for one in asked_turns(example.dialogue, _ASK) if one <= turn)]):
+        states.predict(said(before) if before else ())
+        for trigger in example.dialogue.triggers:
+            if before < trigger.turn <= number:
+                states.trigger(observed(trigger, catalog))
+    return write_states(states)
 
 
 def asked_text(style: Style, dialogue: str, states: str) -> str:
@@ -118,34 +125,31 @@ def schema_of(catalog: Catalog) -> dict[str, Any]:
     return {"type": "array", "maxItems": 3, "items": {"type": "string", "pattern": f"^({'|'.join(lines)})$"}}
 
 
-class Following(Policy):
-    """Follows one dialogue."""
+async def follow(model: Policy, style: Style, example: Example, examples: str, catalog: Catalog) -> Answers:
+    """The answers at all turns of a dialogue: one after the other with the states, else all at once."""
+    schema, answers = schema_of(catalog), Answers()
 
-    def __init__(self, model: Policy, style: Style, examples: str, schema: Mapping[str, Any]) -> None:
-        self._model, self._style, self._examples, self._schema = model, style, examples, schema
-        self._heard: list[str] = []
-        self.answers: Answers = {}
-
-    async def generate(self, request: Request) -> Generation:
-        assert request.moment is not None
-        states = ""
-        for observation in request.moment.of("turn"):
-            states, _, lines = observation.text.rpartition("\n\n")
-            self._heard.append(lines)
-        text = "\n\n".join([self._examples, asked_text(self._style, "\n".join(self._heard), states)])
-        if self._style != "plain":
-            thought = await self._go_on(text, request, 48, stop=("\n",))
-            text += f" {thought.strip()}\n{_ANSWER}"
-        found = await self._go_on(text, request, 96, schema=self._schema)
-        # An answer that was cut off has its last line unfinished.
-        answer = "\n".join(re.findall(r'"([^"]*)"', found)) or "nothing"
-        self.answers[request.moment.round] = answer
-        return Generation(answer)
-
-    async def _go_on(self, text: str, request: Request, tokens: int, **more: Any) -> str:
+    async def go_on(text: str, tokens: int, **more: Any) -> str:
         sampling = Sampling(temperature=0.0, max_tokens=tokens)
-        asked = Request([Message("user", text)], sampling=sampling, task=request.task, plain=True, **more)
-        return (await self._model.generate(asked)).text
+        return (await model.generate(Request([Message("user", text)], sampling=sampling, plain=True, **more))).text
+
+    async def answer(turn: int) -> None:
+        states = ""
+        if style == "asg":
+            states = states_at(turn, example, catalog, lambda one: read_answer(answers[one], catalog).opportunities)
+        text = "\n\n".join([examples, asked_text(style, dialogue_lines(example.dialogue, 1, turn), states)])
+        if style != "plain":
+            text += f" {(await go_on(text, 40, stop=_LINE_END)).strip()}\n{_ANSWER}"
+        # An answer that was cut off has its last line unfinished.
+        answers[turn] = "\n".join(re.findall(r'"([^"]*)"', await go_on(text, 80, schema=schema))) or "nothing"
+
+    turns = asked_turns(example.dialogue, _ASK)
+    if style == "asg":
+        for turn in turns:
+            await answer(turn)
+    else:
+        await asyncio.gather(*map(answer, turns))
+    return answers
 
 
 def outcome_of(world: Proactive, task: Task, answers: Callable[[int], str]) -> Outcome:
@@ -191,23 +195,17 @@ def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence
     return row
 
 
-async def follow(model: Policy, style: Style, tasks: Sequence[Task], examples: int) -> list[Answers]:
-    """The answers in each dialogue."""
-    text, schema = worked_examples(style, examples), schema_of(world_of(style).catalog)
-    following = [Following(model, style, text, schema) for _ in tasks]
-    played = (Engagement(world_of(style), PolicyAgent(one, window=1)) for one in following)
-    await asyncio.gather(*(one.run(task) for one, task in zip(played, tasks, strict=True)))
-    return [one.answers for one in following]
-
-
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
-    watch, world = Stopwatch(), world_of("plain")
+    watch, world = Stopwatch(), world_of()
     tasks = world.tasks(options.dialogues, 7, options.split)
+    model = TransformersPolicy(TransformersSettings(model=options.model, template="plain", precision="fp32", batch=24))
+
+    async def follow_all(style: Style) -> list[Answers]:
+        text, dialogues = worked_examples(style, options.examples), map(world.example, tasks)
+        return list(await asyncio.gather(*(follow(model, style, one, text, world.catalog) for one in dialogues)))
+
     # All three ways at once, as a pass over the weights takes about as long for few answers as for many.
-    batch = len(STYLES) * options.dialogues
-    settings = TransformersSettings(model=options.model, template="plain", precision="fp32", batch=batch)
-    model = TransformersPolicy(settings)
-    found = await asyncio.gather(*(follow(model, style, tasks, options.examples) for style in STYLES))
+    found = await asyncio.gather(*map(follow_all, STYLES))
     await model.close()
     rows, played = [], dict[str, list[Outcome]]()
     for style, answers in zip(STYLES, found, strict=True):
@@ -239,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         model=(str, "a folder or a GGUF file"),
-        dialogues=20,
+        dialogues=6,
         split=("test", "test, or validation to choose the examples"),
         examples=(16, "worked examples"),
     ).parse_args(arguments)

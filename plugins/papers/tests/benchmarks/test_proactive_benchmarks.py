@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib
 from pathlib import Path
 
 import pytest
 
-from agentfw import Host
+from agentfw import Engagement, Generation, Host, Policy, PolicyAgent, Request
 from agentfw.runs import parse_spec, resolve
 from agentfw_benchmarks import make_model
 from agentfw_papers.worlds import proactive
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import load_data
+from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.prompting import write_answer
 
 pytestmark = pytest.mark.nightly
@@ -115,7 +117,7 @@ def test_worked_examples_of_the_three_ways_differ_in_what_the_way_adds() -> None
 
 def test_answers_at_other_turns_know_nothing_of_the_dialogue() -> None:
     benchmark = load("proactive_pretrained")
-    world = benchmark.world_of("plain")
+    world = benchmark.world_of()
     tasks = world.tasks(6, 7, "test")
     turns = [asked_turns(world.example(task).dialogue, "customer") for task in tasks]
     right = [
@@ -128,3 +130,26 @@ def test_answers_at_other_turns_know_nothing_of_the_dialogue() -> None:
 
     assert all(one["ac"] == 1 for one in played)
     assert all(one["ac"] < 0.7 for one in drawn)
+
+
+def test_states_in_the_prompt_are_those_of_the_world() -> None:
+    benchmark = load("proactive_pretrained")
+    world = benchmark.world_of()
+    styled = Proactive(world.settings.model_copy(update={"style": "asg"}))
+    (task,) = world.tasks(1, 7, "test")
+    example = world.example(task)
+    seen = list[tuple[int, str]]()
+
+    class Oracle(Policy):
+        async def generate(self, request: Request) -> Generation:
+            assert request.moment is not None
+            (shown,) = request.moment.of("turn")
+            seen.append((shown.data["number"], shown.text.rpartition("\n\n")[0]))
+            return Generation(write_answer(example.annotation.at(shown.data["number"]).opportunities, "lines"))
+
+    asyncio.run(Engagement(styled, PolicyAgent(Oracle())).run(task))
+
+    assert len(seen) > 2
+    for turn, states in seen:
+        said = benchmark.states_at(turn, example, world.catalog, lambda one: example.annotation.at(one).opportunities)
+        assert said == states
