@@ -198,10 +198,12 @@ def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
     watch, world = Stopwatch(), world_of()
     tasks = world.tasks(options.dialogues, 7, options.split)
-    model = TransformersPolicy(TransformersSettings(model=options.model, template="plain", precision="fp32", batch=24))
+    model = TransformersPolicy(TransformersSettings(model=options.model, template="plain", precision="fp32", batch=56))
 
     async def follow_all(style: Style) -> list[Answers]:
         text, dialogues = worked_examples(style, options.examples), map(world.example, tasks)
+        # Read once, before many ask at the same time: what is known of a prompt is shared by those that begin with it.
+        await model.generate(Request([Message("user", text)], sampling=Sampling(max_tokens=1), plain=True))
         return list(await asyncio.gather(*(follow(model, style, one, text, world.catalog) for one in dialogues)))
 
     # All three ways at once, as a pass over the weights takes about as long for few answers as for many.
