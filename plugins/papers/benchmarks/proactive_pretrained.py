@@ -198,7 +198,7 @@ def row_of(name: str, outcomes: Sequence[Outcome], beside: Mapping[str, Sequence
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
     watch, world = Stopwatch(), world_of()
     tasks = world.tasks(options.dialogues, 7, options.split)
-    model = TransformersPolicy(TransformersSettings(model=options.model, template="plain", precision="fp32", batch=56))
+    model = TransformersPolicy(TransformersSettings(model=options.model, template="plain", precision="fp32", batch=24))
 
     async def follow_all(style: Style) -> list[Answers]:
         text, dialogues = worked_examples(style, options.examples), map(world.example, tasks)
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         model=(str, "a folder or a GGUF file"),
-        dialogues=6,
+        dialogues=8,
         split=("test", "test, or validation to choose the examples"),
         examples=(16, "worked examples"),
     ).parse_args(arguments)
