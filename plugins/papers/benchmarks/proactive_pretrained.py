@@ -139,9 +139,9 @@ async def follow(model: Policy, style: Style, example: Example, examples: str, c
             states = states_at(turn, example, catalog, lambda one: read_answer(answers[one], catalog).opportunities)
         text = "\n\n".join([examples, asked_text(style, dialogue_lines(example.dialogue, 1, turn), states)])
         if style != "plain":
-            text += f" {(await go_on(text, 40, stop=_LINE_END)).strip()}\n{_ANSWER}"
+            text += f" {(await go_on(text, 48, stop=_LINE_END)).strip()}\n{_ANSWER}"
         # An answer that was cut off has its last line unfinished.
-        answers[turn] = "\n".join(re.findall(r'"([^"]*)"', await go_on(text, 80, schema=schema))) or "nothing"
+        answers[turn] = "\n".join(re.findall(r'"([^"]*)"', await go_on(text, 96, schema=schema))) or "nothing"
 
     turns = asked_turns(example.dialogue, _ASK)
     if style == "asg":
