@@ -227,7 +227,7 @@ class Engine:
 
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             return AgentfwError(
-                f"out of memory while generating with {self._rows.count} rows: {str(error).splitlines()[0]}",
+                f"out of memory while generating with {self._rows.most} rows: {str(error).splitlines()[0]}",
                 fix="lower policy.batch or policy.context, or use fewer bits with policy.precision",
             )
         return error
@@ -313,7 +313,8 @@ class Engine:
         asking, tokens, positions, plan = self._planned()
         if not tokens:
             return
-        self._rows.reserve(max(positions) + 1)
+        last = max(index for index, row in enumerate(self._places) if row.job is not None)
+        self._rows.reserve(last, max(positions) + 1)
         asked = list(asking.values())
         kept = asked + [0] * (blocks(len(asked)) - len(asked))
         logits = model(

@@ -145,29 +145,30 @@ def _in_sight(tokens: Tensor, keys: Tensor, window: int | None) -> Tensor:
 class Rows:
     """Keys and values [rows, heads, tokens, width] of every layer. Allocated when a layer first needs them."""
 
-    def __init__(self, count: int) -> None:
-        self.count = blocks(count)
+    def __init__(self, most: int) -> None:
+        self.most = most
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
-        self._capacity = _KEYS
+        self._count, self._capacity = BLOCK, _KEYS
 
-    def reserve(self, length: int) -> None:
-        """Allocate room for rows of this many tokens."""
+    def reserve(self, row: int, length: int) -> None:
+        """Allocate room for this many tokens in all rows up to this one."""
         import torch.nn.functional as functional
 
-        wanted = _whole(length, _KEYS)
-        if wanted > self._capacity:
-            more = (0, 0, 0, wanted - self._capacity)
+        count, capacity = max(self._count, blocks(row + 1)), max(self._capacity, _whole(length, _KEYS))
+        more = (0, 0, 0, capacity - self._capacity, 0, 0, 0, count - self._count)
+        if any(more):
             for layer, (keys, values) in self._layers.items():
                 self._layers[layer] = functional.pad(keys, more), functional.pad(values, more)
-            self._capacity = wanted
+            self._count, self._capacity = count, capacity
 
     def layer(self, index: int, like: Tensor) -> tuple[Tensor, Tensor]:
         if index not in self._layers:
-            shape = (self.count, like.shape[1], self._capacity, like.shape[3])
+            shape = (self._count, like.shape[1], self._capacity, like.shape[3])
             self._layers[index] = like.new_zeros(shape), like.new_zeros(shape)
         return self._layers[index]
 
     def copy(self, source: int, target: int, length: int) -> None:
+        self.reserve(target, length)
         for pair in self._layers.values():
             for cached in pair:
                 cached[target, :, :length] = cached[source, :, :length]
@@ -182,7 +183,7 @@ class Rows:
     def clear(self) -> None:
         """Release the memory."""
         self._layers.clear()
-        self._capacity = _KEYS
+        self._count, self._capacity = BLOCK, _KEYS
 
 
 def register_attention() -> None:

@@ -259,6 +259,23 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
+def test_a_large_batch_takes_no_more_memory_than_the_answers_that_are_asked_for(small_model: Path) -> None:
+    """A policy may answer 64 at once by default, and long prompts of 64 don't fit everywhere."""
+
+    async def play(policy: TransformersPolicy) -> tuple[list[Generation], int, int]:
+        few = await together(policy, [request(number) for number in range(3)])
+        rows = [len(keys) for keys, _ in policy._engine._rows._layers.values()]
+        many = await together(policy, [request(number) for number in range(3, 24)])
+        return [*few, *many], max(rows), len(policy._engine._rows._layers[0][0])
+
+    answers, few, many = using(make(small_model, batch=64), play)
+    alone = using(make(small_model, batch=1), lambda policy: in_turn(policy, [request(number) for number in range(24)]))
+
+    assert answers == alone
+    assert few == 16 < many <= 32
+
+
+@pytest.mark.slow
 def test_the_program_goes_on_while_tokens_are_made(small_model: Path) -> None:
     async def use(policy: TransformersPolicy) -> int:
         beats = 0
