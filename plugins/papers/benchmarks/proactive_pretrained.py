@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         model=(str, "a folder or a GGUF file"),
-        dialogues=8,
+        dialogues=12,
         split=("test", "test, or validation to choose the examples"),
         examples=(16, "worked examples"),
     ).parse_args(arguments)
