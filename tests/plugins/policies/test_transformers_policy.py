@@ -602,6 +602,28 @@ def test_a_model_with_windows_answers_as_transformers_does(make_model: Make, tmp
     assert scored == pytest.approx(answers[0].logprobs, abs=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [100, 300, 520])
+def test_an_answer_within_its_window_is_the_same_beside_one_beyond_it(
+    make_model: Make, tmp_path: Path, window: int
+) -> None:
+    """To the last bit, though alone it is computed with all keys, and beside the other with those of a window."""
+    folder = make_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": window}
+    (folder / "config.json").write_text(json.dumps(config))
+    texts = [" ".join(WORDS * count) for count in (1, 2, 4, 10, 24, 40)]
+    sampling = Sampling(1.0, max_tokens=24, seed=7)
+    asked = [Request([Message("user", text)], sampling=sampling) for text in texts]
+
+    answers = using(make(folder), lambda policy: together(policy, asked))
+    alone = using(make(folder), lambda policy: in_turn(policy, asked))
+
+    assert [(one.token_ids, one.logprobs) for one in answers] == [(one.token_ids, one.logprobs) for one in alone]
+    within = [len(one.prompt_ids) + len(one.token_ids) <= window for one in answers]
+    assert {True, False} == set(within)
+
+
 def test_positions_never_depend_on_the_longest_answer_of_a_batch(make_model: Make, tmp_path: Path) -> None:
     """With longrope, one token beyond the original length would change those of all rows."""
     folder = make_model(tmp_path / "model")
