@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agentfw import Generation, Message, Policy, Request
+from agentfw import Generation, Policy, Request
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, terms, write_call
+from agentfw_plugins.worlds.calendar.teacher_policy import remembered
 
 MOST = 10
 """Entries of the hub. The oldest make room."""
 _KEEP, _DROP = ": keep", ": drop"
-_REMEMBERED = "You remember:\n"
 
 
 class NotingTeacher(Policy):
@@ -35,7 +35,7 @@ class NotingTeacher(Policy):
 
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
-        notes = noted(request.messages)
+        notes = remembered(request.messages[-1].content)
         lines, calls = [], []
         for feedback in request.moment.of("feedback"):
             because = feedback.data["because"]
@@ -52,17 +52,6 @@ class NotingTeacher(Policy):
             calls.append(decision)
         text = "\n".join([*lines, *calls])
         return Generation(text=text, count=len(text.split()), version="noting teacher")
-
-
-def noted(messages: Sequence[Message]) -> list[str]:
-    """The hub's entries in the newest message."""
-    _, _, remembered = messages[-1].content.partition(_REMEMBERED)
-    entries = []
-    for line in remembered.splitlines():
-        if not line.startswith("- "):
-            break
-        entries.append(line[2:])
-    return entries
 
 
 def decided(events: Mapping[str, Sequence[str]], notes: Sequence[str]) -> tuple[list[str], str]:

@@ -46,7 +46,7 @@ from .scratchpad import (
     write_weights,
 )
 
-__all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learned"]
+__all__ = ["ROLES_FILE", "TeacherPolicy", "TeacherSettings", "expected_of", "learned", "remembered"]
 
 ROLES_FILE = Path(__file__).parent / "teacher_roles.json"
 _MOST = 40
@@ -87,7 +87,7 @@ class TeacherPolicy(Policy):
 def _answer(
     messages: Sequence[Message], moment: Moment, expected: Callable[[str], Mapping[str, int]], learns: bool
 ) -> list[str]:
-    weights = read_weights(_remembered(messages[-1].content))
+    weights = read_weights(remembered(messages[-1].content))
     said = []
     if not weights:
         for conflict in moment.of("conflict"):
@@ -150,7 +150,7 @@ def _last_answer(messages: Sequence[Message]) -> str:
     return next((each.content for each in reversed(messages) if each.role == "assistant"), "")
 
 
-def _remembered(text: str) -> list[str]:
+def remembered(text: str) -> list[str]:
     """The hub's entries in the message that the agent reads."""
     _, _, rest = text.partition("You remember:\n")
     entries = []
