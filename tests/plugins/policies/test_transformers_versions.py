@@ -1,0 +1,267 @@
+"""A model in this process gets other weights: adapters, whole models, and what isn't one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers_asking import make, request, together, using
+
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.policy import Generation
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from agentfw_plugins.models import load_base, room  # noqa: E402
+from agentfw_plugins.policies.transformers import TransformersPolicy  # noqa: E402
+
+Make = Callable[..., Path]
+
+
+@pytest.mark.slow
+def test_a_published_adapter_answers_under_its_version(small_model: Path, make_adapter: Make, tmp_path: Path) -> None:
+    from peft import PeftModel
+
+    adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
+    ask = request(3, max_tokens=10, temperature=1.0)
+
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        before = policy.generate(ask)
+        answers = [await before]
+        for number, adapter in enumerate(adapters, start=1):
+            await policy.publish(adapter, f"p@{number}")
+            answers.append(await policy.generate(ask))
+        return answers
+
+    base, *versions = using(make(small_model), use)
+
+    assert base.version == str(small_model)
+    assert [answer.version for answer in versions] == ["p@1", "p@2"]
+    for answer, adapter in zip(versions, adapters, strict=True):
+        tuned = PeftModel.from_pretrained(load_base(small_model, "fp32", "cpu"), adapter)
+        ids = [*answer.prompt_ids, *answer.token_ids]
+        with torch.no_grad():
+            logprobs = tuned(torch.tensor([ids])).logits[0].log_softmax(-1)
+        expected = logprobs[range(len(answer.prompt_ids) - 1, len(ids) - 1), list(answer.token_ids)]
+        assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "nf4"])
+def test_a_policy_and_the_learner_beside_it_hold_one_base(small_model: Path, precision: str) -> None:
+    pytest.importorskip("peft")
+    if precision == "nf4":
+        pytest.importorskip("bitsandbytes")
+    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.settings import LoraSettings
+
+    learner = LoraLearner(LoraSettings.model_validate({"model": str(small_model), "precision": precision}))
+    learner.logprobs((10, 11), (12,))
+
+    async def served(policy: TransformersPolicy) -> set[int]:
+        await policy.generate(request(1))
+        model = await asyncio.wrap_future(policy._engine.call(policy._engine.model))
+        return {weight.data_ptr() for weight in model.parameters()}
+
+    found = using(make(small_model, precision=precision), served)
+
+    trained = learner._opened().network
+    adapter = {weight.data_ptr() for weight in trained.parameters()}
+    assert found == {weight.data_ptr() for weight in trained._model.parameters()} - adapter
+
+
+def test_an_adapter_of_the_settings_answers_as_a_published_one(
+    small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter", seed=1)
+    ask = request(3, max_tokens=10, temperature=1.0)
+
+    async def publish(policy: TransformersPolicy) -> Generation:
+        await policy.publish(adapter, "adapter")
+        return await policy.generate(ask)
+
+    expected = using(make(small_model), publish)
+
+    assert using(make(small_model, adapter=str(adapter)), lambda policy: policy.generate(ask)) == expected
+    whole = make_model(tmp_path / "whole", seed=5)
+    own = using(make(whole), lambda policy: policy.generate(ask))
+    served = using(make(small_model, adapter=str(whole)), lambda policy: policy.generate(ask))
+    assert (served.token_ids, served.logprobs) == (own.token_ids, own.logprobs)
+
+
+def test_an_adapter_of_another_base_is_refused_before_anything_is_loaded(
+    small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
+) -> None:
+    other = make_adapter(make_model(tmp_path / "wide", hidden_size=64), tmp_path / "other")
+
+    with pytest.raises(SettingsError, match="doesn't fit the model") as caught:
+        make(small_model, adapter=str(other))
+    assert caught.value.fix == "use the model that it was trained on"
+    sibling = make_adapter(small_model, tmp_path / "sibling")  # of the same shape, on other weights
+    (sibling / "agentfw.json").write_text('{"version": "policy@1", "base": "0123456789abcdef"}')
+    with pytest.raises(SettingsError, match="was trained on another base than") as caught:
+        make(small_model, adapter=str(sibling))
+    assert "\n" not in caught.value.message
+    with pytest.raises(SettingsError, match=r"is no adapter: it has no adapter_config.json"):
+        make(small_model, adapter=str(tmp_path))
+
+
+def test_a_model_too_large_for_the_memory_is_refused_before_it_is_loaded(
+    small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "machine_memory", lambda: 40_000)
+    with pytest.raises(SettingsError, match=r"needs 0.0 GB for .* billion weights, and this machine has") as caught:
+        make(small_model, precision="fp32")
+    assert "\n" not in caught.value.message
+    assert caught.value.fix == "use a smaller model, or precision=nf4 (4-bit weights)"
+    make(small_model, precision="nf4")
+
+
+@pytest.mark.slow
+def test_requests_in_flight_end_with_the_version_that_they_began_with(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    requests = [request(number, max_tokens=30) for number in range(6)]
+
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        flying = [asyncio.ensure_future(policy.generate(one)) for one in requests]
+        await asyncio.sleep(0)
+        publishing = asyncio.ensure_future(policy.publish(adapter, "p@1"))
+        await asyncio.sleep(0)
+        asked_meanwhile = await together(policy, requests)
+        await publishing
+        return [*asked_meanwhile, *await asyncio.gather(*flying)]
+
+    answered = using(make(small_model, batch=2), use)
+    base = using(make(small_model), lambda policy: together(policy, requests))
+
+    answers, flown = answered[:6], answered[6:]
+    assert flown == base
+    assert {answer.version for answer in answers} == {"p@1"}
+    assert [answer.token_ids for answer in answers] != [answer.token_ids for answer in base]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "nf4"])
+def test_versions_follow_each_other_in_every_precision(
+    make_model: Make, make_adapter: Make, tmp_path: Path, precision: str
+) -> None:
+    if precision == "nf4":
+        pytest.importorskip("bitsandbytes")
+    model = make_model(tmp_path / "model", hidden_size=64)
+    adapters = [make_adapter(model, tmp_path / f"adapter{n}", seed=n, scale=0.2) for n in (1, 2)]
+    prompt, answer = tuple(range(10, 40)), tuple(range(40, 60))
+
+    async def use(policy: TransformersPolicy) -> list[Sequence[float]]:
+        said = [await policy.logprobs(prompt, answer)]
+        for adapter in [*adapters, adapters[0]]:
+            await policy.publish(adapter, adapter.name)
+            said.append(await policy.logprobs(prompt, answer))
+        return said
+
+    base, one, two, again = using(make(model, precision=precision), use)
+
+    assert list(again) == list(one)
+    assert list(one) != list(two)
+    assert list(one) != list(base)
+
+
+def test_a_whole_model_can_be_published(make_model: Make, small_model: Path, tmp_path: Path) -> None:
+    other = make_model(tmp_path / "other", seed=9)
+
+    async def use(policy: TransformersPolicy) -> Generation:
+        await policy.publish(other, "whole@1")
+        return await policy.generate(request(2))
+
+    published = using(make(small_model), use)
+    expected = using(make(other), lambda policy: policy.generate(request(2)))
+
+    assert published.version == "whole@1"
+    assert published.logprobs == expected.logprobs
+
+
+def test_a_model_without_weights_can_answer_once_it_is_given_some(
+    make_model: Make, small_model: Path, tmp_path: Path
+) -> None:
+    empty = make_model(tmp_path / "empty", weights=False)
+
+    async def use(policy: TransformersPolicy) -> Generation:
+        with pytest.raises(SettingsError, match="has no weights"):
+            await policy.generate(request(2))
+        await policy.publish(small_model, "first@1")
+        return await policy.generate(request(2))
+
+    assert using(make(empty), use).version == "first@1"
+
+
+def test_rest_gives_memory_back_and_nothing_else_changes(small_model: Path) -> None:
+    async def use(policy: TransformersPolicy) -> list[Generation]:
+        first = await policy.generate(request(2))
+        await policy.rest()
+        assert not policy._engine._rows._layers
+        await policy.wake()
+        return [first, await policy.generate(request(2))]
+
+    first, second = using(make(small_model), use)
+    assert first == second
+
+
+def broken_adapter(adapter: Path, folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(adapter, folder)
+    weights = folder / "adapter_model.safetensors"
+    save_file(change(load_file(weights)), weights, {"format": "pt"})
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
+    make_model: Make, make_adapter: Make, small_model: Path, tmp_path: Path, precision: str
+) -> None:
+    good = make_adapter(small_model, tmp_path / "good")
+    wide = make_model(tmp_path / "wide", hidden_size=64)
+    bad = [
+        make_adapter(wide, tmp_path / "of-another-base"),
+        broken_adapter(good, tmp_path / "lacking", lambda found: dict(list(found.items())[2:])),
+        broken_adapter(
+            good, tmp_path / "strange", lambda found: found | {"base_model.model.no.lora_A.weight": torch.ones(1)}
+        ),
+    ]
+
+    async def use(policy: TransformersPolicy) -> None:
+        await policy.publish(good, "p@1")
+        before = await policy.generate(request(2))
+        for adapter in bad:
+            with pytest.raises(SettingsError, match="doesn't fit the model"):
+                await policy.publish(adapter, "p@2")
+            assert await policy.generate(request(2)) == before
+        with pytest.raises(SettingsError, match="neither an adapter nor a model"):
+            await policy.publish(tmp_path, "p@2")
+
+    using(make(small_model, precision=precision), use)
+
+
+def test_weights_that_are_no_numbers_are_told_and_the_policy_can_go_on(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    good = make_adapter(small_model, tmp_path / "good")
+    broken = broken_adapter(
+        good, tmp_path / "broken", lambda found: {name: one * float("nan") for name, one in found.items()}
+    )
+
+    async def use(policy: TransformersPolicy) -> Generation:
+        await policy.publish(broken, "p@1")
+        with pytest.raises(AgentfwError, match="its weights are broken"):
+            await together(policy, [request(1), request(2)])
+        await policy.publish(good, "p@2")
+        return await policy.generate(request(2))
+
+    assert using(make(small_model), use).version == "p@2"
