@@ -30,8 +30,8 @@ from agentfw_benchmarks.runs import played, spec_named
 FIGURES = ("error", "invalid", "hub")
 """Wrong rounds, rounds without a valid decision, and rounds in which the hub was updated, as shares."""
 HERE = Path(__file__).parent
-SAMPLING = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 220}
-"""That of the paper's evaluation. The teacher's longest answers have 190 tokens."""
+SAMPLING = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 260}
+"""That of the paper's evaluation. The teacher's longest answers have 240 tokens."""
 TAUGHT = {"teacher": str(HERE / "noting_teacher.py"), "optimizer": "imitation"}
 Users = dict[str, dict[str, float]]
 """The figures of each held-out user."""
@@ -72,8 +72,8 @@ def imitating(host: Host, options: argparse.Namespace) -> RunFolder:
 
 def beginning(host: Host, options: argparse.Namespace, start: RunFolder) -> RunFolder:
     """Goes on with the first rounds of many users: answers that can't be copied from those before."""
-    spec = spec_of(host, min(5, options.rounds), options)
-    spec |= learning("sft", options.imitation_rate, options.beginnings // 2, options.imitations, options) | TAUGHT
+    spec = spec_of(host, min(8, options.rounds), options)
+    spec |= learning("sft", options.imitation_rate, options.beginnings, options.begun, options) | TAUGHT
     spec |= {"policy": policy_of_run(host, start.id, start.path.parent), "tasks": options.beginnings, "samples": 1}
     spec["environment"]["settings"]["data_seed"] = 9  # other users
     return played(spec, host, options.work / f"beginnings, seed {options.seed}")
@@ -161,9 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         trained_rounds=(10, "rounds of an episode that is trained by rewards"),
         conflicts=(3, "events of a round"),
         users=(8, "held-out ones"),
-        imitations=(2, "updates by imitation"),
-        shown=(8, "the teacher's episodes of an update"),
-        beginnings=(24, "the teacher's first rounds of an update"),
+        imitations=(2, "updates by imitation of whole episodes"),
+        shown=(8, "the teacher's episodes of such an update"),
+        begun=(8, "updates by imitation of first rounds"),
+        beginnings=(16, "users of such an update"),
         imitation_rate=(7e-4, "learning rate of imitation"),
         updates=(3, "updates by rewards"),
         tasks=(2, "users of such an update"),

@@ -1,14 +1,15 @@
 """A teacher for pretrained models: it notes in the hub what the user keeps and drops, and decides by counting the notes.
 
 What it knows of the user is in the message that it answers: the hub's entries, and what the feedback names. It writes
-what it does, so that a model can learn it from a few hundred answers:
+what it does, so that a model can learn it from a few hundred answers: what it has learned, which events each note is
+about, and their sums.
 
     in person: keep
-    A: in person = 1
-    B: marked urgent, optional = 0
-    C: nothing = 0
-    <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["marked urgent: keep", ...]}}</tool_call>
-    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C"], "reason": "in person"}}</tool_call>
+    marked urgent: drop B
+    in person: keep A
+    A 1, B -1, C 0
+    <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["marked urgent: drop", ...]}}</tool_call>
+    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "C", "B"], "reason": "in person"}}</tool_call>
 
     agentfw run calendar --policy ./noting_teacher.py --memory strategyhub --set memory.strategyhub.show=true
 
@@ -17,7 +18,7 @@ The shipped `teacher` weighs twenty principles and writes every sum, three times
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from agentfw import Generation, Policy, Request
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, terms, write_call
@@ -46,7 +47,7 @@ class NotingTeacher(Policy):
                 notes = [*(each for each in notes if each != opposite), entry][-MOST:]
                 calls.append(write_call("strategy_hub", {"action": "update", "strategies": notes}))
         for conflict in request.moment.of("conflict"):
-            events = {event["letter"]: [LABELS[name] for name in terms(event)] for event in conflict.data["events"]}
+            events = {event["letter"]: {LABELS[name] for name in terms(event)} for event in conflict.data["events"]}
             said, decision = decided(events, notes)
             lines += said
             calls.append(decision)
@@ -54,12 +55,18 @@ class NotingTeacher(Policy):
         return Generation(text=text, count=len(text.split()), version="noting teacher")
 
 
-def decided(events: Mapping[str, Sequence[str]], notes: Sequence[str]) -> tuple[list[str], str]:
-    """A line for each event with what is noted of it, and the call that keeps the one with most in its favour."""
-    worth = {entry[: -len(_KEEP)]: 1 if entry.endswith(_KEEP) else -1 for entry in notes}
-    known = {letter: [label for label in labels if label in worth] for letter, labels in events.items()}
-    sums = {letter: sum(worth[label] for label in labels) for letter, labels in known.items()}
-    lines = [f"{letter}: {', '.join(labels) or 'nothing'} = {sums[letter]}" for letter, labels in known.items()]
+def decided(events: Mapping[str, Set[str]], notes: Sequence[str]) -> tuple[list[str], str]:
+    """A line for each note with the events it is about, one with their sums, and the call that keeps the best event."""
+    sums, lines, reasons = dict.fromkeys(events, 0), [], dict[str, str]()
+    for entry in notes:
+        label, kept = entry.removesuffix(_KEEP).removesuffix(_DROP), entry.endswith(_KEEP)
+        about = [letter for letter, labels in events.items() if label in labels]
+        lines.append(f"{entry} {', '.join(about) or 'none'}")
+        for letter in about:
+            sums[letter] += 1 if kept else -1
+            if kept:
+                reasons.setdefault(letter, label)
+    lines.append(", ".join(f"{letter} {total}" for letter, total in sums.items()))
     ranking = sorted(sums, key=lambda letter: -sums[letter])
-    reason = next((label for label in known[ranking[0]] if worth[label] > 0), "the others less")
+    reason = reasons.get(ranking[0], "the others less")
     return lines, write_call("decide", {"accept": ranking[0], "ranking": ranking, "reason": reason})

@@ -41,7 +41,7 @@ def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
     for module in ("peft", "transformers"):
         pytest.importorskip(module)
     model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128, max_position_embeddings=16_384)
-    size = ["--rounds", "2", "--users", "2", "--imitations", "1", "--shown", "2", "--beginnings", "2"]
+    size = ["--rounds", "2", "--users", "2", "--imitations", "1", "--shown", "2", "--begun", "1", "--beginnings", "2"]
     size += ["--trained-rounds", "2", "--updates", "1", "--samples", "2"]
     options = ["--work", str(tmp_path / "work"), *size, "--model", str(model)]
     learned = load("calendar_with_hub")
