@@ -1,15 +1,15 @@
 """A teacher for pretrained models: it notes in the hub what the user keeps and drops, and decides by counting the notes.
 
 What it knows of the user is in the message that it answers: the hub's entries, and what the feedback names. It writes
-what it does, so that a model can learn it from a few hundred answers: what it has learned, which events each note is
-about, and their sums.
+what it does in small steps, so that a model can learn it from a few hundred answers: what it has learned, what speaks
+for and against each event by the notes, and its sum.
 
     in person: keep
-    marked urgent: drop B
-    in person: keep A
-    A 1, B -1, C 0
+    A: in person +, part of a series = 1
+    B: marked urgent -, in person +, learning = 0
+    C: just the two of us = 0
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["marked urgent: drop", ...]}}</tool_call>
-    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "C", "B"], "reason": "in person"}}</tool_call>
+    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C"], "reason": "in person"}}</tool_call>
 
     agentfw run calendar --policy ./noting_teacher.py --memory strategyhub --set memory.strategyhub.show=true
 
@@ -18,15 +18,20 @@ The shipped `teacher` weighs twenty principles and writes every sum, three times
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 from agentfw import Generation, Policy, Request
+from agentfw_plugins.worlds.calendar.principles import vocabulary
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, terms, write_call
 from agentfw_plugins.worlds.calendar.teacher_policy import remembered
 
 MOST = 10
 """Entries of the hub. The oldest make room."""
 _KEEP, _DROP = ": keep", ": drop"
+_TAGS = {
+    name: next(iter([*principle.values, *(tag for tag, *_ in principle.bounds)]))
+    for name, principle in vocabulary().principles.items()
+}
 
 
 class NotingTeacher(Policy):
@@ -47,7 +52,7 @@ class NotingTeacher(Policy):
                 notes = [*(each for each in notes if each != opposite), entry][-MOST:]
                 calls.append(write_call("strategy_hub", {"action": "update", "strategies": notes}))
         for conflict in request.moment.of("conflict"):
-            events = {event["letter"]: {LABELS[name] for name in terms(event)} for event in conflict.data["events"]}
+            events = {event["letter"]: labels_of(event) for event in conflict.data["events"]}
             said, decision = decided(events, notes)
             lines += said
             calls.append(decision)
@@ -55,18 +60,22 @@ class NotingTeacher(Policy):
         return Generation(text=text, count=len(text.split()), version="noting teacher")
 
 
-def decided(events: Mapping[str, Set[str]], notes: Sequence[str]) -> tuple[list[str], str]:
-    """A line for each note with the events it is about, one with their sums, and the call that keeps the best event."""
-    sums, lines, reasons = dict.fromkeys(events, 0), [], dict[str, str]()
-    for entry in notes:
-        label, kept = entry.removesuffix(_KEEP).removesuffix(_DROP), entry.endswith(_KEEP)
-        about = [letter for letter, labels in events.items() if label in labels]
-        lines.append(f"{entry} {', '.join(about) or 'none'}")
-        for letter in about:
-            sums[letter] += 1 if kept else -1
-            if kept:
-                reasons.setdefault(letter, label)
-    lines.append(", ".join(f"{letter} {total}" for letter, total in sums.items()))
+def labels_of(event: Mapping[str, str]) -> list[str]:
+    """The principles that an event is about, in the order in which its line names what they follow from."""
+    tags = list(event)
+    named = [(_TAGS[name], LABELS[name]) for name in terms(event)]
+    return [label for _, label in sorted(named, key=lambda pair: tags.index(pair[0]))]
+
+
+def decided(events: Mapping[str, Sequence[str]], notes: Sequence[str]) -> tuple[list[str], str]:
+    """A line for each event with what the notes say of it, and the call that keeps the one with most in its favour."""
+    worth = {entry.removesuffix(_KEEP).removesuffix(_DROP): entry.endswith(_KEEP) for entry in notes}
+    sums, lines = dict[str, int](), []
+    for letter, labels in events.items():
+        noted = [label for label in labels if label in worth]
+        sums[letter] = sum(1 if worth[label] else -1 for label in noted)
+        marked = [f"{label} {'+' if worth[label] else '-'}" if label in worth else label for label in labels]
+        lines.append(f"{letter}: {', '.join(marked) or 'nothing'} = {sums[letter]}")
     ranking = sorted(sums, key=lambda letter: -sums[letter])
-    reason = reasons.get(ranking[0], "the others less")
+    reason = next((label for label in events[ranking[0]] if worth.get(label)), "the others less")
     return lines, write_call("decide", {"accept": ranking[0], "ranking": ranking, "reason": reason})
