@@ -6,7 +6,7 @@ for and against each event by the notes, and its sum.
 
     in person: keep
     A: in person +, part of a series = 1
-    B: marked urgent -, in person +, learning = 0
+    B: teaching and learning, marked urgent -, in person + = 0
     C: just the two of us = 0
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["marked urgent: drop", ...]}}</tool_call>
     <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C"], "reason": "in person"}}</tool_call>
@@ -29,7 +29,7 @@ MOST = 10
 """Entries of the hub. The oldest make room."""
 _KEEP, _DROP = ": keep", ": drop"
 _TAGS = {
-    name: next(iter([*principle.values, *(tag for tag, *_ in principle.bounds)]))
+    name: [*principle.values, *(tag for tag, *_ in principle.bounds)][0]
     for name, principle in vocabulary().principles.items()
 }
 
