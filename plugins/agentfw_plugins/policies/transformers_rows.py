@@ -174,6 +174,7 @@ class Rows:
                 cached[target, :, :length] = cached[source, :, :length]
 
     def swap(self, one: int, two: int, length: int) -> None:
+        self.reserve(max(one, two), length)
         for pair in self._layers.values():
             for cached in pair:
                 kept = cached[one, :, :length].clone()

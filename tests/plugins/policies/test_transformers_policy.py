@@ -222,6 +222,20 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
+def test_questions_that_share_nothing_are_answered_beyond_the_rows_that_are_there(small_model: Path) -> None:
+    """Each takes a row of its own, so the 17th needs more rows than were made at first."""
+    words = [random.Random(number).choices(WORDS, k=30) for number in range(20)]
+    asked = [
+        Request([Message("user", " ".join(said))], sampling=Sampling(max_tokens=6, seed=7), task=Task(number, 1))
+        for number, said in enumerate(words)
+    ]
+
+    answers = using(make(small_model, batch=32), lambda policy: in_turn(policy, asked))
+
+    alone = [using(make(small_model), lambda policy, one=one: policy.generate(one)) for one in asked[-4:]]
+    assert [one.token_ids for one in answers[-4:]] == [one.token_ids for one in alone]
+
+
 def test_a_large_batch_takes_no_more_memory_than_the_answers_that_are_asked_for(small_model: Path) -> None:
     """A policy may answer 64 at once by default, and long prompts of 64 don't fit everywhere."""
 
