@@ -41,6 +41,8 @@ LAYERS = (2, 3, 4, 6, 8, 12, 16, 24)
 SPREADS = (0.02, 0.06, 0.1, 0.15)
 """Standard deviations of the drawn weights: from a model that hardly prefers any token to a confident one."""
 LONGEST = (4, 8, 16, 32, 64)
+ANSWERS = (1, 2, 4, 8)
+"""Of the first evaluation, from which the proof takes its tokens."""
 WORDS = ("the", "guest", "would", "like", "green", "tea", "so", "I", "serve", "black", "coffee", "thank", "you")
 
 
@@ -61,18 +63,18 @@ def measure(case: int, learner: str, policy: str, home: Path) -> dict[str, Any]:
 
     draw = random.Random(case)
     layers, spread, longest = draw.choice(LAYERS), draw.choice(SPREADS), draw.choice(LONGEST)
-    rate = 10 ** draw.uniform(-5, -2)
+    rate, answers = 10 ** draw.uniform(-5, -2), draw.choice(ANSWERS)
     shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": layers, "initializer_range": spread}
     model = make_model(home / "model", seed=case, **shape)
     settings = {"model": str(model), "precision": learner, "learning_rate": rate, "seed": case, "device": "cpu"}
     trained = LoraLearner(LoraSettings.model_validate(settings))
     trained.open(home / "learner")
-    training = Training(case, shape, trained, policy, longest, draw, home)
+    training = Training(case, shape, trained, policy, longest, answers, draw, home)
     try:
         alarm, found, proven = asyncio.run(training.run())
     finally:
         trained.close()
-    about = {"case": case, "layers": layers, "spread": spread, "rate": rate, "longest": longest}
+    about = {"case": case, "layers": layers, "spread": spread, "rate": rate, "longest": longest, "answers": answers}
     return about | {"alarm": alarm, "found": found, "proven": proven}
 
 
@@ -85,6 +87,7 @@ class Training:
     learner: Learner
     precision: str
     longest: int
+    answers: int
     draw: random.Random
     home: Path
     evaluation: Episodes | None = None
@@ -126,7 +129,7 @@ class Training:
             return self.learner.score([(probe.prompt_ids, probe.token_ids) for probe in probes], base=base)
 
         if self.evaluation is None:
-            self.evaluation = Episodes(await self.episodes(policy, self.prompts, 1, 0))
+            self.evaluation = Episodes(await self.episodes(policy, self.prompts[: self.answers], 1, 0))
         proof = Proof(policy, ask, SLIGHT)
         await proof.begin(self.evaluation)  # type: ignore[arg-type]
         return proof
@@ -267,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for case in range(options.seed, options.seed + options.cases):
         with tempfile.TemporaryDirectory() as home, contextlib.redirect_stdout(sys.stderr):
             rows.append(measure(case, options.learner, options.policy, Path(home)))
-        about = " ".join(f"{key}={rows[-1][key]:.3g}" for key in ("layers", "spread", "rate", "longest"))
+        about = " ".join(f"{key}={rows[-1][key]:.3g}" for key in ("layers", "spread", "rate", "longest", "answers"))
         print(f"case {case}: {about} {rows[-1]['alarm'] or 'no alarm'}", file=sys.stderr)
     return tell(summary(rows) | {"rows": rows}, options.json, show)
 

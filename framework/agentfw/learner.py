@@ -51,7 +51,7 @@ class Scores:
 
     logprobs: Sequence[float]
     rounding: Sequence[float] = ()
-    """How much each changes if inputs of the model are changed by a rounding error. Empty if the learner can't tell."""
+    """How much each typically changes if inputs of the model are off by a rounding error. Empty if that isn't known."""
 
 
 class Learner:

@@ -110,6 +110,29 @@ def test_a_token_that_is_all_but_certain_tells_no_versions_apart() -> None:
     assert check([-3.1e-7], [-2.4e-7], [-1.2e-7], [-3.1e-7], noise=1e-5) is False
 
 
+def test_tokens_that_are_all_but_certain_do_not_make_the_others_more() -> None:
+    """Of 16 tokens one is uncertain. In 16 bits it was 0.1 off, 7 times the noise of all: of one, that can be."""
+    certain = [-1e-4] * 15
+
+    assert check([*certain, -2.6], [*certain, -2.5], [*certain, -0.4], [*certain, -0.4], noise=0.0036)
+    with pytest.raises(AgentfwError, match="still serves its base model"):
+        check([*certain, -0.4], [*certain, -2.5], [*certain, -0.4], [*certain, -0.4], noise=0.0036)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 16])
+@pytest.mark.parametrize("moved", [0.3, 1.0, 3.0])
+def test_few_tokens_that_moved_about_as_far_as_the_noise_are_no_fault_by_chance(count: int, moved: float) -> None:
+    random, noise, tried, alarms = numpy.random.default_rng(count), 0.01, 500, 0
+    for _ in range(tried):
+        base = random.normal(-3.0, 1.0, count)
+        newest = base + random.normal(0.0, moved * noise, count)
+        try:
+            check(newest + random.normal(0.0, noise, count), newest, base, base, noise)
+        except AgentfwError:
+            alarms += 1
+    assert alarms <= tried / 100
+
+
 def test_values_that_are_missing_or_no_numbers_are_told() -> None:
     with pytest.raises(AgentfwError, match="1 logprobs on one side and 2 on the other"):
         check([-1.0], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from agentfw import Episode, Learner, Turn
 from agentfw.engine import Engine, LocalEngine
 from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
@@ -35,6 +37,9 @@ except ImportError as error:
     raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
 
 __all__ = ["ModelLearner"]
+
+_NUDGES = 4
+"""How often rounding is tried. One of them may hardly change a token that another changes a hundred times as much."""
 
 
 class ModelLearner(Learner):
@@ -108,10 +113,10 @@ class ModelLearner(Learner):
         return self._logprobs([(prompt_ids, token_ids)], base)
 
     def score(self, answers: Sequence[Answer], *, base: bool = False) -> Scores:
-        exact, nudged = (self._logprobs(answers, base, nudged=each) for each in (False, True))
-        return Scores(exact, [other - one for one, other in zip(exact, nudged, strict=True)])
+        exact, *nudged = (self._logprobs(answers, base, nudge=number) for number in range(1 + _NUDGES))
+        return Scores(exact, numpy.sqrt(numpy.square(numpy.subtract(nudged, exact)).mean(0)).tolist())
 
-    def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudged: bool = False) -> list[float]:
+    def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudge: int = 0) -> list[float]:
         network = self._opened().network
         turns = [TurnTokens(*answer) for answer in answers]
         for turn in turns:
@@ -119,7 +124,7 @@ class ModelLearner(Learner):
         found: list[list[float]] = [[] for _ in turns]
         with torch.no_grad(), self._memory(network):
             for packed in network.pack(turns):
-                values = network.logprobs(packed, of="start" if base else "trained", nudged=nudged)[0]
+                values = network.logprobs(packed, of="start" if base else "trained", nudge=nudge)[0]
                 for turn_number, value in zip(packed.turn.tolist(), values.tolist(), strict=True):
                     found[turn_number].append(value)
         return [value for values in found for value in values]

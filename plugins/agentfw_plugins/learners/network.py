@@ -233,13 +233,13 @@ class Network:
             self.base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def logprobs(
-        self, packed: Packed, *, of: Which = "trained", temperature: float = 1.0, nudged: bool = False
+        self, packed: Packed, *, of: Which = "trained", temperature: float = 1.0, nudge: int = 0
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each sampled token its logprob, and the entropy there: of the weights that are trained, or of others.
 
-        With `nudged`, every input of the model is off by a rounding error.
+        With a number as `nudge`, every input of the model is off by a rounding error, up or down as the number draws.
         """
-        with self._as(of) as model, _nudged(model) if nudged else nullcontext():
+        with self._as(of) as model, _nudged(model, nudge) if nudge else nullcontext():
             # Llama 4 states the prefix of another of its classes.
             backbone = getattr(model, model.base_model_prefix, None) or model.model
             hidden = backbone(
@@ -394,9 +394,9 @@ class Network:
 
 
 @contextmanager
-def _nudged(model: Any) -> Iterator[None]:
+def _nudged(model: Any, seed: int) -> Iterator[None]:
     """Change every embedding by a rounding error, upwards or downwards."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
 
     def nudge(_module: Any, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
         signs = torch.randint(0, 2, output.shape, generator=generator).to(output.device) * 2.0 - 1.0

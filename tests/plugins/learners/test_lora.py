@@ -50,6 +50,19 @@ def test_several_answers_are_scored_as_each_alone(
     assert len(several) == sum(len(answer) for _, answer in answers)
 
 
+def test_rounding_is_not_that_of_one_lucky_draw(learner_of: Callable[..., LoraLearner]) -> None:
+    """One error in each input may hardly change a token that others change a lot: of one, a sixth are that small."""
+    learner = learner_of(precision="bf16")
+    answers = [((*PROMPT, number), tuple(range(20 + number, 32 + number))) for number in range(20)]
+
+    rounding = torch.tensor(learner.score(answers).rounding)
+
+    exact = torch.tensor(learner._logprobs(answers, base=False))
+    others = [torch.tensor(learner._logprobs(answers, base=False, nudge=number)) for number in range(100, 124)]
+    typical = torch.stack([other - exact for other in others]).square().mean(0).sqrt()
+    assert (rounding < 0.2 * typical).float().mean() < 0.03
+
+
 @pytest.mark.parametrize(
     "changes",
     [

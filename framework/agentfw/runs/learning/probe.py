@@ -45,17 +45,20 @@ _SAME = 1e-6
 """Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
 _ROUNDED = 0.1
 """Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
-Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3."""
+Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. Of n tokens it is at
+least 1/n: what was measured with a few may have been small by chance."""
 _EXPLAINED = 3.0
 """How many times as far as rounding moves the learner's logprobs sampler and trainer may be apart."""
 _SPREAD = 2.0
 """Tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings."""
 _FEW = 5.0
-"""How much more is tolerated for few tokens: 1 + this / sqrt(tokens) times as much."""
+"""How much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much."""
 _CLEARLY, _MANY = 0.5, 64
 """A version counts as served if it is nearer than this share of the distance to the others."""
 _RATHER = 0.7
 """The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
+_LUCKY = 6.0
+"""Of one token, a difference counts from this many times the noise; of n tokens, which hardly agree by chance, an nth."""
 _PROVEN = 0.25
 """Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
 _STRAY = 3.0
@@ -87,7 +90,8 @@ def arithmetic(
             "learner's. To train on a different sampler on purpose, corrected by importance weights, set "
             "optimizer.importance_cap=2",
         )
-    return max(noise, _ROUNDED * size(rounding), _FINE)
+    known = max(_ROUNDED, 1 / _telling(numpy.asarray(base, dtype=float)))
+    return max(noise, known * size(rounding), _FINE)
 
 
 def tolerance(rounding: Sequence[float], most: float) -> float:
@@ -110,16 +114,23 @@ def check(
     """
     now = _checked(served, trained)
     new, old, before = (_checked(values, trained) for values in (trained, base, previous))
-    away = _far(now, new)
-    limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(max(1, len(now)))) * max(noise, _FINE)
-    clearly = _CLEARLY if len(now) < _MANY else _RATHER
-    fault = _mistaken(away, min(clearly * away, limit), now, old, before)
+    away, count = _far(now, new), _telling(new)
+    limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(count)) * max(noise, _FINE)
+    clearly = _CLEARLY if count < _MANY else _RATHER
+    lucky = away * count <= _LUCKY * (noise or 0.0)
+    fault = None if lucky else _mistaken(away, min(clearly * away, limit), now, old, before)
     if fault is None and away > limit:
         fault = _altered(away, now - new, new - old)
     if fault is not None:
         raise fault
     apart = [distance for distance in (_far(new, old), _far(new, before)) if distance > 0]
     return bool(apart) and away <= _PROVEN * min(apart)
+
+
+def _telling(logprobs: numpy.ndarray) -> float:
+    """How many tokens tell something: what is all but certain changes neither with weights nor by rounding."""
+    doubt = (1 - numpy.exp(numpy.minimum(logprobs, 0.0))) ** 2
+    return float(doubt.sum() ** 2 / (doubt**2).sum()) if doubt.any() else 1.0
 
 
 def _mistaken(
