@@ -30,8 +30,8 @@ from agentfw_benchmarks.runs import played, spec_named
 FIGURES = ("error", "invalid", "hub")
 """Wrong rounds, rounds without a valid decision, and rounds in which the hub was updated, as shares."""
 HERE = Path(__file__).parent
-SAMPLING = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 260}
-"""That of the paper's evaluation. The teacher's longest answers have 240 tokens."""
+SAMPLING = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 300}
+"""That of the paper's evaluation. The teacher's longest answers have 276 tokens."""
 TAUGHT = {"teacher": str(HERE / "noting_teacher.py"), "optimizer": "imitation"}
 Users = dict[str, dict[str, float]]
 """The figures of each held-out user."""

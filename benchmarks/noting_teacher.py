@@ -2,18 +2,20 @@
 
 What it knows of the user is in the message that it answers: the hub's entries, and what the feedback names. It writes
 what it does in small steps, so that a model can learn it from a few hundred answers: what it has learned, what speaks
-for and against each event by the notes, and its sum.
+for and against each event, in the notes' own words, its sum, and the order of the sums. Nearly all of it can be copied
+from the message or from the line before, which is what a small model does best.
 
     in person: keep
-    A: in person +, part of a series = 1
-    B: teaching and learning, marked urgent -, in person + = 0
-    C: just the two of us = 0
+    A: in person: keep, part of a series = 1 for A
+    B: teaching and learning, marked urgent: drop, in person: keep = 0 for B
+    C: just the two of us = 0 for C
+    1 for A, 0 for B, 0 for C
     <tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["marked urgent: drop", ...]}}</tool_call>
-    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C"], "reason": "in person"}}</tool_call>
+    <tool_call>{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C"], "reason": "1 by the notes"}}</tool_call>
 
     agentfw run calendar --policy ./noting_teacher.py --memory strategyhub --set memory.strategyhub.show=true
 
-The shipped `teacher` weighs twenty principles and writes every sum, three times as many tokens.
+The shipped `teacher` weighs twenty principles and writes every sum, in more than twice as many tokens.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -68,14 +70,16 @@ def labels_of(event: Mapping[str, str]) -> list[str]:
 
 
 def decided(events: Mapping[str, Sequence[str]], notes: Sequence[str]) -> tuple[list[str], str]:
-    """A line for each event with what the notes say of it, and the call that keeps the one with most in its favour."""
+    """A line for each event with what the notes say of it, their order, and the call that keeps the first."""
     worth = {entry.removesuffix(_KEEP).removesuffix(_DROP): entry.endswith(_KEEP) for entry in notes}
     sums, lines = dict[str, int](), []
     for letter, labels in events.items():
         noted = [label for label in labels if label in worth]
         sums[letter] = sum(1 if worth[label] else -1 for label in noted)
-        marked = [f"{label} {'+' if worth[label] else '-'}" if label in worth else label for label in labels]
-        lines.append(f"{letter}: {', '.join(marked) or 'nothing'} = {sums[letter]}")
+        marked = [label + (_KEEP if worth[label] else _DROP) if label in worth else label for label in labels]
+        lines.append(f"{letter}: {', '.join(marked) or 'nothing'} = {sums[letter]} for {letter}")
     ranking = sorted(sums, key=lambda letter: -sums[letter])
-    reason = next((label for label in events[ranking[0]] if worth.get(label)), "the others less")
-    return lines, write_call("decide", {"accept": ranking[0], "ranking": ranking, "reason": reason})
+    lines.append(", ".join(f"{sums[letter]} for {letter}" for letter in ranking))
+    return lines, write_call(
+        "decide", {"accept": ranking[0], "ranking": ranking, "reason": f"{sums[ranking[0]]} by the notes"}
+    )
