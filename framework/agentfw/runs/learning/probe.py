@@ -58,7 +58,7 @@ _CLEARLY, _MANY = 0.5, 64
 _RATHER = 0.7
 """The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
 _LUCKY = 6.0
-"""Of one token, a difference counts from this many times the noise; of n tokens, which hardly agree by chance, an nth."""
+"""From how many times the noise the difference of one token counts; of n tokens, from an nth of it."""
 _PROVEN = 0.25
 """Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
 _STRAY = 3.0
