@@ -71,7 +71,7 @@ def talk(folder: Path, typed: str, *options: str, memory: str = "skillgraph") ->
         text=True,
         cwd=folder,
         env=environment(),
-        timeout=60,
+        timeout=180,
     )
 
 
@@ -274,7 +274,7 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
 @pytest.mark.slow
 def test_a_chat_whose_server_never_answers_leaves_no_run(tmp_path: Path) -> None:
     nobody = ["--policy=openai", "--set=policy.base_url=http://127.0.0.1:1/v1", "--set=policy.model=x"]
-    words = [sys.executable, "-m", "agentfw", "chat", *nobody, "--set=policy.deadline=1"]
+    words = [sys.executable, "-m", "agentfw", "chat", *nobody, "--set=policy.deadline=5"]
 
     answer = subprocess.run(words, input="hi\n", capture_output=True, text=True, cwd=tmp_path, env=environment())
 
