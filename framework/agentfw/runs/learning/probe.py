@@ -57,7 +57,7 @@ _CLEARLY, _MANY = 0.5, 64
 """A version counts as served if it is nearer than this share of the distance to the others."""
 _RATHER = 0.7
 """The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
-_LUCKY = 6.0
+_LUCKY = 12.0
 """From how many times the noise the difference of one token counts; of n tokens, from an nth of it."""
 _PROVEN = 0.25
 """Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
