@@ -221,7 +221,6 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
     assert sum(computed) <= prompt + 16 + len(later.prompt_ids) - prompt + 32
 
 
-@pytest.mark.slow
 def test_questions_that_share_nothing_are_answered_beyond_the_rows_that_are_there(small_model: Path) -> None:
     """Each takes a row of its own, so the 17th needs more rows than were made at first."""
     words = [random.Random(number).choices(WORDS, k=30) for number in range(20)]
@@ -236,6 +235,7 @@ def test_questions_that_share_nothing_are_answered_beyond_the_rows_that_are_ther
     assert [one.token_ids for one in answers[-4:]] == [one.token_ids for one in alone]
 
 
+@pytest.mark.slow
 def test_a_large_batch_takes_no_more_memory_than_the_answers_that_are_asked_for(small_model: Path) -> None:
     """A policy may answer 64 at once by default, and long prompts of 64 don't fit everywhere."""
 

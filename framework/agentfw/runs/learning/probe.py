@@ -45,8 +45,8 @@ _SAME = 1e-6
 """Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
 _ROUNDED = 0.1
 """Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
-Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. Of n tokens it is at
-least 1/n: what was measured with a few may have been small by chance."""
+Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. With n
+uncertain tokens it is at least 1/n: what was measured with a few may be small by chance."""
 _EXPLAINED = 3.0
 """How many times as far as rounding moves the learner's logprobs sampler and trainer may be apart."""
 _SPREAD = 2.0
@@ -58,7 +58,7 @@ _CLEARLY, _MANY = 0.5, 64
 _RATHER = 0.7
 """The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
 _LUCKY = 12.0
-"""From how many times the noise the difference of one token counts; of n tokens, from an nth of it."""
+"""With one token, only a difference of this many times the noise names another version; with n tokens, of an nth."""
 _PROVEN = 0.25
 """Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
 _STRAY = 3.0
