@@ -127,6 +127,8 @@ def serve_replicas(
     at_once = at_once or int(getattr(assembly.spec.policy.checked, "concurrency", limits.concurrency))
     SessionStore(limits.shared).close()
     recipe = Recipe(values, options.plain(), os.path.abspath(runs), limits, names, at_once, json_log)
+    # Ray gives its listener 5 seconds to start, which are too few on a busy machine.
+    os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "60")
     engine = make_engine(EngineSettings(name="ray", address=address))
     try:
         engine.require([Resources()] * least, counted(least, "gateway replica"))

@@ -81,9 +81,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     pytest.importorskip("ray.serve", exc_type=ImportError)
-    monkeypatch.setenv("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "60")  # 5 are too few on a busy machine
     with endless() as upstream:
         settings = ["--set", f"policy.base_url={upstream.url}", "--set", "policy.model=served"]
         sessions = ["--sessions", str(tmp_path / "sessions.db"), "--engine", "ray", "--replicas", "2"]
