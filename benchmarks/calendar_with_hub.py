@@ -19,12 +19,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from noting_steps import STEPS, steps_of
 from real_model import folder_of
 
 from agentfw import Host
 from agentfw.host import HostOptions
 from agentfw.runs import RunFolder, policy_of_run
-from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
+from agentfw_benchmarks import Figure, Options, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_benchmarks.runs import played, spec_named
 
 FIGURES = ("error", "invalid", "hub")
@@ -121,9 +122,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "the teacher": TAUGHT["teacher"],
     }
     sides: dict[str, Users] = {}
+    steps: dict[str, dict[str, Figure]] = {}
     for stage, policy in policies.items():
-        (rows,) = plays(host, options, policy, stage).stages().values()
-        sides[stage] = users_of(rows)
+        folder = plays(host, options, policy, stage)
+        (rows,) = folder.stages().values()
+        sides[stage], steps[stage] = users_of(rows), steps_of(folder.episodes())
     errors = {stage: {user: row["error"] for user, row in users.items()} for stage, users in sides.items()}
     return {
         "chance": 1 - 1 / options.conflicts,
@@ -132,6 +135,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             stage: {name: mean_of([user[name] for user in users.values()]) for name in FIGURES}
             for stage, users in sides.items()
         },
+        "steps": steps,
         "rewards beside imitation": difference_of(errors["imitation and rewards"], errors["imitation"]),
         "rewards beside the teacher": difference_of(errors["imitation and rewards"], errors["the teacher"]),
     }
@@ -145,7 +149,10 @@ def minutes_of(folder: RunFolder) -> float:
 def show(found: Mapping[str, Any]) -> None:
     rows = [[side, *(shown(figures[name]) for name in FIGURES)] for side, figures in found["figures"].items()]
     print_markdown(["", "error", "invalid", "rounds with the hub"], rows)
-    print(f"chance {found['chance']:.2f}")
+    print(f"chance {found['chance']:.2f}\n")
+    sides = found["steps"]
+    rows = [[step, *(shown(side[step]) if step in side else "" for side in sides.values())] for step in STEPS]
+    print_markdown(["right steps", *sides], rows)
     for beside in ("rewards beside imitation", "rewards beside the teacher"):
         print(f"error, {beside}: {shown(found[beside], '+.3f')}")
     print("   ".join(f"{part}: {minutes:.0f} minutes of training" for part, minutes in found["minutes"].items()))

@@ -66,6 +66,8 @@ def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_
 
     (rows,) = folder.stages().values()
     assert all(row["outcome"]["invalid"] == 0 for row in rows)
+    steps = load("noting_steps").steps_of(folder.episodes())
+    assert {step: figure["mean"] for step, figure in steps.items()} == dict.fromkeys(load("noting_steps").STEPS, 1.0)
     errors = [[value for _, value in row["headline_by_round"]] for row in rows]
     first, last = ([sum(one[part]) / 5 for one in errors] for part in (slice(0, 5), slice(15, 20)))
     assert bootstrap(last).high < 2 / 3
