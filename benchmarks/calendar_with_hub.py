@@ -73,7 +73,7 @@ def imitating(host: Host, options: argparse.Namespace) -> RunFolder:
 
 def beginning(host: Host, options: argparse.Namespace, start: RunFolder) -> RunFolder:
     """Goes on with the first rounds of many users: answers that can't be copied from those before."""
-    spec = spec_of(host, min(8, options.rounds), options)
+    spec = spec_of(host, min(14, options.rounds), options)
     spec |= learning("sft", options.imitation_rate, options.beginnings, options.begun, options) | TAUGHT
     spec |= {"policy": policy_of_run(host, start.id, start.path.parent), "tasks": options.beginnings, "samples": 1}
     spec["environment"]["settings"]["data_seed"] = 9  # other users
@@ -171,9 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         imitations=(2, "updates by imitation of whole episodes"),
         shown=(8, "the teacher's episodes of such an update"),
         begun=(8, "updates by imitation of first rounds"),
-        beginnings=(16, "users of such an update"),
+        beginnings=(8, "users of such an update"),
         imitation_rate=(7e-4, "learning rate of imitation"),
-        updates=(3, "updates by rewards"),
+        updates=(2, "updates by rewards"),
         tasks=(2, "users of such an update"),
         samples=(4, "episodes of each"),
         rate=(2e-4, "learning rate of these updates"),
