@@ -1,6 +1,7 @@
 """Where the answers of a model that imitates noting_teacher.py go wrong, step by step.
 
 Each step is compared with what the teacher would do after what the model has written so far, so an error counts once.
+Lines and decisions that are missing aren't counted: `invalid` of calendar_with_hub.py tells of decisions that are none.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def shares_of(episode: Episode) -> dict[str, float]:
         lines = turn.text.splitlines() or [""]
         calls = {call.name: call.arguments for call in turn.calls}
         notes = remembered(episode.messages[turn.shown[-1]].content)
-        written = [str(entry) for entry in calls.get("strategy_hub", {}).get("strategies", ())]
+        listed = calls.get("strategy_hub", {}).get("strategies")  # whatever the model wrote
+        written = [str(entry) for entry in listed] if isinstance(listed, list) else []
         if turn.round in said:
             entry = entry_of(*said[turn.round])
             right["reads the feedback"].append(lines[0] == entry)
@@ -54,7 +56,8 @@ def shares_of(episode: Episode) -> dict[str, float]:
             sums[line["letter"]] = int(line["sum"])
             right["names the principles"].append(labels == (events.get(line["letter"]) or ["nothing"]))
             right["counts"].append(sums[line["letter"]] == sum(worth.get(label, 0) for label in labels))
-        if accepted := calls.get("decide", {}).get("accept"):
-            right["keeps the greatest sum"].append(sums.get(accepted) == max(sums.values(), default=None))
+        accepted = calls.get("decide", {}).get("accept")
+        if isinstance(accepted, str):
+            right["keeps the greatest sum"].append(bool(sums) and sums.get(accepted) == max(sums.values()))
             right[STEPS[-1]].append(accepted == decided(events, notes)[1][0])
     return {step: sum(each) / len(each) for step, each in right.items()}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentfw import Host
+from agentfw import Host, Intervention
 from agentfw.statistics import bootstrap
 from agentfw_benchmarks import make_model
 from agentfw_benchmarks.runs import played
@@ -52,7 +53,9 @@ def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
     assert list(result["figures"]) == ["before", "imitation", "imitation and rewards", "the teacher"]
     assert all(0 <= figure["mean"] <= 1 for figures in result["figures"].values() for figure in figures.values())
     learned.main(options)
-    assert "rounds with the hub" in capsys.readouterr().out, "and nothing is trained again"
+    shown = capsys.readouterr().out
+    assert "rounds with the hub" in shown, "and nothing is trained again"
+    assert "| keeps the greatest sum |" in shown
 
 
 def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_path: Path) -> None:
@@ -68,6 +71,11 @@ def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_
     assert all(row["outcome"]["invalid"] == 0 for row in rows)
     steps = load("noting_steps").steps_of(folder.episodes())
     assert {step: figure["mean"] for step, figure in steps.items()} == dict.fromkeys(load("noting_steps").STEPS, 1.0)
+    episode = next(folder.episodes())
+    written = [Intervention("strategy_hub", {"strategies": 5}), Intervention("decide", {"accept": "A"})]
+    broken = replace(episode, turns=[replace(turn, text="", calls=written) for turn in episode.turns])
+    found = load("noting_steps").shares_of(broken)
+    assert found["reads the feedback"] == found["notes what is new"] == found["keeps the greatest sum"] == 0
     errors = [[value for _, value in row["headline_by_round"]] for row in rows]
     first, last = ([sum(one[part]) / 5 for one in errors] for part in (slice(0, 5), slice(15, 20)))
     assert bootstrap(last).high < 2 / 3
