@@ -14,7 +14,7 @@ is being continued. Only the attention knows which tokens belong together. The r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,6 +58,8 @@ class _Continued(NamedTuple):
     """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]."""
     near: Tensor | None
     """Where the keys of each row are, if some rows are longer than the window: [rows in whole blocks, keys]."""
+    alone: Mapping[int, slice]
+    """The keys of each row that is computed by itself. Of the others' keys, it only gets its first here."""
 
     def of(self, cached: Tensor) -> Tensor:
         """Of what is kept of each row, the part that it is computed with: [rows, heads, keys, width]."""
@@ -104,9 +106,16 @@ class Plan:
 
             ends = torch.tensor(self.ends, device=device)
             rows = (ends >= 0).nonzero()[:, 0]
+            # A CPU's kernels are many times faster for one row with many keys than for many such rows.
+            alone = {
+                row: slice(0 if window is None else max(0, end - window + 1), end + 1)
+                for row, end in enumerate(self.ends)
+                if end >= _KEYS and device.type == "cpu"
+            }
             # A row that isn't continued attends to its first token, because softmax needs at least one key.
-            lasts, width, near = ends.clamp(min=0), self._width(), None
-            if window is None or max(self.ends) < window:
+            together = [0 if row in alone else max(0, end) for row, end in enumerate(self.ends)]
+            lasts, width, near = torch.tensor(together, device=device), _width(max(together)), None
+            if window is None or max(together) < window:
                 seen = _in_sight(lasts, torch.arange(width, device=device), window)
             else:
                 # A row's keys begin at a place of its own, so that the others can't change the order of adding.
@@ -115,13 +124,8 @@ class Plan:
                 seen = _in_sight(lasts, near, window)
                 near.clamp_(max=width - 1)  # those beyond are masked
             hidden = torch.zeros(seen.shape, device=device).masked_fill_(~seen, float("-inf"))
-            self._continued[window] = _Continued(rows, ends[rows], hidden[:, None, None, None, :], near)
+            self._continued[window] = _Continued(rows, ends[rows], hidden[:, None, None, None, :], near, alone)
         return self._continued[window]
-
-    def _width(self) -> int:
-        """Number of keys that the continued rows are computed with."""
-        longest = max(self.ends) + 1
-        return _FEW_KEYS if longest <= _FEW_KEYS else max(_KEYS, blocks(longest))
 
     def seen(self, start: int, end: int, window: int | None, device: Any) -> tuple[int, Tensor]:
         """The first key of a stretch for a prompt's tokens from `start` to `end`, and the mask [tokens, keys]."""
@@ -134,6 +138,11 @@ class Plan:
             tokens = torch.arange(start, end, device=device)
             self._seen[start, end, window] = first, _in_sight(tokens, keys, window)
         return self._seen[start, end, window]
+
+
+def _width(last: int) -> int:
+    """Number of keys that rows are computed with whose longest ends at `last`."""
+    return _FEW_KEYS if last < _FEW_KEYS else max(_KEYS, blocks(last + 1))
 
 
 def _in_sight(tokens: Tensor, keys: Tensor, window: int | None) -> Tensor:
@@ -237,6 +246,10 @@ def _attention(
         asked = query[0, :, offset:].transpose(0, 1).unflatten(1, (keys.shape[1], -1))[:, :, :, None]
         # Computed by hand: for one query per row, torch's kernel does twice the work.
         found = _by_hand(asked, made.of(keys), made.of(values), made.hidden, layer)
+        for row, here in made.alone.items():
+            for head in range(keys.shape[1]):
+                some = row, head, here
+                found[row, head, :, 0] = _alone(asked[row, head, :, 0], keys[some], values[some], layer, head)
         answer[0, :, offset:] = found.flatten(1, 3).transpose(0, 1)
     return answer.transpose(1, 2).contiguous(), None
 
@@ -258,31 +271,43 @@ def _read(query: Tensor, keys: Tensor, values: Tensor, start: int, layer: _Layer
             hidden = seen.new_zeros(seen.shape, dtype=query.dtype).masked_fill_(~seen, float("-inf"))
             answer[:, :, here] = _by_hand(asked, near, values[:, :, some], hidden, layer).flatten(1, 2)
         else:
-            asked = query[0, :, here].unflatten(1, (-1, BLOCK)).transpose(0, 1)
+            # Queries that share a key stand behind each other: torch would make copies of the keys.
+            asked = query[0, :, here].unflatten(1, (-1, BLOCK)).unflatten(0, (keys.shape[1], -1)).permute(2, 0, 1, 3, 4)
             same = (len(asked), -1, -1, -1)  # every block uses the same keys
             found = functional.scaled_dot_product_attention(
-                asked,
+                asked.flatten(2, 3),
                 near.expand(same),
                 values[:, :, some].expand(same),
-                attn_mask=seen.unflatten(0, (-1, 1, BLOCK)),
+                attn_mask=seen.unflatten(0, (-1, 1, BLOCK)).repeat(1, 1, asked.shape[2], 1),
                 scale=layer.scale,
-                enable_gqa=True,
             )
-            answer[0, :, here] = found.transpose(0, 1).flatten(1, 2)
+            answer[0, :, here] = found.unflatten(2, asked.shape[2:4]).permute(1, 2, 0, 3, 4).flatten(2, 3).flatten(0, 1)
 
 
 def _by_hand(asked: Tensor, keys: Tensor, values: Tensor, hidden: Tensor, layer: _Layer) -> Tensor:
     """Queries [rows, heads of keys, queries that share one, tokens, width]. `hidden` is added to the scores."""
+    shape = asked.shape[2:4]
+    scores = (asked.flatten(2, 3) @ keys.transpose(2, 3)).float().unflatten(2, shape)
+    sinks = None if layer.sinks is None else layer.sinks.float().unflatten(0, asked.shape[1:3])[:, :, None, None]
+    weights = _weights(scores, layer, sinks, hidden)
+    return (weights.to(values.dtype).flatten(2, 3) @ values).unflatten(2, shape)
+
+
+def _alone(asked: Tensor, keys: Tensor, values: Tensor, layer: _Layer, head: int) -> Tensor:
+    """The queries [queries that share a key, width] of one token, with all keys that it sees: [keys, width]."""
+    scores = (keys @ asked.T).T.float()  # this way round, it takes half the time in fp32
+    sinks = None if layer.sinks is None else layer.sinks.float()[head * len(asked) : (head + 1) * len(asked), None]
+    return _weights(scores, layer, sinks).to(values.dtype) @ values
+
+
+def _weights(scores: Tensor, layer: _Layer, sinks: Tensor | None, hidden: Tensor | None = None) -> Tensor:
     import torch
 
-    shape = asked.shape[2:4]
-    scores = (asked.flatten(2, 3) @ keys.transpose(2, 3)).float().mul_(layer.scale).unflatten(2, shape)
+    scores = scores.mul_(layer.scale)
     if layer.cap is not None:
         scores = scores.div_(layer.cap).tanh_().mul_(layer.cap)
-    scores += hidden
-    if layer.sinks is None:
-        weights = scores.softmax(-1)
-    else:
-        sinks = layer.sinks.float().unflatten(0, asked.shape[1:3])[:, :, None, None]
-        weights = torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
-    return (weights.to(values.dtype).flatten(2, 3) @ values).unflatten(2, shape)
+    if hidden is not None:
+        scores += hidden
+    if sinks is None:
+        return scores.softmax(-1)
+    return torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]

@@ -166,6 +166,20 @@ def test_short_answers_are_the_same_beside_a_long_one(small_model: Path) -> None
     assert max(len(answer.prompt_ids) + len(answer.token_ids) for answer in alone) <= 128 < len(long_answer.prompt_ids)
 
 
+def test_long_answers_are_the_same_beside_others(small_model: Path) -> None:
+    """To the last bit, also those that grow beyond the keys that many rows are computed with at once."""
+    requests = [
+        Request([Message("user", " ".join(WORDS * times))], sampling=Sampling(1.0, max_tokens=60, seed=times))
+        for times in (20, 21, 22, 30, 60)
+    ]
+
+    beside = using(make(small_model, context=2048), lambda policy: together(policy, requests))
+    alone = using(make(small_model, context=2048), lambda policy: in_turn(policy, requests))
+
+    assert beside == alone
+    assert any(len(one.prompt_ids) < 512 < len(one.prompt_ids) + len(one.token_ids) for one in alone)
+
+
 def test_a_large_head_gives_the_logits_that_transformers_computes(make_model: Make, tmp_path: Path) -> None:
     folder = make_model(tmp_path / "model", vocab_size=5000)
     asked = [request(number, max_tokens=5) for number in range(3)]
