@@ -8,7 +8,7 @@ noting_teacher.py, on users of the training split: first of whole episodes, then
 trained as PEARL is, with round-wise advantages and the rewards of `agentfw train calendar`, on other such users. All
 are measured with the same held-out users. `chance` is the error of drawing a letter.
 
-What is in FOLDER is not done again: a command that was broken off goes on.
+What is in FOLDER is not done again: a command that was broken off goes on, also with more `--updates`.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def rewarded(host: Host, options: argparse.Namespace, start: RunFolder) -> RunFo
 
 
 def plays(host: Host, options: argparse.Namespace, policy: Mapping[str, Any] | str, stage: str) -> RunFolder:
-    """The held-out users with a policy, or with that of a stage."""
+    """The held-out users with a policy: another folder for each number of updates, as trainings may go on."""
     spec = spec_of(host, options.rounds, options)
-    spec |= {"policy": policy or spec["policy"], "episodes": options.users, "split": "validation"}
-    return played(spec, host, options.work / f"played by {stage}, seed {options.seed}")
+    spec |= {"policy": policy or spec["policy"], "episodes": options.users, "split": options.split}
+    return played(spec, host, options.work / f"{options.split} played by {stage}, seed {options.seed}")
 
 
 def users_of(rows: Sequence[Mapping[str, Any]]) -> Users:
@@ -115,10 +115,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     whole = imitating(host, options)
     taught = beginning(host, options, whole)
     both = rewarded(host, options, taught)
+    imitation = f"imitation, {options.imitations + options.begun} updates"
+    rewards = f"then rewards, {options.updates} updates"
     policies = {
         "before": "",
-        "imitation": policy_of_run(host, taught.id, taught.path.parent),
-        "imitation and rewards": policy_of_run(host, both.id, both.path.parent),
+        imitation: policy_of_run(host, taught.id, taught.path.parent),
+        rewards: policy_of_run(host, both.id, both.path.parent),
         "the teacher": TAUGHT["teacher"],
     }
     sides: dict[str, Users] = {}
@@ -136,8 +138,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for stage, users in sides.items()
         },
         "steps": steps,
-        "rewards beside imitation": difference_of(errors["imitation and rewards"], errors["imitation"]),
-        "rewards beside the teacher": difference_of(errors["imitation and rewards"], errors["the teacher"]),
+        "rewards beside imitation": difference_of(errors[rewards], errors[imitation]),
+        "rewards beside the teacher": difference_of(errors[rewards], errors["the teacher"]),
     }
 
 
@@ -168,6 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         trained_rounds=(10, "rounds of an episode that is trained by rewards"),
         conflicts=(3, "events of a round"),
         users=(8, "held-out ones"),
+        split=("test", "of the held-out users; the teacher's form was chosen on those of validation"),
         imitations=(2, "updates by imitation of whole episodes"),
         shown=(8, "the teacher's episodes of such an update"),
         begun=(8, "updates by imitation of first rounds"),

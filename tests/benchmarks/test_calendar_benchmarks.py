@@ -50,12 +50,16 @@ def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
     result = learned.main([*options, "--json"])
 
     assert json.loads(capsys.readouterr().out) == result
-    assert list(result["figures"]) == ["before", "imitation", "imitation and rewards", "the teacher"]
+    assert list(result["figures"]) == ["before", "imitation, 2 updates", "then rewards, 1 updates", "the teacher"]
     assert all(0 <= figure["mean"] <= 1 for figures in result["figures"].values() for figure in figures.values())
     learned.main(options)
     shown = capsys.readouterr().out
     assert "rounds with the hub" in shown, "and nothing is trained again"
     assert "| keeps the greatest sum |" in shown
+    more = learned.main([*options, "--updates", "2"])
+    assert list(more["figures"])[2] == "then rewards, 2 updates", "the training goes on"
+    assert more["minutes"]["rewards"] > result["minutes"]["rewards"]
+    assert more["minutes"]["imitation"] == result["minutes"]["imitation"]
 
 
 def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_path: Path) -> None:

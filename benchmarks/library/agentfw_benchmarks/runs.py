@@ -17,9 +17,15 @@ def spec_named(host: Host, name: str, **changes: Any) -> dict[str, Any]:
 
 
 def played(spec: Mapping[str, Any], host: Host, root: Path) -> RunFolder:
-    """The folder of a finished run or training. The one below `root` goes on; without one, it begins there."""
-    known = runs_below(root)
-    run = Run.open(known[0], host) if known else Run.create(parse_spec(dict(spec)), host, root)
+    """The folder of a finished run or training. The one below `root` goes on; without one, it begins there.
+
+    A training goes on also if the spec now asks for more updates.
+    """
+    if known := runs_below(root):
+        updates = max(spec.get("updates", 0), known[0].planned_updates)
+        run = Run.open(known[0], host, {"updates": updates} if updates > known[0].planned_updates else {})
+    else:
+        run = Run.create(parse_spec(dict(spec)), host, root)
     asyncio.run(run.execute())
     return run.folder
 
