@@ -296,6 +296,21 @@ def test_a_missing_extra_is_seen_without_importing_and_named_when_made(make_plug
     assert caught.value.fix == 'pip install "agentfw-dice[fast]"'
 
 
+def test_a_module_that_a_lazy_package_lacks_is_named(make_plugin: MakePlugin) -> None:
+    lazy = """
+try:
+    import no_such_module_here
+except ImportError as error:
+    raise ImportError("Could not import module 'Fast'. Are its requirements there?") from error
+"""
+    make_plugin("agentfw-dice", tool("dice", extra="fast"), files={"heavy.py": lazy})
+
+    with pytest.raises(MissingExtraError) as caught:
+        Host.load().create("tool", "dice", {})
+
+    assert caught.value.message.endswith('needs the extra "fast" (no module no_such_module_here)')
+
+
 def spec_code(name: str, path: Path) -> str:
     return f"@hookimpl\ndef agentfw_specs(): return [NamedSpec({name!r}, {str(path)!r}, 'Text')]\n"
 

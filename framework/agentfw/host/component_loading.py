@@ -137,7 +137,7 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -
         raise
     except ImportError as error:
         if registered.component.extra and not _own_module(registered, error):
-            raise _missing_extra(registered, error.name or str(error)) from error
+            raise _missing_extra(registered, _missing_module(error)) from error
         raise _broken(registered, f"{failing}: {in_words(error)}") from error
     except BaseException as error:
         if not (is_failure(error) or isinstance(error, CancelledError)):  # nobody cancels what isn't awaited
@@ -149,6 +149,16 @@ def _own_module(registered: Registered, error: ImportError) -> bool:
     """True where what is missing is the plugin's own: no extra would bring that."""
     package = registered.component.factory.partition(":")[0].partition(".")[0]
     return (error.name or "").partition(".")[0] == package
+
+
+def _missing_module(error: ImportError) -> str:
+    """Its name. Packages that import late, such as transformers, raise an error without it from one that has it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ImportError) and cause.name:
+            return cause.name
+        cause = cause.__cause__
+    return ""
 
 
 def _missing_extra(registered: Registered, module: str) -> MissingExtraError:
