@@ -83,7 +83,7 @@ def beginning(host: Host, options: argparse.Namespace, start: RunFolder) -> RunF
 def rewarded(host: Host, options: argparse.Namespace, start: RunFolder) -> RunFolder:
     """Goes on from there with round-wise advantages."""
     spec = spec_of(host, options.trained_rounds, options)
-    spec |= learning("lora", options.rate, options.tasks, options.updates, options)
+    spec |= learning("lora", options.rate, 1, options.updates, options)
     spec |= {"policy": policy_of_run(host, start.id, start.path.parent), "optimizer": "roundwise"}
     # The learner needs the probabilities that tokens were sampled with, so none are left out.
     sampling = SAMPLING | spec_named(host, "train-calendar")["sampling"] | {"top_p": 1.0}
@@ -176,10 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         begun=(8, "updates by imitation of first rounds"),
         beginnings=(8, "users of such an update"),
         imitation_rate=(7e-4, "learning rate of imitation"),
-        updates=(2, "updates by rewards"),
-        tasks=(2, "users of such an update"),
+        updates=(4, "updates by rewards"),
+        tasks=(4, "users of such an update"),
         samples=(4, "episodes of each"),
-        rate=(2e-4, "learning rate of these updates"),
+        rate=(1e-4, "learning rate of these updates"),
         precision=("fp32", "of the model"),
     ).parse_args(arguments)
     return tell(measure(options), options.json, show)
