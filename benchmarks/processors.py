@@ -11,9 +11,11 @@ of its own:
     without AVX-512     PyTorch and oneDNN are told that there is AVX2 only
     without AVX2        PyTorch and oneDNN are told that there is neither
     as Intel for MKL    MKL takes the kernels that it reserves for Intel's processors (needs a C compiler)
+    numpy as on ...     numpy's OpenBLAS takes the kernels of such a processor, with two threads
 
 For each one: are answers that are generated alone equal to the same answers generated among others, to the last bit;
-and how far are the logprobs of a four-bit policy from those of the learner that trains it.
+is the same true of `tiny`, which numpy computes, also with one thread of OpenBLAS; and how far are the logprobs of a
+four-bit policy from those of the learner that trains it.
 
 `--price` times generation with MKL's strict order of adding against MKL left to itself, and four bits as agentfw
 computes them against the kernel that bitsandbytes would take on a processor with AVX-512 BF16. Sides take turns.
@@ -36,6 +38,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from agentfw_benchmarks import Options, answer_of, make_model, print_aligned, ratio_span, tell
 
 VARIANTS: dict[str, dict[str, str]] = {
@@ -44,14 +48,23 @@ VARIANTS: dict[str, dict[str, str]] = {
     "without AVX-512": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
     "without AVX2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
     "as Intel for MKL": {"LD_PRELOAD": "{shim}"},
+    "numpy as on SkylakeX": {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "2"},
+    "numpy as on Haswell": {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "2"},
+    "numpy as on Nehalem": {"OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "2"},
 }
+INSTRUCTIONS = {"SkylakeX": {"X86_V4", "AVX512_SKX"}, "Haswell": {"X86_V3", "AVX2"}, "Nehalem": {"X86_V2", "SSE42"}}
+"""What these kernels of OpenBLAS need of a processor, by the names of new and of older versions of numpy."""
 SHIM = "int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n"
 SHAPE = {"hidden_size": 64, "intermediate_size": 160}
 TIMED_SHAPE = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4, "num_attention_heads": 8}
 
 
 def can_imitate(variant: str) -> bool:
-    return variant != "as Intel for MKL" or (sys.platform == "linux" and shutil.which("cc") is not None)
+    if variant == "as Intel for MKL":
+        return sys.platform == "linux" and shutil.which("cc") is not None
+    kernels = VARIANTS[variant].get("OPENBLAS_CORETYPE")
+    extensions = np.show_config(mode="dicts")["SIMD Extensions"]
+    return kernels is None or not INSTRUCTIONS[kernels].isdisjoint((*extensions["baseline"], *extensions["found"]))
 
 
 def imitate(variant: str, folder: Path) -> dict[str, str]:
@@ -88,29 +101,48 @@ def answers(model: str, batch: int, asked: Sequence[Any], **settings: Any) -> li
     from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
 
     policy = TransformersPolicy(TransformersSettings(model=model, device="cpu", batch=batch, **settings))
+    return asyncio.run(answers_of(policy, batch, asked))
 
-    async def use() -> list[Any]:
-        try:
-            if batch == 1:
-                return [await policy.generate(one) for one in asked]
-            return await asyncio.gather(*(policy.generate(one) for one in asked))
-        finally:
-            await policy.close()
 
-    return asyncio.run(use())
+def answers_of_tiny(batch: int, asked: Sequence[Any]) -> list[Any]:
+    from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+
+    return asyncio.run(answers_of(TinyPolicy(TinySettings(batch=batch)), batch, asked))
+
+
+async def answers_of(policy: Any, batch: int, asked: Sequence[Any]) -> list[Any]:
+    try:
+        if batch == 1:
+            return [await policy.generate(one) for one in asked]
+        return await asyncio.gather(*(policy.generate(one) for one in asked))
+    finally:
+        await policy.close()
 
 
 def check(model: str) -> dict[str, Any]:
-    """Neighbours, and four bits with and without a gradient."""
+    """Neighbours, `tiny`, and four bits with and without a gradient."""
+    from threadpoolctl import threadpool_limits
+
     asked = requests(24, 12)
     alone, among = (answers(model, batch, asked) for batch in (1, 64))
-    apart = 0.0
-    for one, other in zip(alone, among, strict=True):
+    small_alone, small_among = (answers_of_tiny(batch, asked) for batch in (1, 64))
+    with threadpool_limits(1, user_api="blas"):
+        one_thread = answers_of_tiny(64, asked)
+    return {
+        "neighbours apart": apart(alone, among),
+        "tiny apart": max(apart(small_alone, small_among), apart(small_among, one_thread)),
+        "four bits apart": four_bits_apart(model),
+    }
+
+
+def apart(some: Sequence[Any], others: Sequence[Any]) -> float:
+    """The largest difference between logprobs of the same answers; infinite if an answer is another one."""
+    most = 0.0
+    for one, other in zip(some, others, strict=True):
         if one.token_ids != other.token_ids:
-            apart = float("inf")
-        else:
-            apart = max(apart, *(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True)))
-    return {"neighbours apart": apart, "four bits apart": four_bits_apart(model)}
+            return float("inf")
+        most = max(most, *(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True)))
+    return most
 
 
 def four_bits_apart(model: str) -> float:
@@ -171,9 +203,9 @@ def price(model: Path, folder: Path, repeats: int) -> list[dict[str, Any]]:
 def show(report: dict[str, Any]) -> None:
     rows = []
     for row in report["rows"]:
-        apart = row["neighbours apart"]
-        rows.append([row["processor"], f"{apart:.1e} apart" if apart else "equal", f"{row['four bits apart']:.1e}"])
-    print_aligned(["processor", "alone and among others", "four bits apart"], rows)
+        found = [f"{far:.1e} apart" if far else "equal" for far in (row["neighbours apart"], row["tiny apart"])]
+        rows.append([row["processor"], *found, f"{row['four bits apart']:.1e}"])
+    print_aligned(["processor", "alone and among others", "tiny", "four bits apart"], rows)
     for row in report["price"]:
         print("{0:<42}{2:.2f} [{1:.2f}, {3:.2f}] of the speed".format(row["what"], *row["ratio"]))
 
