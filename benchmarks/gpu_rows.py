@@ -3,6 +3,7 @@
     python benchmarks/gpu_rows.py                                  # every row, on the GPU
     python benchmarks/gpu_rows.py --rows flex tree_4b --json
     python benchmarks/gpu_rows.py --device cpu --small             # the same code in small, without a GPU
+    python benchmarks/gpu_rows.py --real --model path/to/model     # rows of a pretrained model
 
     flex      a tree's attention, compiled, forward and backward in bf16, beside one row a turn in fp32 and bf16
     tree_4b   a training step of a 4B-shaped model with random weights, as a tree and as rows (and TRL's, if installed):
@@ -11,6 +12,9 @@
     memory    peak memory of a step by part, and what the learner expects before it
     vllm      a training with vLLM on the same GPU: vLLM sleeps while the learner works, and the learner while vLLM does
     train     a training with the policy `transformers` in one process, evaluation and proofs included
+
+    agreement                       with --real: its logprobs in the policy and in the learner, in bf16 and in nf4
+    additions_bf16, additions_nf4   with --real: 20 updates of a foreign agent that adds numbers (real_model.py)
 
 Every row is a process of its own with ten minutes: one that fails or takes too long says so, and the others go on.
 """
@@ -31,6 +35,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import real_model
 import trl_side_by_side
 import vllm_loop
 
@@ -248,6 +253,19 @@ def _training(policy: str, options: argparse.Namespace, python: str, settings: S
         return vllm_loop.train(policy, Path(folder), updates, python, str(model), settings)
 
 
+def agreement(options: argparse.Namespace) -> dict[str, Any]:
+    size = ["--answers", "4", "--tokens", "8"] if options.small else []
+    return real_model.main(["agreement", "--model", options.model, "--precisions", "bf16", "nf4", *size, "--json"])
+
+
+def additions(precision: str, options: argparse.Namespace) -> dict[str, Any]:
+    updates, tasks, samples, problems = ("1", "2", "2", "3") if options.small else ("20", "48", "8", "100")
+    size = ["--updates", updates, "--tasks", tasks, "--samples", samples, "--problems", problems, "--seeds", "7"]
+    with tempfile.TemporaryDirectory() as work:
+        chosen = ["--model", options.model, "--work", work, "--precision", precision]
+        return real_model.main(["additions", *chosen, *size, "--json"])
+
+
 ROWS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "flex": flex,
     "tree_4b": lambda options: tree("4b", options),
@@ -255,7 +273,11 @@ ROWS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "memory": memory,
     "vllm": vllm,
     "train": train,
+    "agreement": agreement,
+    "additions_bf16": lambda options: additions("bf16", options),
+    "additions_nf4": lambda options: additions("nf4", options),
 }
+REAL = ("agreement", "additions_bf16", "additions_nf4")
 
 
 # -- running them ------------------------------------------------------------------------------------------------------
@@ -263,7 +285,17 @@ ROWS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 
 def run_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """A row in a process of its own."""
-    command = [sys.executable, __file__, "--rows", name, "--device", options.device, "--inside"]
+    command = [
+        sys.executable,
+        __file__,
+        "--rows",
+        name,
+        "--device",
+        options.device,
+        "--model",
+        options.model,
+        "--inside",
+    ]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -304,8 +336,13 @@ def show(value: Any, indent: int = 0) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, small=(False, "small models and few tokens: to see that a row runs"))
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser = Options(
+        __doc__,
+        small=(False, "small models and few tokens: to see that a row runs"),
+        real=(False, "the rows of a pretrained model"),
+        model=("", "folder or GGUF file of the pretrained model"),
+    )
+    parser.add_argument("--rows", nargs="+", choices=ROWS, help="Default: all, or with --real those of that.")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -321,7 +358,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             found = ROWS[options.rows[0]](options)
         print(json.dumps(found))
         return found
-    report = {**machine(options.device), "rows": [run_row(name, options) for name in options.rows]}
+    names = options.rows or [name for name in ROWS if (name in REAL) == options.real]
+    report = {**machine(options.device), "rows": [run_row(name, options) for name in names]}
     return tell(report, options.json, show)
 
 

@@ -241,6 +241,24 @@ def test_rows_for_a_gpu_run_in_small_without_one(capsys: pytest.CaptureFixture[s
     assert [update["proven"] for update in rows["train"]["updates"]] == [1]
 
 
+@pytest.mark.slow
+def test_rows_of_a_pretrained_model_for_a_gpu_run_in_small_without_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for module in ("peft", "transformers", "bitsandbytes", "openai"):
+        pytest.importorskip(module)
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+
+    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--real", "--model", str(model)])
+
+    assert json.loads(capsys.readouterr().out) == result
+    compared, *trained = result["rows"]
+    assert [row["precision"] for row in compared["rows"]] == ["bf16", "nf4"]
+    assert compared["rows"][1]["most"] < 1e-4
+    assert [row["row"] for row in trained] == ["additions_bf16", "additions_nf4"]
+    assert [row for row in trained if "failed" in row] == []
+
+
 def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
