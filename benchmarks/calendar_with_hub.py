@@ -83,6 +83,7 @@ def beginning(host: Host, options: argparse.Namespace, start: RunFolder) -> RunF
 def rewarded(host: Host, options: argparse.Namespace, start: RunFolder) -> RunFolder:
     """Goes on from there with round-wise advantages."""
     spec = spec_of(host, options.trained_rounds, options)
+    # One step an update: with a step for each user's few episodes, answers got worse.
     spec |= learning("lora", options.rate, 1, options.updates, options)
     spec |= {"policy": policy_of_run(host, start.id, start.path.parent), "optimizer": "roundwise"}
     # The learner needs the probabilities that tokens were sampled with, so none are left out.

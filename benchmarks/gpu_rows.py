@@ -13,7 +13,7 @@
     vllm      a training with vLLM on the same GPU: vLLM sleeps while the learner works, and the learner while vLLM does
     train     a training with the policy `transformers` in one process, evaluation and proofs included
 
-    agreement                       with --real: its logprobs in the policy and in the learner, in bf16 and in nf4
+    agreement                       with --real: a pretrained model's logprobs in policy and learner, in bf16 and nf4
     additions_bf16, additions_nf4   with --real: 20 updates of a foreign agent that adds numbers (real_model.py)
 
 Every row is a process of its own with ten minutes: one that fails or takes too long says so, and the others go on.
@@ -285,21 +285,11 @@ REAL = ("agreement", "additions_bf16", "additions_nf4")
 
 def run_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """A row in a process of its own."""
-    command = [
-        sys.executable,
-        __file__,
-        "--rows",
-        name,
-        "--device",
-        options.device,
-        "--model",
-        options.model,
-        "--inside",
-    ]
+    command = [sys.executable, __file__, "--rows", name, "--device", options.device, "--inside"]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
     began = time.perf_counter()
     process = subprocess.Popen(
-        command + ["--small"] * options.small,
+        [*command, "--model", options.model, *["--small"] * options.small],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -342,7 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         real=(False, "the rows of a pretrained model"),
         model=("", "folder or GGUF file of the pretrained model"),
     )
-    parser.add_argument("--rows", nargs="+", choices=ROWS, help="Default: all, or with --real those of that.")
+    parser.add_argument(
+        "--rows", nargs="+", choices=ROWS, help="Default: all without a pretrained model, or the others."
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

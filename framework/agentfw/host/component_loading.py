@@ -152,7 +152,7 @@ def _own_module(registered: Registered, error: ImportError) -> bool:
 
 
 def _missing_module(error: ImportError) -> str:
-    """Its name. Packages that import late, such as transformers, raise an error without it from one that has it."""
+    """The name of what is missing. Lazy packages such as transformers raise an error without it from one with it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ImportError) and cause.name:

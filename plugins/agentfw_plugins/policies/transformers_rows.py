@@ -59,7 +59,7 @@ class _Continued(NamedTuple):
     near: Tensor | None
     """Where the keys of each row are, if some rows are longer than the window: [rows in whole blocks, keys]."""
     alone: Mapping[int, slice]
-    """The keys of each row that is computed by itself. Of the others' keys, it only gets its first here."""
+    """The keys of each row that is computed by itself. Among the others, it sees its first key only."""
 
     def of(self, cached: Tensor) -> Tensor:
         """Of what is kept of each row, the part that it is computed with: [rows, heads, keys, width]."""
