@@ -268,6 +268,10 @@ AGENTS: dict[str, tuple[str, str, int, Callable[..., dict[str, Any]]]] = {
 """Of each training the agent, the template of the model, the largest number, and how a task is made of two numbers."""
 
 
+SHORT = {"context": 256, "arguments": ["--max-num-batched-tokens=256"]}
+"""vLLM for short prompts. On a CPU it copies the adapter's weights for each token of a pass, so passes are short."""
+
+
 def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
     """Tasks for each split, no two numbers in both."""
     draw, (*_, largest, task) = random.Random(seed), AGENTS[options.what]
@@ -317,7 +321,7 @@ def spec_of(function: str, tasks: str, measured: int, seed: int, options: argpar
     """A training of the model in an agent, measured on some held-out tasks before and after it."""
     model = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
     steps = {"learning_rate": options.rate, "warmup": 2, "decay": max(3, options.updates)}
-    adapter = {"precision": options.precision, "rank": 16, "alpha": 32.0, "seed": seed}
+    adapter = {"precision": options.precision, "rank": options.rank, "alpha": 2.0 * options.rank, "seed": seed}
     return {
         "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
         "policy": {"name": "transformers", "settings": model},
@@ -346,10 +350,8 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     spec = spec_of(function, write_tasks(folder, seed, options), options.problems, seed, options)
     spec["policy"]["settings"]["template"] = template
     if options.rollouts == "vllm":
-        spec["policy"] = {
-            "name": "vllm",
-            "settings": {**spec["policy"]["settings"], "python": options.vllm_python, "rank": 16},
-        }
+        settings = {"python": options.vllm_python, "rank": max(8, options.rank), **SHORT}
+        spec["policy"] = {"name": "vllm", "settings": {**spec["policy"]["settings"], **settings}}
     spec["evaluation"]["every"] = options.every or options.updates
     run = Run.create(parse_spec(spec), Host.load(HostOptions()), folder / "runs")
     began = time.monotonic()
@@ -422,6 +424,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         every=(0, "updates between two evaluations. Default: only before and after"),
         problems=(150, "tasks that are held out"),
         rate=(2e-4, "learning rate"),
+        rank=(16, "rank of the adapter"),
     )
     parser.add_argument("what", choices=PARTS)
     options = parser.parse_args(arguments)
