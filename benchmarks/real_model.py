@@ -320,7 +320,12 @@ def untrained(options: argparse.Namespace) -> dict[str, Any]:
 def spec_of(function: str, tasks: str, measured: int, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """A training of the model in an agent, measured on some held-out tasks before and after it."""
     model = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
-    steps = {"learning_rate": options.rate, "warmup": 2, "decay": max(3, options.updates)}
+    steps = {
+        "learning_rate": options.rate,
+        "warmup": 2,
+        "decay": max(3, options.updates * options.minibatches),
+        "minibatches": options.minibatches,
+    }
     adapter = {"precision": options.precision, "rank": options.rank, "alpha": 2.0 * options.rank, "seed": seed}
     return {
         "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
@@ -425,6 +430,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         problems=(150, "tasks that are held out"),
         rate=(2e-4, "learning rate"),
         rank=(16, "rank of the adapter"),
+        minibatches=(1, "steps of an update"),
     )
     parser.add_argument("what", choices=PARTS)
     options = parser.parse_args(arguments)

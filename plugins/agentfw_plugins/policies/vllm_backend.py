@@ -88,6 +88,12 @@ class Question:
     top_p: float
     seed: int
     end_ids: frozenset[int]
+    stop: Sequence[str] = ()
+    """Texts at which the answer ends. The token that completes one is part of it."""
+
+    def ended(self, token_ids: Sequence[int], reason: str | None) -> bool:
+        """Whether an answer ended by itself, given vLLM's reason, and not at its limit."""
+        return token_ids[-1] in self.end_ids or bool(self.stop and reason == "stop")
 
 
 class Backend(Protocol):

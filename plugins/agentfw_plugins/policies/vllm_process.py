@@ -61,13 +61,15 @@ class VLLMProcess:
             seed=question.seed,
             stop_token_ids=sorted(question.end_ids),
             logprobs=0,
-            detokenize=False,
+            stop=list(question.stop),
+            include_stop_str_in_output=True,
+            detokenize=bool(question.stop),
         )
         asked = await self._asked(question.prompt, sampling, name)
         answer = asked.outputs[0]
         ids = tuple(answer.token_ids)
         logprobs = tuple(float(said[token].logprob) for token, said in zip(ids, answer.logprobs, strict=True))
-        finish = "stop" if ids[-1] in question.end_ids else "length"
+        finish = "stop" if question.ended(ids, answer.finish_reason) else "length"
         return Sampled(ids, logprobs, finish, name, getattr(asked, "num_cached_tokens", None))
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:

@@ -100,11 +100,13 @@ class VLLMServer:
             "logprobs": 0,
             "return_token_ids": True,
         }
+        if question.stop:
+            body |= {"stop": list(question.stop), "include_stop_str_in_output": True}
         streamed = None
         if heard is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
             streamed = StreamedReply(lambda choice: heard(_ids(choice)))
-        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question.end_ids, name), streamed)
+        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question, name), streamed)
         return sampled if known else replace(sampled, logprobs=())
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
@@ -352,7 +354,7 @@ def _ids(choice: Mapping[str, Any]) -> list[int]:
     return ids if isinstance(ids, list) and all(isinstance(one, int) for one in ids) else []
 
 
-def _sampled(reply: object, end_ids: frozenset[int], version: str) -> Sampled:
+def _sampled(reply: object, question: Question, version: str) -> Sampled:
     choice = _choice(reply)
     ids, given = choice.get("token_ids"), choice.get("logprobs")
     logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
@@ -360,8 +362,8 @@ def _sampled(reply: object, end_ids: frozenset[int], version: str) -> Sampled:
         raise Malformed("the answer has no token ids with their logprobs")
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
         raise Malformed("a logprob is not a number")
-    if choice.get("finish_reason") == "abort":
+    if (reason := choice.get("finish_reason")) == "abort":
         raise Malformed("the server aborted the answer")
-    finish = "stop" if ids[-1] in end_ids else "length"
+    finish = "stop" if question.ended(ids, reason) else "length"
     cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
     return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version, cached)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,23 @@ def test_many_requests_are_in_flight_and_each_has_its_own_answer(policy: VLLMPol
 
     assert [answer.token_ids for answer in first] == [answer.token_ids for answer in second]
     assert len({answer.token_ids for answer in first}) > 16
+
+
+def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
+    whole = runner.run(policy.generate(request(5)))
+    ending = next(piece for piece in whole.pieces[2:] if piece.strip())
+    asked = replace(request(5), stop=("not there", ending))
+    told: list[str] = []
+
+    ended = runner.run(policy.generate(asked))
+    streamed = runner.run(policy.stream(asked, told.append))
+
+    assert whole.finish == "length"
+    assert ended.finish == "stop"
+    assert ending in ended.text
+    assert ended.token_ids == whole.token_ids[: len(ended.token_ids)] != whole.token_ids
+    assert ended.logprobs == pytest.approx(whole.logprobs[: len(ended.token_ids)], abs=1e-4)
+    assert (streamed.token_ids, streamed.finish, "".join(told)) == (ended.token_ids, "stop", ended.text)
 
 
 def test_a_conversation_keeps_the_tokens_that_were_sampled(policy: VLLMPolicy, runner: asyncio.Runner) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -203,6 +204,19 @@ def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
     assert "".join(answer.pieces) == answer.text
     assert answer.usage == Usage(prompt=len(body["prompt"]), cached=16, sampled=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reason", "finish"), [("stop", "stop"), ("length", "length")])
+def test_a_server_is_told_at_which_texts_an_answer_ends(small_model: Path, reason: str, finish: str) -> None:
+    choice = {"token_ids": [9, 11], "logprobs": {"token_logprobs": [-1.5, -0.5]}, "finish_reason": reason}
+    with serving(v1_completions=(200, json.dumps({"choices": [choice]}))) as (address, server):
+        asking = replace(ASK, stop=("", "\n"))
+        answer = using(make(small_model, base_url=address), lambda policy: policy.generate(asking))
+
+    ((_, body),) = server.seen
+    assert (body["stop"], body["include_stop_str_in_output"]) == (["\n"], True)
+    assert (answer.token_ids, answer.finish) == ((9, 11), finish)
 
 
 @pytest.mark.slow
