@@ -268,6 +268,9 @@ AGENTS: dict[str, tuple[str, str, int, Callable[..., dict[str, Any]]]] = {
 """Of each training the agent, the template of the model, the largest number, and how a task is made of two numbers."""
 
 
+RANK = 16
+"""Of an adapter, where nothing else is said."""
+
 SHORT = {"context": 256, "arguments": ["--max-num-batched-tokens=256"]}
 """vLLM for short prompts. On a CPU it copies the adapter's weights for each token of a pass, so passes are short."""
 
@@ -317,16 +320,24 @@ def untrained(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def spec_of(function: str, tasks: str, measured: int, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+def spec_of(
+    function: str,
+    tasks: str,
+    measured: int,
+    seed: int,
+    options: argparse.Namespace,
+    rank: int = RANK,
+    minibatches: int = 1,
+) -> dict[str, Any]:
     """A training of the model in an agent, measured on some held-out tasks before and after it."""
     model = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
     steps = {
         "learning_rate": options.rate,
         "warmup": 2,
-        "decay": max(3, options.updates * options.minibatches),
-        "minibatches": options.minibatches,
+        "decay": max(3, options.updates * minibatches),
+        "minibatches": minibatches,
     }
-    adapter = {"precision": options.precision, "rank": options.rank, "alpha": 2.0 * options.rank, "seed": seed}
+    adapter = {"precision": options.precision, "rank": rank, "alpha": 2.0 * rank, "seed": seed}
     return {
         "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
         "policy": {"name": "transformers", "settings": model},
@@ -352,7 +363,8 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     function, template, *_ = AGENTS[options.what]
     folder = options.work / f"{options.what}-{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    spec = spec_of(function, write_tasks(folder, seed, options), options.problems, seed, options)
+    tasks = write_tasks(folder, seed, options)
+    spec = spec_of(function, tasks, options.problems, seed, options, options.rank, options.minibatches)
     spec["policy"]["settings"]["template"] = template
     if options.rollouts == "vllm":
         settings = {"python": options.vllm_python, "rank": max(8, options.rank), **SHORT}
@@ -429,7 +441,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         every=(0, "updates between two evaluations. Default: only before and after"),
         problems=(150, "tasks that are held out"),
         rate=(2e-4, "learning rate"),
-        rank=(16, "rank of the adapter"),
+        rank=(RANK, "rank of the adapter"),
         minibatches=(1, "steps of an update"),
     )
     parser.add_argument("what", choices=PARTS)
