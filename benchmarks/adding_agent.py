@@ -1,4 +1,4 @@
-"""A small agent on the official client of OpenAI, for a base model: it shows three additions, and asks for a fourth.
+"""A small agent on the official client of OpenAI, for a base model: it shows a few additions, and asks for another.
 
 It knows nothing of agentfw, and any server with this API will do.
 """
@@ -11,16 +11,18 @@ from typing import Any
 from openai import OpenAIError
 from openai_client import client
 
-SHOWN = "12+7=19\n3+25=28\n21+14=35\n"
+EXAMPLES = ("12+7=19\n", "3+25=28\n", "21+14=35\n", "8+34=42\n")
+SHOWN = "".join(EXAMPLES[:3])
 MOST = 4
 """Tokens of an answer: two digits, the end of the line, and one to spare."""
 _FIRST = re.compile(r"\s*(\d+)(?!\d)")
 
 
 async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
-    """Solve one task: {"question": "3+5"}. Nothing but the number at the start of the answer counts."""
+    """Solve one task: {"question": "3+5", "examples": 3}. Only the number at the start of the answer counts."""
     api = client(base_url, api_key)
-    asked: list[Any] = [{"role": "user", "content": f"{SHOWN}{task['question']}="}]
+    shown = "".join(EXAMPLES[: task["examples"]])
+    asked: list[Any] = [{"role": "user", "content": f"{shown}{task['question']}="}]
     try:
         reply = await api.chat.completions.create(model="base", messages=asked, max_tokens=MOST, stop=["\n"])
     except OpenAIError as error:

