@@ -249,11 +249,11 @@ def _passes(base: Any, prompts: Sequence[Sequence[int]], limits: Sequence[int]) 
 # -- additions ---------------------------------------------------------------------------------------------------------
 
 
-def addition(pair: tuple[int, int], _draw: random.Random) -> dict[str, Any]:
-    return {"question": f"{pair[0]}+{pair[1]}", "answer": str(sum(pair))}
+def addition(pair: tuple[int, int], _draw: random.Random, options: argparse.Namespace) -> dict[str, Any]:
+    return {"question": f"{pair[0]}+{pair[1]}", "examples": options.examples, "answer": str(sum(pair))}
 
 
-def priced(pair: tuple[int, int], draw: random.Random) -> dict[str, Any]:
+def priced(pair: tuple[int, int], draw: random.Random, _options: argparse.Namespace) -> dict[str, Any]:
     """A thing that has the first number as its price."""
     from pricing_agent import THINGS
 
@@ -269,7 +269,7 @@ AGENTS: dict[str, tuple[str, str, int, Callable[..., dict[str, Any]]]] = {
 
 
 RANK = 16
-"""Of an adapter, where nothing else is said."""
+"""The adapter's rank, unless --rank names another."""
 
 SHORT = {"context": 256, "arguments": ["--max-num-batched-tokens=256", "--block-size=32"]}
 """vLLM for short prompts on a CPU. It copies the adapter's weights for each token of a pass, so passes are short. It
@@ -282,9 +282,8 @@ def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
     pairs = [(one, other) for one in range(largest + 1) for other in range(largest + 1)]
     draw.shuffle(pairs)
     parts = {"validation": pairs[: options.problems], "train": pairs[options.problems :]}
-    more = {"examples": options.examples} if options.what == "additions" else {}
     for split, some in parts.items():
-        rows = [{**task(pair, draw), **more} for pair in some]
+        rows = [task(pair, draw, options) for pair in some]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(folder / "{split}.jsonl")
 
@@ -442,11 +441,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         samples=(8, "samples of a task"),
         every=(0, "updates between two evaluations. Default: only before and after"),
         problems=(150, "tasks that are held out"),
-        examples=(3, "additions that the adding agent shows, at most 4"),
         rate=(2e-4, "learning rate"),
         rank=(RANK, "rank of the adapter"),
         minibatches=(1, "steps of an update"),
     )
+    parser.add_argument("--examples", type=int, default=3, choices=(3, 4), help="additions that the adding agent shows")
     parser.add_argument("what", choices=PARTS)
     options = parser.parse_args(arguments)
     return tell(PARTS[options.what](options), options.json, show)
