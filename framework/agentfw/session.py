@@ -271,9 +271,8 @@ class Session:
         self._offer(asked.actions)
         answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
         started = self.now
-        before = path[answered].generation if answered >= 0 else None
-        if before is not None and before.model != asked.model:
-            before = None  # its tokens are those of another model
+        # The tokens of another model mean nothing to this one.
+        before = path[answered].generations.get(asked.model) if answered >= 0 else None
         request = Request(
             [node.message for node in path],
             asked.actions,
