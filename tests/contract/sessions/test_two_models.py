@@ -82,7 +82,7 @@ def test_an_answer_that_two_models_gave_in_the_same_words_keeps_the_tokens_of_ea
     talk = [user("Tea?"), given["big"].message, user("Green?")]
 
     for led in (session, restored(session, big)):
-        for model, policy in (("big", big), ("small", small)):
+        for model, policy in models.items():
             answer(led, talk, policy, model)
             assert goes_on_from(policy) == given[model].turn.token_ids
 
