@@ -25,13 +25,20 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw import Episode
+from agentfw import Episode, Turn
 from agentfw.runs import read_sessions
 from agentfw_cli.main import main
+from agentfw_plugins.gateway.line import Line
 from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("sqlalchemy")
+
+from sqlalchemy import update
+
+from agentfw_plugins.gateway.session_database import SESSIONS, SessionDatabase
+from agentfw_plugins.gateway.session_journal import Chosen, SessionJournal
 
 COMPONENTS = Path(__file__).parent / "components"
 TOKENS, EARS = COMPONENTS / "tokens.py", COMPONENTS / "ears.py"
@@ -161,6 +168,51 @@ def second_model(tmp_path: Path) -> str:
     file = tmp_path / "second.py"
     file.write_text(TOKENS.read_text("utf-8").replace("MARK = 1", "MARK = 2"), encoding="utf-8")
     return str(file)
+
+
+Places = Callable[[int], Line]
+
+
+@pytest.fixture
+def places() -> Places:
+    """The line in front of a policy that gives so many answers at once."""
+    return lambda at_once: Line(at_once=at_once)
+
+
+@pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.slow)])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where gateways share sessions: a file, then PostgreSQL."""
+    if request.param == "file":
+        return str(tmp_path / "sessions.db")
+    database: Callable[[], str] = request.getfixturevalue("postgres_database")
+    return database()
+
+
+def let_leases_lapse(where: str) -> None:
+    """Do as if no gateway had said for a long time that it is alive."""
+    _change_sessions(where, held_until=0)
+
+
+def hold_for_nobody(where: str) -> None:
+    """Do as if a gateway that was killed had all sessions."""
+    _change_sessions(where, holder="killed", held_until=time.time() + 1000)
+
+
+def _change_sessions(where: str, **values: object) -> None:
+    database = SessionDatabase(where)
+    with database.transaction() as connection:
+        connection.execute(update(SESSIONS).values(**values))
+    database.close()
+
+
+def shared_turns(where: str, session: str) -> list[Turn]:
+    """The answers in a session that gateways share."""
+    journal = SessionJournal(where)
+    try:
+        found = [each for each in journal.sessions(Chosen()) if each.task.query == session]
+    finally:
+        journal.close()
+    return [turn for episode in found for turn in episode.turns]
 
 
 class Process:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
+import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import Gateway, Start, gateway_of, killed_now, said, until
+from .conftest import Gateway, Places, Start, gateway_of, killed_now, said, until
 
 
 @contextmanager
@@ -111,40 +109,30 @@ def test_places_are_given_back_by_answers_that_end_break_hang_up_and_wait_in_vai
     assert running.waiting() == 0
 
 
-def test_whose_turn_comes_when_they_hang_up_leaves_the_place_to_the_next(gateway: Start, tmp_path: Path) -> None:
-    running = gateway(limits={"concurrency": 1})
-    for number in range(5):
-        held = tmp_path / str(number)
-        with ThreadPoolExecutor(2) as threads:
-            with listening(running, "first", f"hold={held}") as first:
-                hear(first, "Heard")
-                hangs_up = threading.Event()
-                gone = threads.submit(_asks_until, running, hangs_up)
-                until(lambda: running.waiting() == 1)
-                next_one = threads.submit(running.ask, f"next-{number}", "hello")
-                until(lambda: running.waiting() == 2)
-                held.touch()
-                hangs_up.set()
-                hear(first, "sample")
-            gone.result()
-            assert next_one.result().status_code == 200
-    assert running.waiting() == 0
+def test_whose_turn_comes_at_the_moment_they_hang_up_leaves_the_place_to_the_next(places: Places) -> None:
+    async def run() -> list[str]:
+        served, line, leave = list[str](), places(1), asyncio.Event()
+
+        async def ask(client: str) -> None:
+            async with line.place(client):
+                served.append(client)
+                await leave.wait()
+
+        first, gone, following = [asyncio.create_task(ask(name)) for name in ("first", "gone", "following")]
+        while line.length < 2:
+            await asyncio.sleep(0)
+        leave.set()
+        while line.length == 2:  # until the place of the first one is given to the second
+            await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait_for(asyncio.gather(first, following), 30)
+        return served
+
+    assert asyncio.run(run()) == ["first", "following"]
 
 
 def _body(text: str) -> dict[str, Any]:
     return {"model": "agentfw", "messages": [{"role": "user", "content": text}]}
-
-
-def _asks_until(gateway: Gateway, hangs_up: threading.Event) -> None:
-    """Ask on a connection of its own, and close it while the request waits or is answered."""
-    import socket
-
-    host, port = gateway.url.removeprefix("http://").split(":")
-    given = json.dumps(_body("hello")).encode()
-    head = f"POST /s/gone/v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(given)}\r\n\r\n"
-    with socket.create_connection((host, int(port))) as line:
-        line.sendall(head.encode() + given)
-        hangs_up.wait(30)
 
 
 def test_a_kill_in_the_middle_of_a_stream_keeps_the_question_and_what_was_said(gateway: Start, tmp_path: Path) -> None:

@@ -76,9 +76,8 @@ def test_also_after_a_restart_a_model_goes_on_from_its_own_tokens_only() -> None
 def test_an_answer_that_two_models_gave_in_the_same_words_keeps_the_tokens_of_each() -> None:
     big, small = Numbered(1, "Yes."), Numbered(2, "Yes.")
     session = Session(big, Task(0, seed=7))
-    given = {
-        model: answer(session, [user("Tea?")], policy, model) for model, policy in (("big", big), ("small", small))
-    }
+    models = {"big": big, "small": small}
+    given = {model: answer(session, [user("Tea?")], policy, model) for model, policy in models.items()}
     talk = [user("Tea?"), given["big"].message, user("Green?")]
 
     for led in (session, restored(session, big)):

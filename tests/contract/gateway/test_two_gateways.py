@@ -1,0 +1,100 @@
+"""Gateways that share sessions: whoever answers in one has it to itself, until the answer is recorded or it dies."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agentfw.runs import read_sessions
+
+from .conftest import Gateway, Start, hold_for_nobody, let_leases_lapse, said, shared_turns, until
+
+PATIENCE = {"queue_timeout": 0.3}
+
+
+@pytest.fixture
+def gateways(gateway: Start, shared: str) -> list[Gateway]:
+    return [gateway(name, limits={"shared": shared, **PATIENCE}) for name in ("a", "b", "c")]
+
+
+def is_answering(gateway: Gateway, text: str) -> bool:
+    """Whether a gateway has recorded this question, which it does before it asks the policy."""
+    found = read_sessions(gateway.folder, "tea")
+    return any(message.content == text for episode in found for message in episode.messages)
+
+
+def waits(gateway: Gateway) -> None:
+    """The gateway doesn't get the session, and says so."""
+    answer = gateway.ask("tea", "me, too")
+    assert answer.status_code == 503, answer.text
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "session_busy")
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
+    gateways: list[Gateway], shared: str, tmp_path: Path
+) -> None:
+    a, b, c = gateways
+    first, question = said(b.ask("tea", "hello")), f"hold={tmp_path / 'go'}"
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(a.ask, "tea", question)
+        until(lambda: is_answering(a, question))
+        waits(b)
+        waits(c)
+        b.stop()
+        until(lambda: not is_up(b))
+        waits(c)
+        (tmp_path / "go").touch()
+        answered = said(slow.result())
+    last = said(c.ask("tea", "me"))
+
+    assert [turn.text for turn in shared_turns(shared, "tea")] == [one["content"] for one in (first, answered, last)]
+
+
+def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
+    gateways: list[Gateway], shared: str, tmp_path: Path
+) -> None:
+    a, b, c = gateways
+    go = [tmp_path / "go-a", tmp_path / "go-b"]
+    questions = [f"hold={each}" for each in go]
+    with ThreadPoolExecutor(2) as threads:
+        lost = threads.submit(a.ask, "tea", questions[0])
+        until(lambda: is_answering(a, questions[0]))
+        let_leases_lapse(shared)
+        taken = threads.submit(b.ask, "tea", questions[1])
+        until(lambda: is_answering(b, questions[1]))
+        go[0].touch()
+
+        refused = lost.result()
+        waits(c)
+        a.stop()
+        until(lambda: not is_up(a))
+        waits(c)
+        go[1].touch()
+        answered = said(taken.result())
+    last = said(c.ask("tea", "me"))
+
+    assert refused.status_code == 503
+    assert "taken this session over" in refused.json()["error"]["message"]
+    assert [turn.text for turn in shared_turns(shared, "tea")] == [answered["content"], last["content"]]
+
+
+def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[Gateway], shared: str) -> None:
+    a, b, _ = gateways
+    first = said(a.ask("tea", "hello"))
+    hold_for_nobody(shared)
+    waits(b)
+    let_leases_lapse(shared)
+    last = said(b.ask("tea", "hello", first, "me"))
+
+    assert [turn.text for turn in shared_turns(shared, "tea")] == [first["content"], last["content"]]
+
+
+def is_up(gateway: Gateway) -> bool:
+    try:
+        return gateway.request("GET", "/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
