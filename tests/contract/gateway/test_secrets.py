@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ def test_a_secret_is_struck_wherever_the_stream_is_cut(
     text = around[0] + (secret.lower() if lower else secret) + around[1]
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
 
-    told = [pieces.feed(text[start:end]) for start, end in zip(places, places[1:], strict=False)] + [pieces.end()]
+    told = [pieces.feed(text[start:end]) for start, end in pairwise(places)] + [pieces.end()]
 
     assert "".join(told) == strike(text) == around[0] + MASK + around[1]
     assert known.occur_in(text)
