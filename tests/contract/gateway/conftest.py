@@ -16,18 +16,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from agentfw import Episode, Turn
+from agentfw import Episode
 from agentfw.runs import read_sessions
 from agentfw_cli.main import main
+from agentfw_plugins.gateway.learning.version_file import VersionFile
 from agentfw_plugins.gateway.line import Line
 from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
@@ -43,6 +45,8 @@ from agentfw_plugins.gateway.session_journal import Chosen, SessionJournal
 COMPONENTS = Path(__file__).parent / "components"
 TOKENS, EARS = COMPONENTS / "tokens.py", COMPONENTS / "ears.py"
 Message = dict[str, Any]
+CLIENT = httpx.Client(timeout=60, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+"""Made once: reading the certificates of the machine takes longer than a request."""
 
 
 def user(text: str) -> Message:
@@ -84,7 +88,7 @@ class Gateway:
 
     def request(self, method: str, path: str, key: str = "", **more: Any) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=60, **more)
+        return CLIENT.request(method, f"{self.url}{path}", headers=headers, **more)
 
     def remembered(self, of: str, key: str = "") -> list[str]:
         """What the memory keeps of a user, the oldest first."""
@@ -205,14 +209,19 @@ def _change_sessions(where: str, **values: object) -> None:
     database.close()
 
 
-def shared_turns(where: str, session: str) -> list[Turn]:
-    """The answers in a session that gateways share."""
+def shared_session(where: str, session: str) -> Episode:
+    """A session that gateways share."""
     journal = SessionJournal(where)
     try:
-        found = [each for each in journal.sessions(Chosen()) if each.task.query == session]
+        [found] = [each for each in journal.sessions(Chosen()) if each.task.query == session]
     finally:
         journal.close()
-    return [turn for episode in found for turn in episode.turns]
+    return found
+
+
+def counts_ratings(run: Path) -> None:
+    """Let `agentfw serve versions` and `forget-feedback` work on a run, as on one that learns."""
+    VersionFile(run).create()
 
 
 class Process:
@@ -256,17 +265,16 @@ def killed_now(gateway: Gateway, copy: Path) -> Path:
     return copied
 
 
+def command(*words: str) -> Any:
+    """Call `agentfw WORD... --json`. Returns the JSON value."""
+    with redirect_stdout(StringIO()) as out, pytest.raises(SystemExit) as ended:
+        main([*words, "--json"])
+    assert ended.value.code == 0
+    return json.loads(out.getvalue())
+
+
 @pytest.fixture
-def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Call `agentfw WORD... --json` in a folder of the test's own. Returns the JSON value."""
+def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Calls `agentfw WORD... --json` in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> Any:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--json"])
-        out, err = capsys.readouterr()
-        assert ended.value.code == 0, err
-        return json.loads(out)
-
-    return call
+    return command

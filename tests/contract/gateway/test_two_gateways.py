@@ -10,7 +10,7 @@ import pytest
 
 from agentfw.runs import read_sessions
 
-from .conftest import Gateway, Start, hold_for_nobody, let_leases_lapse, said, shared_turns, until
+from .conftest import Gateway, Start, hold_for_nobody, let_leases_lapse, said, shared_session, until
 
 PATIENCE = {"queue_timeout": 0.3}
 
@@ -51,7 +51,9 @@ def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
         answered = said(slow.result())
     last = said(c.ask("tea", "me"))
 
-    assert [turn.text for turn in shared_turns(shared, "tea")] == [one["content"] for one in (first, answered, last)]
+    assert [turn.text for turn in shared_session(shared, "tea").turns] == [
+        one["content"] for one in (first, answered, last)
+    ]
 
 
 def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
@@ -79,7 +81,7 @@ def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
 
     assert refused.status_code == 503
     assert "taken this session over" in refused.json()["error"]["message"]
-    assert [turn.text for turn in shared_turns(shared, "tea")] == [answered["content"], last["content"]]
+    assert [turn.text for turn in shared_session(shared, "tea").turns] == [answered["content"], last["content"]]
 
 
 def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[Gateway], shared: str) -> None:
@@ -90,7 +92,7 @@ def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[
     let_leases_lapse(shared)
     last = said(b.ask("tea", "hello", first, "me"))
 
-    assert [turn.text for turn in shared_turns(shared, "tea")] == [first["content"], last["content"]]
+    assert [turn.text for turn in shared_session(shared, "tea").turns] == [first["content"], last["content"]]
 
 
 def is_up(gateway: Gateway) -> bool:

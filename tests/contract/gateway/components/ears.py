@@ -66,4 +66,5 @@ class Ears(Memory):
 
     def _write(self) -> None:
         rows = {user: [[one.id, one.text, one.since] for one in kept] for user, kept in self.kept.items()}
-        (self.folder / "kept.json").write_text(json.dumps(rows), encoding="utf-8")
+        (self.folder / "kept.new").write_text(json.dumps(rows), encoding="utf-8")
+        (self.folder / "kept.new").replace(self.folder / "kept.json")  # a copy has the one or the other
