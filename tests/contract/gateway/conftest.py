@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -240,8 +239,10 @@ class Process:
         self.gateway = Gateway(about["url"], Path(about["folder"]), self.kill)
 
     def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.communicate()
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 @pytest.fixture

@@ -265,16 +265,16 @@ def explore(make: Callable[[], Gateways], examples: int) -> None:
 
 @pytest.mark.slow
 def test_gateways_with_a_folder_each() -> None:
-    explore(Gateways, 8)
+    explore(Gateways, 6)
 
 
 @pytest.mark.slow
 def test_gateways_that_share_a_file(tmp_path: Path) -> None:
     numbers = iter(range(1000))
-    explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 6)
+    explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 5)
 
 
 @pytest.mark.slow
 def test_gateways_that_share_a_database(postgres_database: Callable[[str], str]) -> None:
     numbers = iter(range(1000))
-    explore(lambda: Gateways(postgres_database(str(next(numbers)))), 4)
+    explore(lambda: Gateways(postgres_database(str(next(numbers)))), 3)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from agentfw.runs import read_sessions
 
-from .conftest import Gateway, Start, hold_for_nobody, let_leases_lapse, said, shared_session, until
+from .conftest import (
+    EARS,
+    TOKENS,
+    Gateway,
+    Start,
+    gateway_of,
+    hold_for_nobody,
+    let_leases_lapse,
+    said,
+    shared_session,
+    until,
+)
 
 PATIENCE = {"queue_timeout": 0.3}
 
@@ -93,6 +106,27 @@ def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[
     last = said(b.ask("tea", "hello", first, "me"))
 
     assert [turn.text for turn in shared_session(shared, "tea").turns] == [first["content"], last["content"]]
+
+
+def test_each_saying_is_heard_at_one_gateway_also_when_they_start_again(
+    gateway: Start, shared: str, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"policy": str(TOKENS), "memories": [str(EARS)], "limits": {"shared": shared}}
+    folders = list[Path]()
+    with gateway_of(tmp_path / "a", **options) as a, gateway_of(tmp_path / "b", **options) as b:
+        folders += [a.folder, b.folder]
+        first = said(a.ask("tea", "one", user="ada"))
+        second = said(b.ask("tea", "one", first, "two", user="ada"))
+        said(a.ask("tea", "one", first, "two", second, "three", user="ada"))
+        until(lambda: (len(a.remembered("ada")), len(b.remembered("ada"))) == (2, 1))
+
+    for folder in folders:
+        with gateway_of(folder.parent, resume=str(folder), limits={"shared": shared}) as again:
+            said(again.ask(f"after-{folder.parent.name}", "four", user="ben"))
+            until(lambda again=again: again.remembered("ben"))
+
+    logs = [(folder / "heard.log").read_text("utf-8").splitlines() for folder in folders]
+    assert [[json.loads(line)["text"] for line in log] for log in logs] == [["one", "three", "four"], ["two", "four"]]
 
 
 def is_up(gateway: Gateway) -> bool:
