@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from agentfw import Episode, Generation, Message, Policy, Request, Session, Task
+from agentfw import Episode, Generation, Memory, Message, Policy, Request, Session, Task
+from agentfw.memory import Query, Recollection
 from agentfw.request import Sampling
 from agentfw.session import Reply
 
@@ -133,3 +134,33 @@ def test_an_answer_that_breaks_off_is_written_before_anybody_is_told() -> None:
     [cut] = [event.data for news in written for event in news.events if event.name == "cut_off"]
     assert (cut["text"], cut["why"], cut["shown"]) == ("It begins ", "gone", [0])
     assert written[0].messages == [user("Go on")], "the question was written before the policy was asked"
+
+
+class Notes(Memory):
+    """Recalls these notes."""
+
+    def __init__(self, *notes: str) -> None:
+        self.notes = notes
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return [Recollection(note) for note in self.notes]
+
+
+@pytest.mark.parametrize("before", [(), ("She likes tea.",)])
+def test_a_conversation_keeps_what_was_recalled_for_it_after_a_restart_also_if_it_was_nothing(
+    before: tuple[str, ...],
+) -> None:
+    policy = Numbered(1, "Yes.")
+    session = Session(policy, Task(0, seed=7, user="ada"), memories=[Notes(*before)])
+    first = asyncio.run(session.answer([user("Tea?")], user="ada"))
+    later = Session(policy, session.episode.task, memories=[Notes("She has learned to like coffee.")])
+    later.restore(Episode.from_record(session.episode.to_record()))
+
+    asyncio.run(later.answer([user("Tea?"), first.message, user("Green?")], user="ada"))
+    asyncio.run(later.answer([user("And now?")], user="ada"))
+
+    goes_on, new = policy.requests[1:]
+    assert goes_on.before is not None
+    assert goes_on.before.token_ids == first.turn.token_ids
+    assert "coffee" not in goes_on.messages[0].content
+    assert "coffee" in new.messages[0].content, "a new conversation is told what is known now"
