@@ -124,6 +124,8 @@ def test_a_user_who_is_forgotten_stays_forgotten_and_nobody_else_is(gateway: Sta
     first = said(running.ask("tea", f"I like {WORD}.", user="ada"))
     said(running.ask("coffee", "I like coffee.", user="bob"))
     until(lambda: running.remembered("ada") and running.remembered("bob"))
+    recalled = said(running.ask("other", "What do I like?", user="ada"))
+    until(lambda: len(running.remembered("ada")) == 2)
     gone, late = tmp_path / "gone", f"Slowly: hear={tmp_path / 'gone'}"
     said(running.ask("tea", f"I like {WORD}.", first, late, user="ada"))
     said(running.ask("tea", f"I like {WORD}.", first, "Never heard.", user="ada"))
@@ -133,18 +135,20 @@ def test_a_user_who_is_forgotten_stays_forgotten_and_nobody_else_is(gateway: Sta
         gone.touch()
         assert forgetting.result().status_code == 200
     goes_on = running.ask("tea", f"I like {WORD}.", first, "And now?", user="ada")
-    until(lambda: running.remembered("ada"))
+    said(running.ask("other", "What do I like?", recalled, "Anything else?", user="ada"))
+    until(lambda: len(running.remembered("ada")) == 2)
     run = killed_now(running, tmp_path / "killed")
 
     assert goes_on.status_code == 200
     with gateway_of(tmp_path / "killed", resume=str(run)) as again:
         said(again.ask("new", "What do I like?", user="ada"))
-        until(lambda: len(again.remembered("ada")) == 2)
-        assert again.remembered("ada") == ["And now?", "What do I like?"]
+        until(lambda: len(again.remembered("ada")) == 3)
+        assert again.remembered("ada") == ["And now?", "Anything else?", "What do I like?"]
         assert again.remembered("bob") == ["I like coffee."]
         system = [message.content for message in again.kept("new").messages if message.role == "system"]
     assert WORD not in "".join(system)
-    last = running.kept("tea").turns[-1]
-    assert [running.kept("tea").messages[place].role for place in last.shown] == ["user", "assistant", "user"], (
-        "the conversation goes on without what was recalled"
+    first_turn, last_turn = (
+        [running.kept("other").messages[place] for place in turn.shown] for turn in running.kept("other").turns
     )
+    assert WORD in first_turn[0].content, "it was recalled in this conversation, which goes on without it"
+    assert WORD not in "".join(message.content for message in last_turn)
