@@ -62,17 +62,19 @@ def test_what_was_said_to_a_client_that_hung_up_is_on_disk_and_the_session_goes_
     assert [turn.text for turn in running.kept("tea").turns] == [answered["content"]]
 
 
-def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp_path: Path, hangs_up: bool) -> None:
     limits = {"shared": str(tmp_path / "sessions.db")}
     one, other = gateway("one", limits=limits), gateway("other", limits=limits)
     said(one.ask("tea", "hello"))
     said(other.ask("tea", "hello"))
-    with listening(one, "tea", "break") as pieces:
-        hear(pieces, "broke off")
-    until(lambda: other.ask("tea", "still there?").status_code == 200)
+    question = f"hold={tmp_path / 'never'}" if hangs_up else "break"
+    with listening(one, "tea", question) as pieces:
+        hear(pieces, "Heard: " if hangs_up else "broke off")
+    said(other.ask("tea", "still there?"))
 
     shown = [message["content"] for message in other.request("GET", "/s/tea").json()["messages"]]
-    assert shown == ["hello", "break", "still there?"]
+    assert shown == ["hello", question, "still there?"]
     [cut] = cut_off(other, "tea")
     assert cut["text"] == "Heard: "
 
