@@ -62,6 +62,7 @@ def test_what_was_said_to_a_client_that_hung_up_is_on_disk_and_the_session_goes_
     assert [turn.text for turn in running.kept("tea").turns] == [answered["content"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hangs_up", [False, True])
 def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp_path: Path, hangs_up: bool) -> None:
     limits = {"shared": str(tmp_path / "sessions.db")}
@@ -79,6 +80,7 @@ def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp
     assert cut["text"] == "Heard: "
 
 
+@pytest.mark.slow
 def test_places_are_given_back_by_answers_that_end_break_hang_up_and_wait_in_vain(
     gateway: Start, tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def _body(text: str) -> dict[str, Any]:
     return {"model": "agentfw", "messages": [{"role": "user", "content": text}]}
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_a_stream_keeps_the_question_and_what_was_said(gateway: Start, tmp_path: Path) -> None:
     running = gateway()
     answered = said(running.ask("tea", "hello"))

@@ -121,6 +121,7 @@ def test_a_stream_that_passes_is_recorded_without_a_secret_that_came_in_pieces(p
     assert leaking_files(running.folder) == []
 
 
+@pytest.mark.slow
 def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(passing: Any, tmp_path: Path) -> None:
     pieces = ["The key is ", SECRET[:5], SECRET[5:9], SECRET[9:], " and", *(" so on" for _ in range(20))]
     events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
@@ -137,6 +138,7 @@ def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(
     assert f"The key is {MASK} and so on" in text
 
 
+@pytest.mark.slow
 @given(
     secret=st.sampled_from([SECRET, "käse/brot & wein", 'a"b\\c\nd-e-f', "lower-already", "ABCDEF"]),
     around=st.tuples(st.text("abS ", max_size=8), st.text("abS ", max_size=8)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 
 from .conftest import Start, gateway_of, killed_now, said
 
@@ -14,6 +15,7 @@ def marks(tokens: tuple[int, ...]) -> set[int]:
     return {token // 10**7 for token in tokens}
 
 
+@pytest.mark.slow
 def test_each_answer_has_tokens_of_its_own_model_only(gateway: Start, second_model: str, tmp_path: Path) -> None:
     first = gateway(models=[f"other={second_model}"])
     one = said(first.ask("tea", "one"))
@@ -45,6 +47,7 @@ def choices(answer: httpx.Response) -> list[str]:
     return [str(choice["message"]["content"]) for choice in answer.json()["choices"]]
 
 
+@pytest.mark.slow
 def test_who_asks_again_gets_another_sample_each_time_and_a_restart_does_not_begin_anew(
     gateway: Start, tmp_path: Path
 ) -> None:
@@ -62,6 +65,7 @@ def test_who_asks_again_gets_another_sample_each_time_and_a_restart_does_not_beg
     assert found == expected
 
 
+@pytest.mark.slow
 def test_an_answer_later_in_a_conversation_is_sampled_anew_after_a_restart(gateway: Start, tmp_path: Path) -> None:
     first = gateway()
     one = said(first.ask("tea", "one"))
@@ -73,6 +77,7 @@ def test_an_answer_later_in_a_conversation_is_sampled_anew_after_a_restart(gatew
     assert len(set(samples(before + after))) == 4
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_sample_also_after_a_restart(gateway: Start, tmp_path: Path) -> None:
     first = gateway()
     found = [choices(first.ask("tea", "one", seed=5))[0] for _ in range(2)]
@@ -84,6 +89,7 @@ def test_a_seed_gives_the_same_sample_also_after_a_restart(gateway: Start, tmp_p
     assert choices(first.ask("tea", "one", seed=6))[0] not in found
 
 
+@pytest.mark.slow
 def test_a_retry_at_another_gateway_is_another_sample(gateway: Start, tmp_path: Path) -> None:
     limits = {"shared": str(tmp_path / "sessions.db")}
     one, other = gateway("a", limits=limits), gateway("b", limits=limits)

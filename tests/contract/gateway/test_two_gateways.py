@@ -47,6 +47,7 @@ def waits(gateway: Gateway) -> None:
     assert answer.headers["retry-after"] == "1"
 
 
+@pytest.mark.slow
 def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
     gateways: list[Gateway], shared: str, tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
     ]
 
 
+@pytest.mark.slow
 def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
     gateways: list[Gateway], shared: str, tmp_path: Path
 ) -> None:
@@ -97,6 +99,7 @@ def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
     assert [turn.text for turn in shared_session(shared, "tea").turns] == [answered["content"], last["content"]]
 
 
+@pytest.mark.slow
 def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[Gateway], shared: str) -> None:
     a, b, _ = gateways
     first = said(a.ask("tea", "hello"))
@@ -108,6 +111,7 @@ def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[
     assert [turn.text for turn in shared_session(shared, "tea").turns] == [first["content"], last["content"]]
 
 
+@pytest.mark.slow
 def test_each_saying_is_heard_at_one_gateway_also_when_they_start_again(
     gateway: Start, shared: str, tmp_path: Path
 ) -> None:
