@@ -1,4 +1,7 @@
-"""The command, called in this process: its exit code, and what it wrote where."""
+"""The command, called in this process: its exit code, and what it wrote where.
+
+Fixtures for the conftest.py of each folder that tests the command.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 
 from agentfw_cli.main import main
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parent / "site"
 
 
 class Answer(NamedTuple):

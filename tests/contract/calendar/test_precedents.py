@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_cli.main import main
-
 pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]
+CalendarSession = Callable[..., Any]
 
 LUNCH = """UID:lunch
 DTSTART;TZID=Europe/Berlin:20260310T120000
@@ -31,19 +28,13 @@ SUMMARY:Optional demo"""
 
 
 @pytest.fixture
-def decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Decide:
+def decide(calendar_session: CalendarSession) -> Decide:
     """Run a session from March 2026 with these answers, and return its record."""
-    monkeypatch.chdir(tmp_path)
 
-    def call(path: Path, answers: str, *words: str) -> Any:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        line = ["run", "calendar", "--ics", str(path), "--from", "2026-03-01", "--hub", "hub.db", "--json"]
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([*line, "--answers", "-", *words])
-        out, err = capsys.readouterr()
-        assert (ended.value.code, err) == (0, "")
-        return json.loads(out)
+    def call(path: Path, answers: str) -> Any:
+        said = calendar_session("decide", path, "--json", answers=answers, since="2026-03-01")
+        assert said.err == ""
+        return said.json
 
     return call
 
@@ -98,12 +89,10 @@ def test_a_decision_of_the_version_before_is_learned_from_and_asked_again(
     assert "outreach +0.2" in again["strategies"], "learned from both"
 
 
-def test_a_person_is_shown_what_changed(decide: Decide, ics_file: IcsFile, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_person_is_shown_what_changed(decide: Decide, ics_file: IcsFile, calendar_session: CalendarSession) -> None:
     decide(ics_file(LUNCH, DEMO), "a\n")
     path = ics_file(LUNCH, DEMO.replace("Optional demo", "Crisis"))
 
-    with pytest.raises(SystemExit):
-        main(["run", "calendar", "--ics", str(path), "--from", "2026-03-01", "--hub", "hub.db", "--list"])
+    out = calendar_session("list", path, since="2026-03-01").out
 
-    out = capsys.readouterr().out
     assert 'you kept Team lunch before; asked again, because\n    "Optional demo" is now called "Crisis"' in out

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from .conftest import SITE, Agentfw
+from command_line import SITE, Agentfw
 
 FAILING = """
 import os

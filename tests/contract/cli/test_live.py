@@ -12,7 +12,7 @@ import pytest
 
 pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parents[2] / "site"
 TRAINING = (
     *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "4"),
     *("--set", "tasks=2", "--set", "evaluation.tasks=3", "--set", "evaluation.every=2", "--set", "policy.pause=0.01"),

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from .conftest import Agentfw
+from command_line import Agentfw
 
 Install = Callable[..., None]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from .conftest import Agentfw
+from command_line import Agentfw
 
 Install = Callable[..., None]
 WATCH = "from agentfw import hookimpl\n\n@hookimpl\ndef agentfw_episode_done(episode): pass\n"

@@ -11,8 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-
-from .conftest import Agentfw
+from command_line import Agentfw
 
 Install = Callable[..., None]
 TOML = """

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click.termui
 import pytest
-
-from .conftest import Agentfw
+from command_line import Agentfw
 
 SECRETIVE = """
 from pathlib import Path

@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-
-from .conftest import Agentfw
+from command_line import Agentfw
 
 KEY = "hunter2/swordfish+and=chips"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parents[2] / "site"
 
 
 def agentfw(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:

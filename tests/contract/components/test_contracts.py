@@ -17,12 +17,11 @@ import pytest
 
 from agentfw.component import KINDS
 from agentfw.request import Moment
-from agentfw.testing import contract, fresh_host, made_by
-from agentfw.testing.checks import CheckFunction, run_check
-from agentfw.testing.samples import sample_episodes
+from agentfw.testing import CheckFunction, contract, contract_tests, fresh_host, made_by
 
 pytestmark = pytest.mark.nightly
 
+PLUGINS = Path(__file__).parents[2] / "plugins"
 HOST = fresh_host(builtins=True, strict=False)
 
 # What a component can't be checked without; its own tests have a server, or a model, of their own.
@@ -39,15 +38,15 @@ NEEDS_MORE = {
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
-SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
+SETTINGS["policy", "qtable"] = {"table": str(PLUGINS / "policies" / "table.json")}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
 SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
 SETTINGS["environment", "program"] = {
     "function": f"{__name__}:judged",
-    "tasks": str(Path(__file__).parent / "worlds" / "program" / "tasks.jsonl"),
+    "tasks": str(PLUGINS / "worlds" / "program" / "tasks.jsonl"),
 }
 SETTINGS["tracker", "mirror"] = {"address": f"file://{tempfile.mkdtemp()}"}
-SERVER = Path(__file__).parent / "tools" / "mcp_servers" / "tools.py"
+SERVER = PLUGINS / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
     if importlib.util.find_spec("mcp") is not None:
@@ -98,14 +97,8 @@ def test_a_builtin_keeps_its_promises(
     settings = SETTINGS.get((kind, name))
     if (kind, name) in NEEDS_A_MODEL:
         settings = {"model": str(request.getfixturevalue("small_model"))}
-    factory = made_by(HOST, kind, name, settings)
 
-    result = run_check(check, factory, episodes=sample_episodes(), time_limit=300)
-
-    if result.skipped:
-        pytest.skip(result.detail)
-    if not result.passed:
-        raise AssertionError(f"{result.promise}\n{result.detail}") from result.error
+    contract_tests(kind, made_by(HOST, kind, name, settings), time_limit=300)(check)
 
 
 def test_no_builtin_is_in_trouble() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentfw.environment import Action, Brief, Environment, World, action
+from agentfw import Environment, Generation, Policy, Request, World, action
 from agentfw.episode import Intervention, Task
-from agentfw.policy import Generation, Policy, Request
+from agentfw.request import Action, Brief
 from agentfw.testing import check_component, contract
 from agentfw.tool import Tool, Toolbox, tool
 

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentfw.optimizer import Scored
-from agentfw_plugins.optimizers.arithmetic import unit
+
+FLOOR = 1e-3
+"""Standard deviation below which differences of rewards count as noise."""
+
+
+def unit(deviation: float) -> float:
+    """What a difference is divided by, near the floor and far above it."""
+    return math.hypot(deviation, FLOOR)
+
 
 relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_train.py"
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "kill_train.py"
 
 
 def _load() -> ModuleType:

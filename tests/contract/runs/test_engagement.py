@@ -12,13 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment, World, action
+from agentfw import Agent, Decision, Engagement, Environment, Generation, World, action
 from agentfw.episode import Episode, Event, Intervention, Observation, Task
 from agentfw.errors import InterventionRefused, PluginError, TimelineError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.policy import Generation
 from agentfw.request import InFlight, Moment
 from agentfw.timeline import Work
 from agentfw.tool import Tool, tool

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parents[2] / "site"
 
 resource = pytest.importorskip("resource", reason="limits and mounts are of another kind on Windows")
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hearing_memories import Ears
 
 from agentfw import Host, Memory, Message
 from agentfw.errors import StorageError, UnknownNameError, UsageError
@@ -17,8 +18,6 @@ from agentfw.memory import Query, Recollection, Saying
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.session import Session
-
-from .hearing_memories import Ears
 
 Play = Callable[[LiveRun], Awaitable[object]]
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "kill_resume.py"
 
 
 def _load() -> ModuleType:

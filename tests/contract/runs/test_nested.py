@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment, World, action
+from agentfw import Agent, Decision, Engagement, Environment, Generation, World, action
 from agentfw.episode import Episode, Intervention, Observation, Task
 from agentfw.interfaces import EventDriven, Interface, Reflex, StepLoop
 from agentfw.nested import Composed, Nested
-from agentfw.policy import Generation
 from agentfw.request import Moment
 
 

@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.engagement import Engagement
-from agentfw.environment import Environment, World, action
+from agentfw import Engagement, Environment, Generation, Policy, PolicyAgent, Request, World, action
 from agentfw.episode import Call, Episode, Message, Task
 from agentfw.errors import UsageError
 from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.policy import Generation, Policy, Request, Sampling
-from agentfw.policy_agent import PolicyAgent
-from agentfw.request import Brief
+from agentfw.request import Brief, Sampling
 from agentfw.tool import Tool, tool
 
 

@@ -11,17 +11,13 @@ from typing import Any
 
 import pytest
 
-from agentfw import Component, hookimpl
-from agentfw.environment import Environment, World, action
+from agentfw import Component, Environment, Policy, Run, World, action, hookimpl
 from agentfw.episode import Episode, Event, Intervention, Message, Task, Turn
 from agentfw.errors import PluginError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.policy import Policy
 from agentfw.request import Generation, Request
-from agentfw.runs.records.summary import Summary
-from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs import Summary, parse_spec
 from agentfw.scores import RewardModel, Score, wrong_scores
 from agentfw.testing import fresh_host
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agentfw import Component, Episode, Host, Policy, RewardModel, Score, hookimpl
-from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import parse_spec
+from agentfw import Component, Episode, Host, Policy, RewardModel, Run, Score, hookimpl
+from agentfw.runs import parse_spec
 from agentfw.testing import fresh_host
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parents[2] / "site"
 
 
 class Noting(RewardModel):

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from agentfw.errors import UsageError
-from agentfw.runs import RunFolder
-from agentfw.runs.results.run_charts import timeline_picture
-from agentfw.runs.results.run_report import write_report
+from agentfw.runs import RunFolder, timeline_picture, write_report
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parents[2] / "site"
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agentfw import RunSpec
 from agentfw.errors import SettingsError
-from agentfw.runs.spec.run_spec import RunSpec
 from agentfw.settings import Settings, parse_assignments, validate
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentfw import Episode, Message, Task, Turn
 from agentfw.episode import Call
-from agentfw.runs.results.transcript import transcript
+from agentfw.runs import transcript
 
 
 def played(**turn: object) -> Episode:

@@ -10,7 +10,7 @@ import pytest
 import agentfw
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
 
-SITE = Path(__file__).parents[1] / "site"
+SITE = Path(__file__).parents[2] / "site"
 QUICK = {"policy": "hashing", "episodes": 3}
 
 

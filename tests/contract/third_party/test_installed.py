@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[2]
-PLUGINS = sorted(path.parent for path in (ROOT / "tests" / "third_party").glob("*/pyproject.toml"))
+ROOT = Path(__file__).parents[3]
+PLUGINS = sorted(path.parent for path in (ROOT / "tests" / "contract" / "third_party").glob("*/pyproject.toml"))
 TUTORIALS = sorted((ROOT / "docs" / "guides" / "plugins").glob("*.md"))
 FILE = re.compile(r'^```\w+ title="(?P<path>.*?)"\n(?P<text>.*?)^```$', re.S | re.M)
 
