@@ -271,7 +271,6 @@ def words(kind: str = "", name: str = "") -> list[str]:
     return made + ([word for each in SMALL for word in ("--set", each)] if training else ["--episodes", "1"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_whoever_selects_it_is_told_who_is_to_blame(zoo: Agentfw, case: Case) -> None:
     answer = zoo(*words(case.kind, case.name))
@@ -283,7 +282,6 @@ def test_whoever_selects_it_is_told_who_is_to_blame(zoo: Agentfw, case: Case) ->
     assert answer.code == (0 if (case.kind == "tracker" and case.called) or case.called in NOTED else 3), answer.err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_its_check_fails_and_says_how(zoo: Agentfw, case: Case) -> None:
     answer = zoo("plugins", "check", f"{case.kind}:{case.name}")
@@ -293,7 +291,6 @@ def test_its_check_fails_and_says_how(zoo: Agentfw, case: Case) -> None:
     assert "bug in agentfw" not in answer.err + answer.out
 
 
-@pytest.mark.slow
 def test_all_of_them_are_listed_and_those_who_select_none_go_on(zoo: Agentfw) -> None:
     listed, run, train = zoo("plugins", "list", "--json"), zoo(*words()), zoo(*words("learner", "bias"))
 

@@ -19,8 +19,6 @@ from agentfw.component import KINDS
 from agentfw.request import Moment
 from agentfw.testing import CheckFunction, contract, contract_tests, fresh_host, made_by
 
-pytestmark = pytest.mark.nightly
-
 PLUGINS = Path(__file__).parents[2] / "plugins"
 HOST = fresh_host(builtins=True, strict=False)
 
@@ -59,7 +57,9 @@ EXTRAS = {("memory", "skillgraph"): ("igraph", "leidenalg")}
 # One is made on the spot; the components take its folder as `model`.
 NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "sft")}
 
-SLOW = {("tracker", "mlflow")}  # each check makes a database
+# Measured: each of these takes 5 to 40 seconds for all its checks, most others a tenth of a second.
+SLOW = {("policy", "pool"), ("tool", "mcp"), ("tool", "tape"), ("memory", "skillgraph")}
+NIGHTLY = {("tracker", "mlflow"), ("tracker", "wandb"), *NEEDS_A_MODEL}
 
 
 def judged(moment: Moment) -> Iterator[str]:
@@ -85,11 +85,12 @@ def cases() -> Iterator[Any]:
             marks = [pytest.mark.skip(reason=reason)] if reason else []
             if (kind, name) in SLOW:
                 marks.append(pytest.mark.slow)
+            if (kind, name) in NIGHTLY:
+                marks.append(pytest.mark.nightly)
             for check in contract(kind):
                 yield pytest.param(kind, name, check, marks=marks, id=f"{kind}-{name}-{check.__name__}")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "check"), list(cases()))
 def test_a_builtin_keeps_its_promises(
     kind: str, name: str, check: CheckFunction, request: pytest.FixtureRequest
