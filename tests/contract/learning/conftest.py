@@ -1,4 +1,4 @@
-"""Scored episodes in a line, for examples that can be worked by hand."""
+"""What is learned from: scored episodes in a line, batches of tokens, and learners of a small model."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from command_line import agentfw, install
 
 from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import Score
 from agentfw.testing import fresh_host
+
+__all__ = ["agentfw", "install"]
 
 
 class Make:

@@ -31,3 +31,23 @@ def test_an_answer_that_was_cut_off_is_no_example(chosen, make, reward: float) -
 
     assert [(one.turn, one.value) for one in found] == [(1, reward)]
     assert kto.metrics()["answers_left_out"] == 1.0
+
+
+@pytest.mark.parametrize("reward", [1.0, -1.0])
+def test_an_answer_that_was_not_understood_or_interrupted_teaches_nothing(chosen, make, reward: float) -> None:
+    """Whoever liked it liked something else than its format, and a bad one isn't bad for what it says."""
+    kto, group = chosen("kto"), make.rewarded([reward], turns=3)
+    group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
+    group[0].episode.turns[1].finish = "interrupted"
+
+    found = kto.advantages([group])
+
+    assert [(one.turn, one.value) for one in found] == [(2, reward)]
+    assert kto.metrics()["answers_left_out"] == 2.0
+
+
+def test_no_optimizer_of_demonstrations_follows_an_answer_that_was_not_understood(chosen, make) -> None:
+    imitation, group = chosen("imitation"), make.rewarded([1.0], turns=2)
+    group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
+
+    assert [one.turn for one in imitation.advantages([group])] == [1]
