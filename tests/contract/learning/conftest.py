@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import agentfw, install
 
+from agentfw import Learner
 from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import Score
@@ -90,3 +92,14 @@ def values() -> Callable[[Sequence[Advantage]], list[float]]:
 @pytest.fixture
 def table() -> Callable[[Sequence[Advantage]], dict[tuple[str, int], float]]:
     return lambda advantages: {(one.episode, one.turn): one.value for one in advantages}
+
+
+@pytest.fixture
+def learner_of(small_model: Path) -> Callable[..., Learner]:
+    """A learner of the small model as a training gets it: by its name, with settings."""
+
+    def make(name: str = "lora", **settings: Any) -> Learner:
+        made: Learner = HOST.create("learner", name, {"model": str(small_model), "device": "cpu", **settings})
+        return made
+
+    return make

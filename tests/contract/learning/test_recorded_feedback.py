@@ -92,7 +92,7 @@ def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -
     def train(optimizer: str, rates: dict[str, Rate], answers: dict[str, str] | None = None) -> list[Row]:
         run = asyncio.run(record(rates, answers or {}))
         words = ["train", "--from", str(run), "--optimizer", optimizer, "--policy", "biased", "--learner", "noting"]
-        updates = 5 if len(rates) > 1 else 1  # so many that all that is there to learn from is learned from
+        updates = 6 if len(rates) > 1 else 1  # so many that all that is there to learn from is learned from
         words += ["--updates", str(updates), "--set", "tasks=20", "--set", f"evaluation.every={updates}"]
         answer = agentfw(*words, "--set", "evaluation.tasks=1")
         assert answer.code == 0, answer.err
@@ -124,6 +124,7 @@ RATES: dict[str, Rate] = {
     "forgiven": rated(-1.0, 1.0),
     "lukewarm": rated(0.2),
     "corrected": rated(-1.0, correction="green tea"),
+    "improved": rated(1.0, correction="green tea"),
     "whole": lambda session: session.feedback(1.0),
     "garbled": rated(1.0),
     "ugly": rated(-1.0),
@@ -144,6 +145,7 @@ def test_kto_is_given_the_newest_rating_of_each_answer_and_no_other(trained_on: 
         "forgiven": {("mint tea", 1.0)},
         "lukewarm": set(),
         "corrected": {("green tea", 1.0), ("mint tea", -1.0)},
+        "improved": {("green tea", 1.0)},
         "whole": {("mint tea", 1.0)},
         "garbled": set(),
         "ugly": set(),
@@ -156,7 +158,7 @@ def test_imitation_is_given_the_wanted_answers_alone(trained_on: Callable[..., l
 
     assert {answer for _, answer, _, _ in rows} == {"mint tea", "green tea"}
     assert {value for _, _, value, _ in rows} == {1.0}
-    assert about("corrected", rows) <= {("green tea", 1.0)}
+    assert about("corrected", rows) | about("improved", rows) == {("green tea", 1.0)}
     for subject in ("disliked", "withdrawn", "turned", "lukewarm", "garbled", "ugly", "silent"):
         assert about(subject, rows) == set(), subject
 
