@@ -22,6 +22,7 @@ def test_each_value_is_a_run_and_a_row(agentfw: Agentfw) -> None:
     assert agentfw("runs", "list").out.count("inbox") == 2
 
 
+@pytest.mark.slow
 def test_interfaces_are_compared_on_the_same_tasks(agentfw: Agentfw) -> None:
     sweep = ("--sweep", "interface=step_loop,polling:15,event_driven", "--set", "episodes=6")
 
@@ -36,6 +37,7 @@ def test_interfaces_are_compared_on_the_same_tasks(agentfw: Agentfw) -> None:
     assert events["difference"]["mean"] == pytest.approx(events["mean"] - loop["mean"])
 
 
+@pytest.mark.slow
 def test_several_settings_are_combined_and_a_file_can_be_swept(agentfw: Agentfw) -> None:
     Path("my.toml").write_text('environment = "inbox"\npolicy = "scripted"\n')
 

@@ -162,7 +162,6 @@ def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
     assert "the lower the error, the better" in answer.err
 
 
-@pytest.mark.slow
 def test_the_headline_stands_once_in_the_table_with_its_interval_behind_it(agentfw: Agentfw) -> None:
     pytest.importorskip("agentfw_papers")
     answer = agentfw("run", "assistant", "--episodes", "1")

@@ -95,7 +95,6 @@ def server() -> Iterator[str]:
         listening.shutdown()
 
 
-@pytest.mark.slow
 def test_no_secret_is_written_printed_or_sent(agentfw: Agentfw, install: Callable[..., None], server: str) -> None:
     install("agentfw-forecasts", "[agentfw]\nforecasts = agentfw_forecasts\n", FORECASTS)
     words = ("run", "guessing", "--policy", "curious", "--tool", "forecasts", "--memory", "diary", "--episodes", "3")
@@ -123,7 +122,6 @@ def test_no_secret_is_written_printed_or_sent(agentfw: Agentfw, install: Callabl
     assert spec["memories"][0]["settings"] == {"token": "**********"}
 
 
-@pytest.mark.slow
 def test_a_secret_in_an_error_that_ends_the_run(agentfw: Agentfw, install: Callable[..., None]) -> None:
     install(
         "agentfw-forecasts",
@@ -140,6 +138,7 @@ def test_a_secret_in_an_error_that_ends_the_run(agentfw: Agentfw, install: Calla
     assert "invalid literal for int() with base 10: '**********'" in answer.err
 
 
+@pytest.mark.slow
 def test_a_tool_of_one_file_is_struck_whether_isolated_or_not(
     agentfw: Agentfw, install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

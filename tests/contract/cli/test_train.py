@@ -122,6 +122,7 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
     assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
 
 
+@pytest.mark.slow
 def test_specs_of_trainings_are_trained_and_compared(agentfw: Agentfw) -> None:
     Path("slow.toml").write_text(SPEC)
     Path("fast.toml").write_text(SPEC.replace("rate = 3.0", "rate = 30.0"))
@@ -202,6 +203,7 @@ def test_a_state_that_is_damaged_hides_no_other_run(agentfw: Agentfw) -> None:
     assert json.loads((whole / "state.json").read_text())["update"] == 2
 
 
+@pytest.mark.slow
 def test_a_resumed_training_takes_what_changes_no_result_and_forks_for_the_rest(
     agentfw: Agentfw, tmp_path: Path
 ) -> None:
