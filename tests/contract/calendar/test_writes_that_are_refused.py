@@ -100,13 +100,14 @@ def test_an_undo_that_is_refused_says_so_to_a_person(
     assert "again" in (said.out + said.err).lower()
 
 
+@pytest.mark.parametrize("status", [403, 423, 507])
 def test_an_undo_that_the_server_forbids_is_an_error_and_loses_nothing(
-    decide: Callable[..., Any], calendar_session: CalendarSession, server: Any
+    decide: Callable[..., Any], calendar_session: CalendarSession, server: Any, status: int
 ) -> None:
     for name, event in (("group", GROUP), ("call", CALL)):
         server.put(name, event)
     decide("a\n")
-    server.refuses = 403
+    server.refuses = status
 
     said = calendar_session("undo", "--json")
     server.refuses = 0
