@@ -12,7 +12,8 @@ from urllib.parse import quote
 import pytest
 from command_line import Agentfw
 
-KEY = "Hunter2/Swordfish+and=Chips"
+KEY = "Hunter2/Swordfish+and=Chips>>>???"
+"""Its base64 has the letters that addresses write otherwise."""
 FORMS = {
     "plain": KEY,
     "lower": KEY.lower(),
@@ -47,6 +48,8 @@ def lookup(settings):
     async def lookup(term: str, more: list[dict[str, str]] = []) -> str:
         '''Look a term up.'''
         form = Path("form.txt").read_text()
+        with open("heard.txt", "a") as file:
+            file.write(json.dumps([term, more]))
         logging.getLogger("lookup").warning("asked with %s", form)
         print("looking with", form)
         if term == "fail":
@@ -76,6 +79,12 @@ class Gossip(RewardModel):
         if group[0].task.index:
             raise ValueError(Path("form.txt").read_text())
         return [Score(one.id, "gossip", 1.0) for one in group]
+
+
+@hookimpl
+def agentfw_turn(run, episode_id, turn):
+    with open("hooked.txt", "a") as file:
+        file.write(json.dumps([turn.text, [dict(call.arguments) for call in turn.calls]]))
 
 
 @hookimpl
@@ -109,6 +118,7 @@ def test_no_form_of_a_tools_secret_is_recorded_printed_or_sent(
     files = [path for path in Path("runs").rglob("*") if path.is_file()]
     seen = {str(path): path.read_bytes().decode(errors="replace") for path in files}
     seen |= {"out": answer.out, "err": answer.err, "shown to the policy": Path("shown.txt").read_text()}
+    seen |= {"heard by the tool": Path("heard.txt").read_text(), "seen by a hook": Path("hooked.txt").read_text()}
     # The part of each form that no mask may leave.
     core = max(form.replace("https://example.test/?key=", "").replace("&lang=en", "").split('"'), key=len)
     for name, text in seen.items():
@@ -117,6 +127,8 @@ def test_no_form_of_a_tools_secret_is_recorded_printed_or_sent(
     recorded = _episodes()
     assert recorded[0]["turns"][0]["text"].startswith("I know "), "the turn itself is recorded"
     assert "**********" in json.dumps(recorded[0]["turns"][0]["calls"])
+    for name in ("heard by the tool", "seen by a hook"):
+        assert "**********" in seen[name]
     assert "found with" in seen["shown to the policy"]
     assert "**********" in seen["shown to the policy"]
 
