@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,23 @@ def test_an_update_is_what_the_formula_says(
     assert far(learned, expected) < 0.03 * far(expected, began)
     if steps > 1 and "clip" in str(loss.name) and loss.importance_cap is None and not loss.kl and not loss.ratio_cap:
         assert update.metrics["clipped"] > 0, "the case is one in which clipping takes part"
+
+
+def test_kto_is_measured_from_what_mismatched_answers_gain(
+    learner_of: Callable[..., Learner], small_model: Path, make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    """With good and bad exchanged mismatched answers become likelier, so that the baseline is above 0."""
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    said = [replace(one, advantage=-one.advantage) for one in SAID]
+    plain = Plain(small_model, adapter, Loss("kto", aggregation="sequence_mean", beta=0.7), said, "start")
+    learner = learner_of(adapter=str(adapter), rank=4, alpha=8.0, learning_rate=1e-2, steps=3)
+
+    update: Update = learner.update(batch_of(plain, tmp_path / "update"))
+    value, length = plain.train(3, rate=1e-2)
+
+    assert update.metrics["baseline"] > 0.1
+    assert update.metrics["loss"] == pytest.approx(value, rel=1e-3)
+    assert update.metrics["gradient_norm"] == pytest.approx(length, rel=1e-3)
 
 
 def test_only_sampled_tokens_of_turns_with_an_advantage_are_learned(
