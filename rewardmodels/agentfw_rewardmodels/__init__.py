@@ -6,7 +6,7 @@
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
 
-Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_rewardmodels.timing` has
+Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_papers.timing` has
 the metrics of proactive agents.
 
 The package works alone and doesn't import agentfw. torch is imported only by the functions that compute with it.

@@ -28,9 +28,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "tabular",
-            "agentfw_plugins.learners.tabular:TabularLearner",
+            "agentfw_papers.tables.tabular:TabularLearner",
             "Q-learning of a value table from recorded episodes; no torch",
-            settings="agentfw_plugins.learners.tabular:TabularSettings",
+            settings="agentfw_papers.tables.tabular:TabularSettings",
         ),
     ],
 )

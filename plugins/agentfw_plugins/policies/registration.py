@@ -22,9 +22,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "qtable",
-            "agentfw_plugins.policies.qtable:QTablePolicy",
+            "agentfw_papers.tables.qtable:QTablePolicy",
             "Follows a table of the value of each choice in each state",
-            settings="agentfw_plugins.policies.qtable:QTableSettings",
+            settings="agentfw_papers.tables.qtable:QTableSettings",
         ),
         Component(
             "tiny",

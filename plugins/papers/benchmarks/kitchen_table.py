@@ -30,7 +30,7 @@ from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS
 from agentfw_papers.worlds.kitchen.observations import SIGNALS
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
-from agentfw_plugins.learners.table_training import play
+from agentfw_papers.tables.table_training import play
 
 POLLING = 40
 """Ticks from poll to poll, as in the paper."""

@@ -24,8 +24,8 @@ from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, sh
 from agentfw_papers.worlds.machine.environment import Machine, MachineSettings
 from agentfw_papers.worlds.machine.planner import Plan
 from agentfw_papers.worlds.machine.rule_policy import MachineKeeper, MachineKeeperSettings
-from agentfw_plugins.learners.table_training import play, train
-from agentfw_plugins.policies.qtable import QTablePolicy
+from agentfw_papers.tables.table_training import play, train
+from agentfw_papers.tables.qtable import QTablePolicy
 
 POLLS = (5, 20)
 _CHOICES = [Intervention("repair"), *(Intervention("look_again", {"after": ticks}) for ticks in (2, 5, 15))]

@@ -14,7 +14,7 @@ from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_plugins.models.making import word_tokenizer
 from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
-from agentfw_rewardmodels.timing import read_answer
+from agentfw_papers.timing import read_answer
 
 SETTINGS = ProactiveSettings(
     flows=("account_access",), answers="lines", catalog="none", values="placeholder", dialogues=5, domain="abcd"

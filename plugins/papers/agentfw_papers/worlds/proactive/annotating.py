@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentfw_rewardmodels import json_values
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Annotation,
     Catalog,
     Dialogue,

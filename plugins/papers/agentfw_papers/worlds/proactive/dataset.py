@@ -22,7 +22,7 @@ from typing import Any
 from agentfw.errors import UsageError
 from agentfw.runs import write_whole
 from agentfw_plugins.rewards.library_errors import translated_errors
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Annotation,
     Catalog,
     Dialogue,

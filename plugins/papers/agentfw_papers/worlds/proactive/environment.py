@@ -29,7 +29,7 @@ from agentfw.request import Brief
 from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled, Time
 from agentfw_plugins.rewards.library_errors import translated_errors
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Answer,
     Catalog,
     Dependencies,

@@ -24,7 +24,7 @@ from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.phrases import Phrases
 from agentfw_papers.worlds.proactive.prompting import write_answer
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
-from agentfw_rewardmodels.timing import Annotation, Dialogue, TurnOpportunities, next_questions
+from agentfw_papers.timing import Annotation, Dialogue, TurnOpportunities, next_questions
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 DOMAIN = load_domain("abcd")

@@ -19,7 +19,7 @@ from typing import Any
 
 from agentfw.errors import UsageError
 from agentfw_rewardmodels import BadInputError
-from agentfw_rewardmodels.timing import Action, Dialogue, Domain, Parameter, Trigger, Turn, same_value
+from agentfw_papers.timing import Action, Dialogue, Domain, Parameter, Trigger, Turn, same_value
 
 from .imported import Imported
 
