@@ -263,7 +263,7 @@ def test_logprobs_that_are_recorded_wrongly_are_an_error(
 ) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
     from agentfw.errors import AgentfwError
-    from agentfw_plugins.policies.transformers import TransformersPolicy
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy
 
     async def answer(policy: TransformersPolicy, request: Any, heard: Any) -> Any:
         found = await correct(policy, request, heard)

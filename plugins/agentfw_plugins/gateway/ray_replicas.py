@@ -27,7 +27,7 @@ from agentfw.runs import LiveRun, assemble, parse_spec, resolve
 
 from .live import Limits, Stop, gateway_of, limits_of, spec_values
 from .request_log import log_as_json, logger
-from .session_store import SessionStore
+from .sessions.session_store import SessionStore
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from agentfw import Session
 
 from .app import Gateway
-from .server import serving
-from .session_finder import OpenSessionFinder
+from ..serving import serving
+from .sessions.session_finder import OpenSessionFinder
 
 __all__ = ["reachable"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agentfw.errors import UsageError
 from agentfw.runs import newest_version
 
-from ..learners.checkpoint import require_new, write_folder
+from .checkpoint import require_new, write_folder
 from .base import choose_device, computed_in
 from .locate import locate
 from .plain_folder import copy_but_weights, write_plain
@@ -51,7 +51,7 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
 def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:
     import torch
 
-    from ..policies.transformers_weights import Weights
+    from .sampling_weights import Weights
     from .four_bits import four_bit_folder
 
     base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentfw.errors import MissingExtraError
 
-from ..learners.checkpoint import fingerprint
+from .checkpoint import fingerprint
 from .base import load_base
 from .cached_folder import cached_folder
 from .plain_folder import copy_but_weights, write_plain

@@ -83,7 +83,7 @@ def page_app(planner: Planner) -> Any:
 
 async def serve_page(planner: Planner, port: int, told: Callable[[str], None]) -> None:
     """Serve until this is cancelled."""
-    from agentfw_plugins.gateway.server import serving
+    from agentfw_plugins.serving import serving
 
     async with serving(page_app(planner), "127.0.0.1", port) as address:
         told(address)

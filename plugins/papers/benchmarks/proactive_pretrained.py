@@ -37,7 +37,7 @@ from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.figures import Tally
 from agentfw_papers.worlds.proactive.prompting import dialogue_lines, write_answer, write_states
 from agentfw_papers.worlds.proactive.settings import Ask, ProactiveSettings, Style
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 from agentfw_papers.timing import STATUSES, Catalog, Opportunity, read_answer
 
 STYLES: tuple[Style, ...] = ("plain", "reasoning", "asg")

@@ -22,7 +22,7 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners import checkpoint  # noqa: E402
+from agentfw_plugins.models import checkpoint  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
 
 MakeBatch = Callable[..., Batch]

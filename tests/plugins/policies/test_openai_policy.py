@@ -18,7 +18,7 @@ from agentfw.policy import Generation, Request, Sampling
 from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.testing import check_component
-from agentfw_plugins.policies.openai import OpenAIPolicy
+from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy
 
 
 @pytest.fixture(autouse=True)

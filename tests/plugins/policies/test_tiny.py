@@ -22,7 +22,7 @@ from agentfw.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models import locate
 from agentfw_plugins.models.numpy_llama import NumpyLlama
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 
 Result = TypeVar("Result")

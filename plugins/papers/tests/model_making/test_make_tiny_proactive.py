@@ -13,7 +13,7 @@ from agentfw import Engagement, PolicyAgent
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_plugins.models.making import word_tokenizer
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_papers.timing import read_answer
 
 SETTINGS = ProactiveSettings(

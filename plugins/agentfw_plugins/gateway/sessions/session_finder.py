@@ -24,9 +24,9 @@ from agentfw import Message, Session
 from agentfw.runs import EndedSession, LiveRun
 from agentfw.session import Reply
 
-from .bodies import BadRequest
-from .callers import Caller
-from .reading import Reading
+from ..bodies import BadRequest
+from ..callers import Caller
+from ..reading import Reading
 
 __all__ = [
     "CLOSED",

@@ -27,7 +27,7 @@ from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ..models import (
+from ...models import (
     Chat,
     Device,
     Precision,
@@ -38,14 +38,14 @@ from ..models import (
     locate,
     require_loadable,
 )
-from ..models.templates import TEMPLATE_SETTING
+from ...models.templates import TEMPLATE_SETTING
 from .constrained import Constraint, Schemas
 from .sampling import request_seed
 from .telling import Telling
 from .transformers_engine import Engine, Job
 from .transformers_rows import ATTENTION, register_attention
 from .transformers_scores import score
-from .transformers_weights import Weights
+from ...models.sampling_weights import Weights
 
 __all__ = ["TransformersPolicy", "TransformersSettings"]
 

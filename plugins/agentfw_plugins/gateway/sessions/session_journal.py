@@ -37,7 +37,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-from .learning.ratings import MOST
+from ..learning.ratings import MOST
 from .session_database import ANSWERS, COPIED, LEARNED, LEARNING, NEWS, SESSIONS, SessionDatabase
 
 __all__ = ["Chosen", "SessionJournal"]

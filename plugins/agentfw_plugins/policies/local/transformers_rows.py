@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..models import window_of
+from ...models import window_of
 
 if TYPE_CHECKING:
     from torch import Tensor

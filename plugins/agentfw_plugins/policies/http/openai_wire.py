@@ -24,7 +24,7 @@ from agentfw import Generation, Request
 from agentfw.episode import Call, Usage
 from agentfw.parsing import NO_CALLS, CallsInText, parse_calls
 
-from ..models.conversation import conversation, function, tagged
+from ...models.conversation import conversation, function, tagged
 from .streamed import Malformed
 
 __all__ = ["chat_body", "read_answer", "read_usage"]

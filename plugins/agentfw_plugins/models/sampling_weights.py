@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from agentfw.errors import MissingExtraError, SettingsError
 
-from ..models import Precision, has_weights, load_base, other_layers, own_attention
-from ..models.shared_weights import let_go, own_copies
-from .transformers_experts import use_blocks
-from .transformers_head import use_parts
+from . import Precision, has_weights, load_base, other_layers, own_attention
+from .shared_weights import let_go, own_copies
+from .expert_blocks import use_blocks
+from .output_head import use_parts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

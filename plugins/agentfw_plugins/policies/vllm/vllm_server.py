@@ -28,10 +28,10 @@ from typing import Any, TypeVar
 
 from agentfw.errors import EndpointError, SettingsError
 
-from .endpoint import Endpoint, Refused, key_in
-from .openai_wire import read_usage
-from .sampling import Sampled
-from .streamed import Malformed, StreamedReply
+from ..http.endpoint import Endpoint, Refused, key_in
+from ..http.openai_wire import read_usage
+from ..local.sampling import Sampled
+from ..http.streamed import Malformed, StreamedReply
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
 __all__ = ["VLLMServer"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..models import Chat
+from ...models import Chat
 
 __all__ = ["Telling"]
 

@@ -19,7 +19,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.out import Out, counted
 
-from ..command_options import json_option
+from ...command_options import json_option
 
 if TYPE_CHECKING:
     from .session_journal import Chosen

@@ -25,10 +25,10 @@ from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.settings import SHARED, VERSION
 
-from ..models.adapter import Start
-from ..models.locate import locate
-from ..models.numpy_llama import NumpyLlama, Row, log_softmax
-from ..models.small_chat import SmallChat
+from ...models.adapter import Start
+from ...models.locate import locate
+from ...models.numpy_llama import NumpyLlama, Row, log_softmax
+from ...models.small_chat import SmallChat
 from .sampling import request_seed
 
 __all__ = ["TinyPolicy", "TinySettings"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from agentfw.errors import AgentfwError, EndpointError, MissingExtraError
 
-from .sampling import Sampled
+from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
 __all__ = ["VLLMProcess"]

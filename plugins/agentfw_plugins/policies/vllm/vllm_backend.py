@@ -16,9 +16,9 @@ from pydantic import Field, field_validator
 from agentfw import Settings
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ..models import Precision, choose_device
-from ..models.templates import TEMPLATE_SETTING
-from .sampling import Sampled
+from ...models import Precision, choose_device
+from ...models.templates import TEMPLATE_SETTING
+from ..local.sampling import Sampled
 
 __all__ = ["Backend", "Heard", "Question", "VLLMSettings", "engine_options"]
 

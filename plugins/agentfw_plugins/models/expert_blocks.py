@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .transformers_rows import BLOCK
+from ..policies.local.transformers_rows import BLOCK
 
 if TYPE_CHECKING:
     from torch import Tensor
