@@ -25,7 +25,7 @@ from typing import Any
 
 from agentfw import Host, Run
 from agentfw.runs import parse_spec, read_spec
-from agentfw.runs.components.guarded import GuardedPolicy
+from agentfw.boundary.components.guarded import GuardedPolicy
 from agentfw_benchmarks import ROOT, Options, print_aligned, tell
 
 POLICY = "linear"

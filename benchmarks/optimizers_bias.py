@@ -41,7 +41,7 @@ from agentfw import Episode, Host, Optimizer, Score, Task, Turn
 from agentfw.optimizer import Scored
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
-from agentfw.statistics import bootstrap, paired_difference
+from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_markdown, tell
 

@@ -18,7 +18,7 @@ from statistics import mean
 from agentfw import Engagement, Episode, Interface, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven, Polling, StepLoop
 from agentfw.report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.random import RandomPolicy
 from agentfw_plugins.policies.scripted import ScriptedPolicy

@@ -28,7 +28,7 @@ from calendar_honesty import Played, row_of, show
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
 from agentfw.runs import in_processes
-from agentfw.statistics import paired_difference
+from agentfw.report.statistics import paired_difference
 from agentfw_benchmarks import Options, bounds_of, tell
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings

@@ -37,7 +37,7 @@ from agentfw import (
     action,
     hookimpl,
 )
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, spread, spread_cells, tell
 

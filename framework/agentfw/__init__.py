@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .optimizer import Optimizer
     from .policy import Policy
-    from .policy_agent import PolicyAgent
+    from .turns.policy_agent import PolicyAgent
     from .request import Generation, Moment, Request
     from .runs.run import Run
     from .runs.spec.run_spec import RunSpec

@@ -34,8 +34,8 @@ from typing import Any, Protocol, TypeVar, overload
 
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
-from .functions import FunctionSpec, describe
-from .plain_calls import plain
+from .turns.functions import FunctionSpec, describe
+from .boundary.plain_calls import plain
 from .request import Action, Brief, Moment
 from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .episode import Call, Intervention, Message, Observation, Task, Turn, Usage
-from .parsing import CallsInText, Parsed, parse_calls
+from .turns.parsing import CallsInText, Parsed, parse_calls
 from .timeline import Time
 
 __all__ = ["Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw import progress
+from agentfw.printing import progress
 from agentfw.runs import RunFolder
 
 from .conftest import Agentfw

@@ -20,7 +20,7 @@ from agentfw.agent import Agent, Decision
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw.request import Moment
 from agentfw.seeds import Seeds
 from agentfw.timeline import Timeline

@@ -12,7 +12,7 @@ import pytest
 from agentfw import Host, Memory, Message, Task
 from agentfw.memory import Query, Recollection
 from agentfw.runs import LiveRun, parse_spec
-from agentfw.runs.components.memory_thread import MemoryThread
+from agentfw.boundary.components.memory_thread import MemoryThread
 
 
 class Waits(Memory):

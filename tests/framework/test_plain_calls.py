@@ -19,9 +19,9 @@ from agentfw.host import Host
 from agentfw.learner import Learner
 from agentfw.memory import Memory
 from agentfw.optimizer import Optimizer
-from agentfw.plain_calls import misplaced_coroutine, plain
+from agentfw.boundary.plain_calls import misplaced_coroutine, plain
 from agentfw.policy import Policy
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw.request import Generation, Request
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec

@@ -11,7 +11,7 @@ import pytest
 from agentfw import Episode, Generation, Message, Policy, Request, Session, Task
 from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw.request import Action, Sampling
 from agentfw.session import Reply, extended
 from agentfw.tool import FunctionTool, Tool

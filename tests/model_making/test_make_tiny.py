@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tiny_lessons import play
 
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.models.small_chat import SmallChat
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from ..errors import UsageError
-from ..metadata import entry_points, version_of
+from ..boundary.metadata import entry_points, version_of
 from .interface import Plain
 from .served import Served
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UnknownNameError, UsageError
-from ..metadata import normalise
+from ..boundary.metadata import normalise
 
 if TYPE_CHECKING:
     from .host import Host

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..errors import DuplicateComponentError
-from ..metadata import normalise
+from ..boundary.metadata import normalise
 
 __all__ = ["OWN_DISTRIBUTION", "component_name", "duplicate", "is_file", "meant", "overshadowed", "parted"]
 

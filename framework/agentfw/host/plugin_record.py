@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from ..component import KINDS, Component
 from ..errors import PluginError
-from ..metadata import EntryPoint
+from ..boundary.metadata import EntryPoint
 
 __all__ = ["PluginRecord", "PluginState", "Problem", "Registered"]
 

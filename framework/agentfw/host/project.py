@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import SettingsError, nearest
-from ..metadata import normalise
+from ..boundary.metadata import normalise
 
 __all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
 

@@ -20,7 +20,7 @@ from typing import Any
 from ..episode import Episode, Event
 from ..errors import AgentfwError
 from ..memory import Saying
-from .components.guarded import GuardedMemory
+from ..boundary.components.guarded import GuardedMemory
 from .records.journal import Journal
 
 __all__ = ["Hearing", "sayings"]

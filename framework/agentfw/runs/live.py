@@ -31,7 +31,7 @@ from ..seeds import Seeds
 from ..session import Session, extended
 from ..tool import Tool
 from .assembly import Assembly, assemble
-from .components.memory_thread import MemoryThread
+from ..boundary.components.memory_thread import MemoryThread
 from .hearing import Hearing
 from .observers.hook_calls import HookCalls
 from .observers.observer import RunInfo, combined_observer

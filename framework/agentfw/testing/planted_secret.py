@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
-from ..secrets import Secrets, is_secret_name
+from ..boundary.secrets import Secrets, is_secret_name
 from ..settings import input_key, is_secret
 from .checks import CheckFunction, DoesNotApply, Subject, require
 

@@ -17,7 +17,7 @@ from ..environment import Environment
 from ..episode import Call, Episode, Task
 from ..interfaces import Interface
 from ..policy import Generation, Policy, Request
-from ..policy_agent import PolicyAgent
+from ..turns.policy_agent import PolicyAgent
 from ..seeds import Seeds
 from ..session import SessionEnvironment
 from .checks import DoesNotApply

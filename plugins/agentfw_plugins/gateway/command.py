@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at

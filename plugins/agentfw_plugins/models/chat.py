@@ -22,7 +22,7 @@ from typing import Any
 from agentfw import Generation, Message, Request
 from agentfw.episode import Call
 from agentfw.errors import MissingExtraError, SettingsError
-from agentfw.parsing import CallsInText
+from agentfw.turns.parsing import CallsInText
 from agentfw.request import Action
 
 from .call_tokens import CallTokens

@@ -20,7 +20,7 @@ from typing import Any
 
 from agentfw import Message
 from agentfw.episode import Call
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw.request import Action
 
 __all__ = ["conversation", "function", "tagged"]

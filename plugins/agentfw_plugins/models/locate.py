@@ -20,7 +20,7 @@ import json
 from pathlib import Path
 
 from agentfw.errors import DuplicateComponentError, SettingsError
-from agentfw.metadata import entry_points
+from agentfw.boundary.metadata import entry_points
 
 from .gguf_file import gguf_folder, is_gguf
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 
 from ..command_options import json_option
 

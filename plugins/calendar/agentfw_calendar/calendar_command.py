@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from agentfw_plugins.command_options import json_option
 from .ics_command import Asked, Command, ask, deciding, language_option, reading

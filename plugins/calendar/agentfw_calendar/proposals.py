@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from .drafts import Language, draft
 from .free_times import Hours, Merged, Span, Stay, closed, nearest_free

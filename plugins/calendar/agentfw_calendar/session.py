@@ -19,7 +19,7 @@ from typing import Any
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.errors import MissingExtraError, UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw.request import Sampling
 
 from .answers import Person

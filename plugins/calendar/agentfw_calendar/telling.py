@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from .ics_events import tidy
 from .texts import Said, Texts

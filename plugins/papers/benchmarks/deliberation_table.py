@@ -22,7 +22,7 @@ from typing import Any
 from agentfw import Episode, Intervention
 from agentfw.report import Canvas, Series, line_chart
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import Interval, bootstrap
+from agentfw.report.statistics import Interval, bootstrap
 from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
 from agentfw_papers.tables.table_training import play, train

@@ -23,7 +23,7 @@ from agentfw import Episode
 from agentfw.interfaces import parse_interface
 from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import Interval, PairedDifference, bootstrap, paired_difference
+from agentfw.report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from agentfw.timeline import Time
 from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings

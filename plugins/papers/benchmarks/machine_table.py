@@ -19,7 +19,7 @@ from typing import Any
 from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, Polling
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import bootstrap, paired_difference
+from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.machine.environment import Machine, MachineSettings
 from agentfw_papers.worlds.machine.planner import Plan

@@ -28,7 +28,7 @@ from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop
 from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
+from agentfw.report.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
 from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
 from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController

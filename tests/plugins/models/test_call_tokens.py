@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from agentfw import Generation, Message
-from agentfw.parsing import CallsInText
+from agentfw.turns.parsing import CallsInText
 from agentfw.request import Action
 from agentfw_plugins.models import Chat
 

@@ -18,7 +18,7 @@ from agentfw.episode import Episode, Message, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.interfaces import EventDriven
 from agentfw.policy import Generation, Request, Sampling
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models import locate
 from agentfw_plugins.models.numpy_llama import NumpyLlama

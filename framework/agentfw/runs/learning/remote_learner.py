@@ -21,7 +21,7 @@ from ...episode import Episode
 from ...host import Host, HostOptions
 from ...learner import Answer, Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss
-from ..components.creation import make
+from ...boundary.components.creation import make
 from ..spec.run_spec import Choice, RunSpec
 
 __all__ = ["LearnerServer", "RemoteLearner"]

@@ -28,8 +28,8 @@ from ...host import Host
 from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
-from ..components.creation import Guard, make
-from ..components.guarded import GuardedPolicy, listed
+from ...boundary.components.creation import Guard, make
+from ...boundary.components.guarded import GuardedPolicy, listed
 from ..records.figures import finite, size_of
 from ..records.journal import make_folder
 from ..records.training_state import State

@@ -20,7 +20,7 @@ from typing import Any
 from ...episode import Episode, Turn, Usage
 from ...errors import AgentfwError
 from ...scores import Score
-from ...statistics import Interval
+from ...report.statistics import Interval
 from ..records.folder import RunFolder
 from ..records.summary import Summary
 from ..spec.run_spec import RunSpec

@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ...errors import RunFolderError, StorageError
-from ...secrets import strike, struck
+from ...boundary.secrets import strike, struck
 
 __all__ = ["Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"]
 

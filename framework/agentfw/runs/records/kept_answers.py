@@ -27,7 +27,7 @@ from typing import Any
 
 from ...episode import Call, Usage
 from ...forwarding import Forwarded, Passed
-from ...parsing import CallsInText
+from ...turns.parsing import CallsInText
 from ...policy import Policy
 from ...request import Generation, Request
 from ...timeline import Time

@@ -22,9 +22,9 @@ from ...errors import AgentfwError, PluginError, SettingsError, UsageError
 from ...hookspecs import LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, origin_of
-from ...metadata import normalise
+from ...boundary.metadata import normalise
 from ...settings import SHARED, marked_keys, operational_keys
-from ...settings_record import complete, from_json, masked, masked_keys, to_json
+from .settings_record import complete, from_json, masked, masked_keys, to_json
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, RunSpec, apply_assignments, parse_spec
 
 __all__ = [

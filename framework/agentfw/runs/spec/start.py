@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import SettingsError, nearest
 from ...host import Host
 from ...host.project import find_project
-from ...metadata import entry_points
+from ...boundary.metadata import entry_points
 from ..records.folder import find_run
 from .run_spec import RunSpec, read_spec, relative_to
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from agentfw import Generation, Request
 from agentfw.episode import Call, Usage
-from agentfw.parsing import NO_CALLS, CallsInText, parse_calls
+from agentfw.turns.parsing import NO_CALLS, CallsInText, parse_calls
 
 from ...models.conversation import conversation, function, tagged
 from .streamed import Malformed

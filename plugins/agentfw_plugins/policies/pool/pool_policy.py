@@ -23,7 +23,7 @@ from pydantic import Field, field_validator, model_validator
 from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
-from agentfw.out import counted
+from agentfw.printing.out import counted
 from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 

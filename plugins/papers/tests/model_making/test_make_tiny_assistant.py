@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from agentfw import Engagement, PolicyAgent
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.domains import load_domains
 from agentfw_papers.worlds.assistant.environment import Assistant

@@ -15,7 +15,7 @@ from agentfw.environment import Environment, World
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused, SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.nested import Composed
+from agentfw.turns.nested import Composed
 from agentfw.request import Moment
 from agentfw_plugins.worlds.gymnasium.environment import GymnasiumEnvironment, GymnasiumSettings, Option
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentfw import Agent, Decision, Environment, Intervention, Moment, Observation, Task, World, action
 from agentfw.interfaces import Reflex
-from agentfw.nested import Nested
+from agentfw.turns.nested import Nested
 from agentfw.timeline import Time, Work
 
 from .patrol_settings import PatrolSettings, Place, distance, walked

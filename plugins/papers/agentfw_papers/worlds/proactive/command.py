@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
 from .policy_options import asking_options

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Message
-from agentfw.statistics import Interval, bootstrap
+from agentfw.report.statistics import Interval, bootstrap
 from agentfw_papers.timing import SCALE, mean_rating, rating_question, read_rating
 
 from .asking import Asked, Asker, Progress, Question

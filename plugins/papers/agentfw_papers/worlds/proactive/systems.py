@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder
-from agentfw.statistics import mean
+from agentfw.report.statistics import mean
 from agentfw_papers.timing import Figures
 
 __all__ = ["read_systems"]

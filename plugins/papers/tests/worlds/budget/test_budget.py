@@ -14,7 +14,7 @@ import pytest
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.settings import validate
 from agentfw.tool import tool

@@ -10,7 +10,7 @@ import pytest
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Message
 from agentfw.policy import Sampling
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_plugins.models import Chat, locate
 from agentfw_plugins.models.small_chat import SmallChat

@@ -13,7 +13,7 @@ from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.settings import validate
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings

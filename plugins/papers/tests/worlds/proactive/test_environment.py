@@ -15,7 +15,7 @@ from agentfw import Engagement, Episode, Generation, Interface, Policy, PolicyAg
 from agentfw.episode import Call
 from agentfw.errors import SettingsError, UsageError
 from agentfw.interfaces import parse_interface
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import Example, generated, write_data

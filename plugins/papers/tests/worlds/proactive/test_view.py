@@ -19,7 +19,7 @@ import pytest
 from agentfw import Run
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder, parse_spec
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.environment import Proactive, read_turn
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings

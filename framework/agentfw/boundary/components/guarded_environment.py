@@ -14,7 +14,7 @@ from numbers import Real
 from ...environment import Brief, Environment, World
 from ...episode import Intervention, Observation, Task, Turn
 from ...errors import InterventionRefused, one_line
-from ...plain_calls import plain
+from ..plain_calls import plain
 from ...request import Moment
 from .creation import Guard
 from .guarded import listed

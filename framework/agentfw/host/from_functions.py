@@ -25,19 +25,19 @@ from numbers import Real
 from types import ModuleType
 from typing import Any
 
-from .component import KINDS
-from .daemon_threads import in_thread
-from .environment import Environment
-from .episode import Episode, Intervention
-from .errors import PluginError
-from .learner import Learner
-from .memory import Memory
-from .optimizer import Optimizer
-from .policy import Policy
-from .request import Generation, Request
-from .scores import RewardModel, Score
-from .tool import FunctionTool, Tool, Toolbox
-from .tracker import Tracker
+from ..component import KINDS
+from ..boundary.daemon_threads import in_thread
+from ..environment import Environment
+from ..episode import Episode, Intervention
+from ..errors import PluginError
+from ..learner import Learner
+from ..memory import Memory
+from ..optimizer import Optimizer
+from ..policy import Policy
+from ..request import Generation, Request
+from ..scores import RewardModel, Score
+from ..tool import FunctionTool, Tool, Toolbox
+from ..tracker import Tracker
 
 __all__ = ["FunctionPolicy", "FunctionReward", "component_of", "kinds_in"]
 

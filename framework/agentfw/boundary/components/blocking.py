@@ -14,7 +14,7 @@ from types import FrameType
 
 from ...errors import PluginError
 from ...host.loop_watch import LoopWatch
-from ...plugin_calls import own_frame, place, running_call
+from ..plugin_calls import own_frame, place, running_call
 from .creation import Calling, Guard
 
 __all__ = ["GiveUp", "watched"]

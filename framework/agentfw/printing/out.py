@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from .errors import StorageError
+from ..errors import StorageError
 
 if TYPE_CHECKING:
     from .progress import Progress

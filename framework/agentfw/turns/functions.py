@@ -23,7 +23,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
-from .errors import InterventionRefused
+from ..errors import InterventionRefused
 
 __all__ = ["FunctionSpec", "describe"]
 

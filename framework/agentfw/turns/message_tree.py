@@ -14,8 +14,8 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .episode import Message
-from .request import Generation
+from ..episode import Message
+from ..request import Generation
 
 __all__ = ["MessageTree", "Node", "message_key"]
 

@@ -17,7 +17,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import in_words
+from ..errors import in_words
 from .plugin_calls import PluginCall, acting_for, current_call
 
 __all__ = ["in_thread", "use_daemon_threads"]

@@ -22,8 +22,8 @@ from typing import Any
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from .secrets import MASK, is_secret_name
-from .settings import input_key
+from ...boundary.secrets import MASK, is_secret_name
+from ...settings import input_key
 
 __all__ = ["complete", "from_json", "masked", "masked_keys", "secrets_in", "to_json"]
 

@@ -13,13 +13,13 @@ import operator
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from .agent import Agent, Decision
-from .episode import Call, Message, Observation, Task
-from .errors import UsageError
-from .memory import Memory, Recollection
-from .policy import Policy
-from .request import Brief, Generation, InFlight, Moment, Request, Sampling
-from .tool import Tool
+from ..agent import Agent, Decision
+from ..episode import Call, Message, Observation, Task
+from ..errors import UsageError
+from ..memory import Memory, Recollection
+from ..policy import Policy
+from ..request import Brief, Generation, InFlight, Moment, Request, Sampling
+from ..tool import Tool
 from .turn_builder import TurnBuilder
 
 __all__ = ["PolicyAgent"]

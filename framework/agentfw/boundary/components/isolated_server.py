@@ -14,11 +14,11 @@ from ...errors import PluginError
 from ...host import Host, HostOptions
 from ...memory import Memory
 from ...scores import RewardModel
-from ...settings_record import from_json
+from ...runs.spec.settings_record import from_json
 from ...tool import Tool, Toolbox
-from ..records.long_texts import LongTexts
-from ..spec.resolution import as_before
-from ..spec.run_spec import Choice
+from ...runs.records.long_texts import LongTexts
+from ...runs.spec.resolution import as_before
+from ...runs.spec.run_spec import Choice
 from .creation import Guard, make
 from .guarded import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox
 from .plain_forms import READERS, plain

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from .errors import in_words
+from ..errors import in_words
 from .process_state import ProcessState
 
 __all__ = [

@@ -1,7 +1,7 @@
 """What an engagement and its world share while an episode is played: the clock, the record and the work in progress.
 
 An `Engagement` owns the seat and decides when the agent is shown something. The environment gets a `SeatWorld`, the
-implementation of the protocol `World`. Several seats can share a timeline and an episode (see `agentfw.nested`).
+implementation of the protocol `World`. Several seats can share a timeline and an episode (see `agentfw.turns.nested`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .episode import Episode, Event, Measure, Observation
-from .errors import InterventionRefused
-from .plain_calls import plain
-from .seeds import Seeds
-from .timeline import Scheduled, Time, Timeline, Work
+from ..episode import Episode, Event, Measure, Observation
+from ..errors import InterventionRefused
+from ..boundary.plain_calls import plain
+from ..seeds import Seeds
+from ..timeline import Scheduled, Time, Timeline, Work
 
 __all__ = ["Seat", "SeatWorld", "TrackedWork"]
 

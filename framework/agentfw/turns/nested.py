@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .agent import Agent
-from .engagement import Engagement
-from .environment import Environment, World
-from .episode import Intervention, Observation, Task, Turn
-from .errors import InterventionRefused
-from .interfaces import Interface
-from .request import Action, Brief
+from ..agent import Agent
+from ..engagement import Engagement
+from ..environment import Environment, World
+from ..episode import Intervention, Observation, Task, Turn
+from ..errors import InterventionRefused
+from ..interfaces import Interface
+from ..request import Action, Brief
 
 __all__ = ["Composed", "Nested"]
 

@@ -36,8 +36,8 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import Any, Literal
 
-from .episode import Call
-from .errors import nearest
+from ..episode import Call
+from ..errors import nearest
 
 __all__ = ["NO_CALLS", "CallFormat", "CallsInText", "Parsed", "parse_calls"]
 

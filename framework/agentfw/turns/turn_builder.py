@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from .episode import Task
-from .errors import UsageError
-from .memory import Memory, Query, Recollection
+from ..episode import Task
+from ..errors import UsageError
+from ..memory import Memory, Query, Recollection
 from .parsing import Parsed
-from .request import Generation, Sampling
-from .timeline import Time
-from .tool import Tool
+from ..request import Generation, Sampling
+from ..timeline import Time
+from ..tool import Tool
 
 __all__ = ["TurnBuilder"]
 

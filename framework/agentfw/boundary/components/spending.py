@@ -19,7 +19,7 @@ from ...episode import Usage
 from ...errors import BudgetSpentError, QuotaEndedError, UsageError
 from ...policy import Policy
 from ...price import FREE
-from ..spec.run_spec import SpendingSettings
+from ...runs.spec.run_spec import SpendingSettings
 
 __all__ = ["Spending"]
 
