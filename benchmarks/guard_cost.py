@@ -26,12 +26,12 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from agentfw import Host
-from agentfw.engine import LocalEngine
-from agentfw.episode import Episode
-from agentfw.memory import Memory, Query
 from agentfw.boundary.components.creation import Guard, make
 from agentfw.boundary.components.guarded import GuardedMemory, GuardedReward
 from agentfw.boundary.components.isolated import Isolation, isolated
+from agentfw.engine import LocalEngine
+from agentfw.episode import Episode
+from agentfw.memory import Memory, Query
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
 from agentfw.scores import RewardModel

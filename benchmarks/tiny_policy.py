@@ -27,8 +27,8 @@ from calendar_honesty import Played, row_of, show
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
-from agentfw.runs import in_processes
 from agentfw.report.statistics import paired_difference
+from agentfw.runs import in_processes
 from agentfw_benchmarks import Options, bounds_of, tell
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentfw.boundary.daemon_threads import use_daemon_threads
-from agentfw.errors import PluginError
 from agentfw.boundary.plugin_calls import last_call
+from agentfw.errors import PluginError
 from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals
 
 if TYPE_CHECKING:

@@ -249,8 +249,8 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
-    from agentfw.errors import in_words, is_failure
     from agentfw.boundary.plugin_calls import blame, last_call
+    from agentfw.errors import in_words, is_failure
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error

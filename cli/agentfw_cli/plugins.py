@@ -299,8 +299,8 @@ def _is_component(host: Host, name: str) -> bool:
 
 def _components_of(host: Host, name: str) -> list[Registered]:
     """The components of a plugin or a distribution."""
-    from agentfw.errors import UnknownNameError, UsageError
     from agentfw.boundary.metadata import normalise
+    from agentfw.errors import UnknownNameError, UsageError
 
     wanted = normalise(name)
     if not any(wanted in (normalise(record.name), record.distribution) for record in host.plugins):

@@ -17,10 +17,10 @@ from typing import Any
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
 from agentfw.printing.out import counted
+from agentfw.report.statistics import Interval
 from agentfw.runs.observers.observer import Observer, RunInfo
 from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
 from agentfw.runs.records.summary import intervals, leading
-from agentfw.report.statistics import Interval
 
 __all__ = ["Progress", "Tell", "progress_of"]
 

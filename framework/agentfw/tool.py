@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from .boundary.daemon_threads import in_thread
-from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
-from .turns.functions import FunctionSpec, describe
 from .boundary.letting_go import letting_go
+from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
 from .request import Action
 from .timeline import Time
+from .turns.functions import FunctionSpec, describe
 
 __all__ = ["FunctionTool", "Tool", "Toolbox", "tool"]
 

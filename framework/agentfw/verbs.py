@@ -23,8 +23,8 @@ from .errors import SettingsError, UsageError
 if TYPE_CHECKING:
     from .episode import Episode
     from .host import Host
-    from .runs.records.folder import RunFolder
     from .report.statistics import Interval
+    from .runs.records.folder import RunFolder
 
 __all__ = ["RunResult", "load", "run", "train"]
 

@@ -19,13 +19,6 @@ from unittest import mock
 import pytest
 
 from agentfw import Component, Environment, hookimpl
-from agentfw.episode import Episode, Intervention, Task
-from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
-from agentfw.memory import Memory, Query, Recollection
-from agentfw.boundary.plugin_calls import hanging, notes, process_kept
-from agentfw.policy import Generation, Policy, Request
-from agentfw.boundary.process_state import unchanged_process
-from agentfw.request import Moment
 from agentfw.boundary.components.creation import Guard
 from agentfw.boundary.components.guarded import (
     GuardedMemory,
@@ -36,6 +29,13 @@ from agentfw.boundary.components.guarded import (
     listed,
 )
 from agentfw.boundary.components.guarded_environment import GuardedEnvironment
+from agentfw.boundary.plugin_calls import hanging, notes, process_kept
+from agentfw.boundary.process_state import unchanged_process
+from agentfw.episode import Episode, Intervention, Task
+from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.policy import Generation, Policy, Request
+from agentfw.request import Moment
 from agentfw.runs.records.long_texts import LongTexts
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group

@@ -13,9 +13,9 @@ from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Episode, Intervention, Observation, Task
 from agentfw.interfaces import EventDriven, Interface, Reflex, StepLoop
-from agentfw.turns.nested import Composed, Nested
 from agentfw.policy import Generation
 from agentfw.request import Moment
+from agentfw.turns.nested import Composed, Nested
 
 
 class Ruled(Agent):

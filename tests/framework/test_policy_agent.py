@@ -16,9 +16,9 @@ from agentfw.errors import UsageError
 from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request, Sampling
-from agentfw.turns.policy_agent import PolicyAgent
 from agentfw.request import Brief
 from agentfw.tool import Tool, tool
+from agentfw.turns.policy_agent import PolicyAgent
 
 
 class Scripted(Policy):

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from agentfw import Component, Memory, hookimpl
-from agentfw.errors import PluginError, UsageError
-from agentfw.memory import Remembered, Saying
 from agentfw.boundary.components.creation import Guard
 from agentfw.boundary.components.guarded import GuardedMemory
 from agentfw.boundary.components.memory_thread import MemoryThread
+from agentfw.errors import PluginError, UsageError
+from agentfw.memory import Remembered, Saying
 from agentfw.testing import check_component, fresh_host
 
 from .hearing_memories import Ears

@@ -6,8 +6,8 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 
-from ..errors import UsageError
 from ..boundary.metadata import entry_points, version_of
+from ..errors import UsageError
 from .interface import Plain
 from .served import Served
 

@@ -25,8 +25,8 @@ from numbers import Real
 from types import ModuleType
 from typing import Any
 
-from ..component import KINDS
 from ..boundary.daemon_threads import in_thread
+from ..component import KINDS
 from ..environment import Environment
 from ..episode import Episode, Intervention
 from ..errors import PluginError

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pluggy import PluginManager
 
 from ..boundary import metadata
-from ..component import KINDS
-from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
-from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.plain_calls import plain
 from ..boundary.plugin_calls import PluginCall
 from ..boundary.process_state import unchanged_process
 from ..boundary.secrets import Secrets
+from ..component import KINDS
+from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
+from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
 from .names import duplicate, is_file, meant, overshadowed
 from .one_file import file_entry_point

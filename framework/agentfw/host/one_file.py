@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from ..boundary.metadata import EntryPoint
 from ..component import KINDS, Component
 from ..errors import UsageError
 from ..hookspecs import hookimpl
-from ..boundary.metadata import EntryPoint
 from .names import component_name
 
 __all__ = ["FileEntryPoint", "file_entry_point", "import_file"]

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..errors import SettingsError, nearest
 from ..boundary.metadata import normalise
+from ..errors import SettingsError, nearest
 
 __all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
 

@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..boundary import metadata
+from ..boundary.metadata import normalise
 from ..component import KINDS
 from ..errors import UsageError
-from ..boundary.metadata import normalise
 
 if TYPE_CHECKING:
     from ..host import Host

@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..boundary.plain_calls import plain
 from ..episode import Episode, Event, Measure, Observation
 from ..errors import InterventionRefused
-from ..boundary.plain_calls import plain
 from ..seeds import Seeds
 from ..timeline import Scheduled, Time, Timeline, Work
 

@@ -16,10 +16,10 @@ from dataclasses import replace
 from ..episode import Task
 from ..errors import UsageError
 from ..memory import Memory, Query, Recollection
-from .parsing import Parsed
 from ..request import Generation, Sampling
 from ..timeline import Time
 from ..tool import Tool
+from .parsing import Parsed
 
 __all__ = ["TurnBuilder"]
 

@@ -15,6 +15,7 @@ from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 from agentfw.settings import parse_assignments
 
+from ..serving import serving
 from .app import Gateway
 from .callers import Callers
 from .health import Health
@@ -23,7 +24,6 @@ from .learning.learning import Learning
 from .line import Line
 from .models import OWN, served_models
 from .page import Page
-from ..serving import serving
 from .sessions.session_finder import CLOSED, LiveSessionFinder
 
 __all__ = ["Limits", "Stop", "gateway_of", "limits_of", "opened", "serve_until", "spec_values", "until_free"]

@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 from agentfw import Session
 
-from .app import Gateway
 from ..serving import serving
+from .app import Gateway
 from .sessions.session_finder import OpenSessionFinder
 
 __all__ = ["reachable"]

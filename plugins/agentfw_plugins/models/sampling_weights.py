@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from agentfw.errors import MissingExtraError, SettingsError
 
 from . import Precision, has_weights, load_base, other_layers, own_attention
-from .shared_weights import let_go, own_copies
 from .expert_blocks import use_blocks
 from .output_head import use_parts
+from .shared_weights import let_go, own_copies
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -10,5 +10,5 @@ conflicts (with days_off) - precedents (does a decision still hold?) - environme
 person_file (what is known of the person, on disk) and knowledge (in sentences) - marking, ics_marking and written (what
 is written, and what was) - undoing - proposals (other times, from free_times and busy_times) and drafts - session.
 Above them: terminal, telling, ics_command and calendar_command; planner and page. What a person reads is in texts, and
-wording puts attributes into words. See plugins/calendar/docs/own-calendar.md and plugins/calendar/docs/ics-calendars.md.
+wording puts attributes into words. See docs/own-calendar.md and docs/ics-calendars.md.
 """

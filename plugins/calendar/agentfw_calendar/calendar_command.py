@@ -20,8 +20,8 @@ import click
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
-
 from agentfw_plugins.command_options import json_option
+
 from .ics_command import Asked, Command, ask, deciding, language_option, reading
 from .texts import Texts
 

@@ -19,6 +19,7 @@ from copy import copy
 from datetime import timedelta, tzinfo
 
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS
+
 from .days_off import is_away
 from .occurrences import Occurrence
 from .people import People

@@ -19,9 +19,9 @@ from typing import Any
 
 from agentfw import Environment, Intervention, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
-
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Letter, with_letters
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, PRIVATE, event_line
+
 from .answers import Answer, Candidate, Person, Question
 from .conflicts import Agenda
 from .occurrences import Occurrence

@@ -25,8 +25,8 @@ import click
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
-
 from agentfw_plugins.command_options import json_option
+
 from .texts import LANGUAGES, Texts
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from agentfw_plugins.worlds.calendar.ics_export import folded
+
 from .ics_events import address_of
 from .ics_lines import Block, FileLines, Line
 from .occurrences import Occurrence

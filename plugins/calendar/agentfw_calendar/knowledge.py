@@ -15,6 +15,7 @@ from typing import Any
 
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, matrix
 from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
+
 from .texts import Texts
 
 __all__ = ["PINNED", "Preference", "Statement", "assumed_round", "pinned_round", "statements"]

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.errors import SettingsError, UsageError
-
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RELATIONS
+
 from .ics_events import Party, address_of
 from .ics_lines import FileLines, decoded
 from .texts import LANGUAGES

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, matrix
+
 from .words import named
 
 __all__ = ["reasons"]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta, tzinfo
 
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RELATIONS, TAGS
+
 from .days_off import is_away
 from .ics_events import Entry, Party
 from .occurrences import Occurrence

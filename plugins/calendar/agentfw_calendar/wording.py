@@ -16,6 +16,7 @@ from agentfw_plugins.worlds.calendar.attribute_words import in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
 from agentfw_plugins.worlds.calendar.simple_rules import RULES
+
 from .texts import Texts
 
 __all__ = ["AWAY", "COUNTED", "described", "reason_in_words", "weights_in_words"]

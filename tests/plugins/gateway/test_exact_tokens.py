@@ -14,9 +14,9 @@ from agentfw.request import Sampling
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.app import Gateway
 from agentfw_plugins.gateway.live import opened
-from agentfw_plugins.serving import serving
 from agentfw_plugins.gateway.sessions.session_finder import LiveSessionFinder
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
+from agentfw_plugins.serving import serving
 
 from .conftest import served
 from .random_sessions import Noting, lead

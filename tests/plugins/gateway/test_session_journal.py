@@ -25,8 +25,8 @@ from .conftest import served
 
 pytest.importorskip("sqlalchemy")
 
-from agentfw_plugins.gateway.sessions.copied_sessions import copied
 from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
+from agentfw_plugins.gateway.sessions.copied_sessions import copied
 from agentfw_plugins.gateway.sessions.session_database import LEARNING
 from agentfw_plugins.gateway.sessions.session_journal import Chosen, SessionJournal
 from agentfw_plugins.gateway.sessions.session_store import SessionStore

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from ...errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 from ...host import Host
+from ...runs.records.call_record import CallRecord
+from ...runs.spec.run_spec import Choice
 from ..letting_go import letting_go
 from ..plain_calls import misplaced_coroutine, plain
 from ..plugin_calls import PluginCall
-from ...runs.records.call_record import CallRecord
-from ...runs.spec.run_spec import Choice
 
 __all__ = ["Alive", "Calling", "Guard", "make"]
 

@@ -21,15 +21,15 @@ from ...episode import Episode, Intervention, Task, Usage
 from ...errors import EndpointError, one_line
 from ...forwarding import Forwarded, Passed
 from ...memory import Embedded, Memory, Query, Recollection, Remembered, Saying
-from ..plain_calls import exact, misplaced_coroutine, plain
 from ...policy import Policy
 from ...request import Generation, Request
-from ...scores import RewardModel, Score, wrong_scores
-from ..secrets import Pieces, strike, struck
-from ...timeline import Time
-from ...tool import Tool, Toolbox
 from ...runs.records.long_texts import LongTexts
 from ...runs.spec.run_spec import SpendingSettings
+from ...scores import RewardModel, Score, wrong_scores
+from ...timeline import Time
+from ...tool import Tool, Toolbox
+from ..plain_calls import exact, misplaced_coroutine, plain
+from ..secrets import Pieces, strike, struck
 from .creation import Alive, Guard
 from .spending import Spending
 

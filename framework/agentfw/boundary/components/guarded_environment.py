@@ -14,8 +14,8 @@ from numbers import Real
 from ...environment import Brief, Environment, World
 from ...episode import Intervention, Observation, Task, Turn
 from ...errors import InterventionRefused, one_line
-from ..plain_calls import plain
 from ...request import Moment
+from ..plain_calls import plain
 from .creation import Guard
 from .guarded import listed
 

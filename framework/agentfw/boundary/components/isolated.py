@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..daemon_threads import in_thread
 from ...engine import Engine, Plain, Remote, RemoteDiedError, Resources
 from ...episode import Episode, Task
 from ...errors import AgentfwError, PluginError
 from ...host import Host
-from ..letting_go import PATIENCE
 from ...memory import Memory, Query, Recollection, Remembered, Saying
-from ...scores import RewardModel, Score
-from ...runs.spec.settings_record import complete, to_json
-from ...tool import Tool, Toolbox
 from ...runs.spec.run_spec import IsolableChoice
+from ...runs.spec.settings_record import complete, to_json
+from ...scores import RewardModel, Score
+from ...tool import Tool, Toolbox
+from ..daemon_threads import in_thread
+from ..letting_go import PATIENCE
 from .plain_forms import READERS, AbsentTool, plain
 
 __all__ = ["Isolation", "isolated"]

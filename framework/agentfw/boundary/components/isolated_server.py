@@ -13,12 +13,12 @@ from ...episode import Task
 from ...errors import PluginError
 from ...host import Host, HostOptions
 from ...memory import Memory
-from ...scores import RewardModel
-from ...runs.spec.settings_record import from_json
-from ...tool import Tool, Toolbox
 from ...runs.records.long_texts import LongTexts
 from ...runs.spec.resolution import as_before
 from ...runs.spec.run_spec import Choice
+from ...runs.spec.settings_record import from_json
+from ...scores import RewardModel
+from ...tool import Tool, Toolbox
 from .creation import Guard, make
 from .guarded import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox
 from .plain_forms import READERS, plain

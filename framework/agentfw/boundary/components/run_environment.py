@@ -9,10 +9,10 @@ from ...environment import Environment
 from ...episode import Episode, Task
 from ...errors import UsageError
 from ...host import Host
-from ..plain_calls import exact, plain
-from ...scores import LARGEST
 from ...runs.records.call_record import CallRecord
 from ...runs.spec.run_spec import RunSpec
+from ...scores import LARGEST
+from ..plain_calls import exact, plain
 from .creation import Guard, make
 from .guarded import listed
 

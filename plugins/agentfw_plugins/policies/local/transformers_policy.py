@@ -38,6 +38,7 @@ from ...models import (
     locate,
     require_loadable,
 )
+from ...models.sampling_weights import Weights
 from ...models.templates import TEMPLATE_SETTING
 from .constrained import Constraint, Schemas
 from .sampling import request_seed
@@ -45,7 +46,6 @@ from .telling import Telling
 from .transformers_engine import Engine, Job
 from .transformers_rows import ATTENTION, register_attention
 from .transformers_scores import score
-from ...models.sampling_weights import Weights
 
 __all__ = ["TransformersPolicy", "TransformersSettings"]
 

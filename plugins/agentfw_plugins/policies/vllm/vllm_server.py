@@ -30,8 +30,8 @@ from agentfw.errors import EndpointError, SettingsError
 
 from ..http.endpoint import Endpoint, Refused, key_in
 from ..http.openai_wire import read_usage
-from ..local.sampling import Sampled
 from ..http.streamed import Malformed, StreamedReply
+from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
 __all__ = ["VLLMServer"]

@@ -19,10 +19,10 @@ from pydantic import Field
 
 from agentfw import Session, Settings, Task
 from agentfw.printing.out import counted
+from agentfw.report.statistics import LEAST_PAIRS
 from agentfw.request import Sampling
 from agentfw.seeds import Seeds
 from agentfw.session import SessionEnvironment
-from agentfw.report.statistics import LEAST_PAIRS
 
 from .examples import Example, read_examples, split_of
 

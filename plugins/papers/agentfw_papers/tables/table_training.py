@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from agentfw import Engagement, Environment, Episode, Interface, Policy, PolicyAgent, Task
 
 from .qtable import QTablePolicy
-from .value_table import Choice, Table, learn
 from .tabular import TabularSettings
+from .value_table import Choice, Table, learn
 
 __all__ = ["play", "train"]
 

@@ -15,9 +15,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.dialogues import Trigger
 from agentfw_papers.timing.windows import Windows
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["AlignmentReport", "Margin", "early_ready", "validate"]
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.actions import Status, TurnOpportunities, check_turn
 from agentfw_papers.timing.windows import Windows
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["Annotation"]
 

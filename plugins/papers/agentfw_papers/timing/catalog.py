@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.dialogues import Trigger
 from agentfw_papers.timing.matching import normalise
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["Action", "Catalog", "Kind", "Parameter", "Style", "Workflow"]
 

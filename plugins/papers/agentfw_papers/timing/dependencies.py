@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Self
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.catalog import Catalog
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["Dependencies"]
 

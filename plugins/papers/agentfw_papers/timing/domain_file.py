@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.catalog import Kind
 from agentfw_papers.timing.dialogues import Speaker
 from agentfw_papers.timing.readers import READERS, read_workflows
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["ActionSection", "Definitions", "DomainSection", "SlotSection", "in_file", "read_domain_file"]
 

@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.actions import Opportunity, check_turn
 from agentfw_papers.timing.matching import Canonical, agreements
 from agentfw_papers.timing.windows import Windows
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["RATES", "Counted", "Rewards", "TurnScores", "rewards", "score_turn"]
 

@@ -22,9 +22,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from agentfw_rewardmodels.json_in_text import json_values, without_thought
 from agentfw_papers.timing.actions import STATUSES, Input, Level, Opportunity, is_level, is_status
 from agentfw_papers.timing.catalog import Action, Catalog
+from agentfw_rewardmodels.json_in_text import json_values, without_thought
 
 __all__ = ["MOST_OPPORTUNITIES", "Answer", "read_answer", "read_value"]
 

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.actions import Opportunity, TurnOpportunities
 from agentfw_papers.timing.annotations import Annotation
 from agentfw_papers.timing.catalog import Catalog
@@ -28,6 +27,7 @@ from agentfw_papers.timing.dependencies import Dependencies
 from agentfw_papers.timing.metrics import RATES, Counted, TurnScores, score_turn
 from agentfw_papers.timing.questions import Encode, information_consistency
 from agentfw_papers.timing.ranking import Figures, difference
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["Estimate", "ReadyActions", "Report", "SeedFigure", "over_seeds", "score", "summarise"]
 

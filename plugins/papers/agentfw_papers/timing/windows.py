@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing.actions import TurnOpportunities, check_turn
+from agentfw_rewardmodels.errors import BadInputError
 
 __all__ = ["Windows"]
 

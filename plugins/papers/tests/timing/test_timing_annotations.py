@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentfw_rewardmodels.errors import BadInputError, StorageError
 from agentfw_papers.timing import (
     STATUSES,
     Annotation,
@@ -33,6 +32,7 @@ from agentfw_papers.timing import (
     validate,
     write_rows,
 )
+from agentfw_rewardmodels.errors import BadInputError, StorageError
 
 ABCD = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd"
 DOMAIN = load_domain(ABCD / "domain.yaml")

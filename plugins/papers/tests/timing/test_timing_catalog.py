@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing import Action, Catalog, Domain, Trigger, Workflow, load_domain
+from agentfw_rewardmodels.errors import BadInputError
 
 ABCD = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd"
 BAKERY = """

@@ -1,4 +1,4 @@
-"""plugins/papers/docs/guides/proactive-metrics.md: its files and examples work in a Python without agentfw and torch."""
+"""The guide to proactive metrics: its files and examples work in a Python without torch."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing import (
     STATUSES,
     Annotation,
@@ -35,6 +34,7 @@ from agentfw_papers.timing import (
     score_turn,
 )
 from agentfw_papers.timing.dialogues import Turn
+from agentfw_rewardmodels.errors import BadInputError
 
 NAMES = ("look-up", "refund", "reship", "call-back", "close")
 

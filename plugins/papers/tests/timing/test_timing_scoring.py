@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agentfw_rewardmodels.errors import BadInputError
 from agentfw_papers.timing import (
     Annotation,
     Input,
@@ -24,6 +23,7 @@ from agentfw_papers.timing import (
     score,
     summarise,
 )
+from agentfw_rewardmodels.errors import BadInputError
 
 
 def turn(number: int, *actions: tuple[str, Status], dialogue: str = "d") -> TurnOpportunities:

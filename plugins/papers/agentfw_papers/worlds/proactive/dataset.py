@@ -21,7 +21,6 @@ from typing import Any
 
 from agentfw.errors import UsageError
 from agentfw.runs import write_whole
-from agentfw_plugins.rewards.library_errors import translated_errors
 from agentfw_papers.timing import (
     Annotation,
     Catalog,
@@ -35,6 +34,7 @@ from agentfw_papers.timing import (
     read_dialogues,
     write_rows,
 )
+from agentfw_plugins.rewards.library_errors import translated_errors
 
 from .generator import DialogueGenerator
 from .generator_settings import GeneratorSettings

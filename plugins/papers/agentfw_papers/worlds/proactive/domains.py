@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from agentfw.errors import UnknownNameError
-from agentfw_plugins.rewards.library_errors import translated_errors
 from agentfw_papers.timing import Domain
 from agentfw_papers.timing import load_domain as read_domain
+from agentfw_plugins.rewards.library_errors import translated_errors
 
 __all__ = ["domain_file", "domain_names", "load_domain"]
 

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from agentfw.errors import UsageError
-from agentfw.runs import RunFolder
 from agentfw.report.statistics import mean
+from agentfw.runs import RunFolder
 from agentfw_papers.timing import Figures
 
 __all__ = ["read_systems"]
