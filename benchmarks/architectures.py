@@ -163,7 +163,7 @@ def requests(count: int, **sampling: Any) -> list[Request]:
 async def gone_through(model: Path, home: Path) -> dict[str, Any]:
     from agentfw_plugins.learners.lora import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     policy = TransformersPolicy(TransformersSettings(model=str(model), device="cpu", batch=16))
     settings = LoraSettings(model=str(model), device="cpu", learning_rate=1e-3, packing=packing(model))

@@ -24,9 +24,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from agentfw.report.statistics import bootstrap, bootstrap_ratio
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
-from agentfw.statistics import bootstrap, bootstrap_ratio
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
 from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, fit_prior, matrix

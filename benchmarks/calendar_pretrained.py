@@ -23,7 +23,7 @@ from agentfw import Engagement, Generation, Intervention, Policy, PolicyAgent, R
 from agentfw.episode import Message
 from agentfw.request import Sampling
 from agentfw_benchmarks import Options, Stopwatch, difference_of, mean_of, print_markdown, shown, tell
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 
 _ASKED = "keep:"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Episode
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_benchmarks import AGENTFW, Options, print_markdown, tell
 
 FALL = 0.25

@@ -24,8 +24,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from agentfw import Host, Run
+from agentfw.boundary.components.guarded import GuardedPolicy
 from agentfw.runs import parse_spec, read_spec
-from agentfw.runs.components.guarded import GuardedPolicy
 from agentfw_benchmarks import ROOT, Options, print_aligned, tell
 
 POLICY = "linear"

@@ -32,8 +32,8 @@ from agentfw.seeds import Seeds
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, shown, tell, triple_of
 from agentfw_plugins.gateway.app import Gateway
-from agentfw_plugins.gateway.server import serving
-from agentfw_plugins.gateway.session_finder import LiveSessionFinder
+from agentfw_plugins.gateway.sessions.session_finder import LiveSessionFinder
+from agentfw_plugins.serving import serving
 
 LIKED = 2
 """Number of kinds that a user likes."""

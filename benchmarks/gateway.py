@@ -38,10 +38,10 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from agentfw.runs import read_sessions
     from agentfw_plugins.gateway.app import Gateway
     from agentfw_plugins.gateway.live import opened
-    from agentfw_plugins.gateway.server import serving
-    from agentfw_plugins.gateway.session_finder import LiveSessionFinder
+    from agentfw_plugins.gateway.sessions.session_finder import LiveSessionFinder
     from agentfw_plugins.learners.lora import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
+    from agentfw_plugins.serving import serving
 
     model = options.model or make_model(folder / "model")
     live = opened(folder, policy="transformers", assignments=[f"policy.model={model}", "policy.device=cpu"])

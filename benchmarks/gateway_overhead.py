@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from gateway_fidelity import litellm_proxy
 
-from agentfw.statistics import Interval, bootstrap
+from agentfw.report.statistics import Interval, bootstrap
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
 
 sys.path.insert(0, str(TESTS / "plugins" / "gateway"))

@@ -36,7 +36,7 @@ import numpy as np
 from agentfw import Episode
 from agentfw.session import extended
 from agentfw_benchmarks import Options, print_aligned, tell
-from agentfw_plugins.gateway.session_store import SessionStore
+from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 GATEWAYS, CLIENTS = 4, 8
 

@@ -27,7 +27,7 @@ import numpy as np
 from gateway_overhead import GOAL, HISTORY, WARM_UP, Way, agentfw, processor_time, upstream
 
 from agentfw_benchmarks import Options, print_markdown, tell
-from agentfw_plugins.policies.endpoint import Endpoint
+from agentfw_plugins.policies.http.endpoint import Endpoint
 
 PARTS = (
     ("the client for the model's server", r"/(httpx|httpcore|anyio|sniffio)/|hanging_up\.py"),

@@ -26,12 +26,12 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from agentfw import Host
+from agentfw.boundary.components.creation import Guard, make
+from agentfw.boundary.components.guarded import GuardedMemory, GuardedReward
+from agentfw.boundary.components.isolated import Isolation, isolated
 from agentfw.engine import LocalEngine
 from agentfw.episode import Episode
 from agentfw.memory import Memory, Query
-from agentfw.runs.components.creation import Guard, make
-from agentfw.runs.components.guarded import GuardedMemory, GuardedReward
-from agentfw.runs.components.isolated import Isolation, isolated
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
 from agentfw.scores import RewardModel
@@ -127,7 +127,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
     with (
         tempfile.TemporaryDirectory() as folder,
         patch("agentfw.runs.assembly.Guard", guard),
-        patch("agentfw.runs.components.run_environment.Guard", guard),
+        patch("agentfw.boundary.components.run_environment.Guard", guard),
     ):
         run = Run.create(parse_spec(spec), host, Path(folder))
         began = time.process_time()

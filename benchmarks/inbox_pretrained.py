@@ -22,7 +22,7 @@ from real_model import folder_of
 from agentfw import Intervention, Moment
 from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.deciding import Choices, continuing, pace_of, play_each, print_rows, rows_of
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox
 
 INTERFACES = ("step_loop", "polling:15", "reflex", "event_driven")

@@ -34,8 +34,8 @@ import numpy as np
 from scipy.optimize import minimize
 from skill_graph_quality import HINTS, SCENARIOS, K, Planted, Society, ndcg, planted_graph
 
+from agentfw.report.statistics import bootstrap
 from agentfw.seeds import Seeds
-from agentfw.statistics import bootstrap
 from agentfw_benchmarks import Options, difference_of, shown, tell
 from agentfw_memory import GraphSettings, Hit, SkillGraph, Trajectory
 

@@ -21,7 +21,7 @@ from agentfw import Component, Episode, Generation, Message, Policy, Request, Se
 from agentfw.errors import UsageError
 from agentfw.learner import Batch, Update
 from agentfw.request import Action
-from agentfw_plugins.linear import Decision, LinearLearner, read_weights
+from agentfw_papers.linear import Decision, LinearLearner, read_weights
 
 NAMES = ("named", "alike")
 _RECALLED = re.compile(r"^- s\d+: .*\(tools: ([^;)]+)", re.MULTILINE)

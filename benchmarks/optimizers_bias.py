@@ -39,9 +39,9 @@ import numpy as np
 
 from agentfw import Episode, Host, Optimizer, Score, Task, Turn
 from agentfw.optimizer import Scored
+from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
-from agentfw.statistics import bootstrap, paired_difference
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_markdown, tell
 

@@ -119,7 +119,7 @@ class Training:
         return alarm, found, proven
 
     def policy(self, model: Path) -> Any:
-        from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+        from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
         settings = {"model": str(model), "precision": self.precision, "device": "cpu"}
         return TransformersPolicy(TransformersSettings.model_validate(settings))

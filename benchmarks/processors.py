@@ -98,14 +98,14 @@ def requests(count: int, length: int) -> list[Any]:
 
 def answers(model: str, batch: int, asked: Sequence[Any], **settings: Any) -> list[Any]:
     """All at once where there is room for that, else one after the other."""
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     policy = TransformersPolicy(TransformersSettings(model=model, device="cpu", batch=batch, **settings))
     return asyncio.run(answers_of(policy, batch, asked))
 
 
 def answers_of_tiny(batch: int, asked: Sequence[Any]) -> list[Any]:
-    from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+    from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
     return asyncio.run(answers_of(TinyPolicy(TinySettings(batch=batch)), batch, asked))
 

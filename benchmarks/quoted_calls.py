@@ -17,8 +17,8 @@ from typing import Any
 
 from agentfw import Generation
 from agentfw.episode import Call
-from agentfw.parsing import NO_CALLS, CallsInText
-from agentfw.pieces import Pieces
+from agentfw.turns.parsing import NO_CALLS, CallsInText
+from agentfw.turns.pieces import Pieces
 from agentfw_benchmarks import Options, tell
 from agentfw_plugins.models.call_tokens import CallTokens
 

@@ -18,11 +18,11 @@ from statistics import mean
 from agentfw import Engagement, Episode, Interface, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven, Polling, StepLoop
 from agentfw.report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy
 from agentfw_plugins.policies.random import RandomPolicy
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.policies.tiny import TinyPolicy
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy, LinearSettings, RulesPolicy, RulesSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox

@@ -93,7 +93,7 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
     """The difference of each sampled token's logprob, sampler against learner."""
     from agentfw_plugins.learners.lora import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     model, rows = str(folder_of(options.model)), []
     for precision in options.precisions:
@@ -127,7 +127,7 @@ async def _answers(policy: Any, asked: Sequence[Any]) -> list[Any]:
 def sampling(options: argparse.Namespace) -> dict[str, Any]:
     """Tokens a CPU second of the policy, of `generate`, of the model's passes alone and of vLLM, in turns."""
     from agentfw_plugins.models import choose_device, load_base
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     model = folder_of(options.model)
     policy = TransformersPolicy(TransformersSettings(model=str(model), template="plain", precision="fp32", batch=32))
@@ -182,7 +182,7 @@ async def sampled(policy: Any, asked: Sequence[Any]) -> int:
 
 
 def _vllm(model: Path, options: argparse.Namespace) -> Any:
-    from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings
+    from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
 
     plain = {"model": str(model), "template": "plain", "precision": "fp32"}
     return VLLMPolicy(VLLMSettings(**plain, python=options.vllm_python, context=1024, concurrency=32))

@@ -35,13 +35,13 @@ import httpx
 from pydantic import SecretStr
 
 from agentfw import Component, Settings, hookimpl
+from agentfw.boundary.components.creation import Guard
+from agentfw.boundary.components.guarded import GuardedPolicy
 from agentfw.environment import Environment, World
 from agentfw.episode import Intervention, Message, Task
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request
-from agentfw.runs.components.creation import Guard
-from agentfw.runs.components.guarded import GuardedPolicy
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host

@@ -17,7 +17,7 @@ from typing import Any
 from agentfw import Episode, Message, Task, Turn
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_benchmarks.postgres import processor_of, server
-from agentfw_plugins.gateway.session_store import SessionStore
+from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 TURNS_OF_A_SESSION = 8
 WORDS = ["the", "of", "tea", "please", "tomorrow", "meeting", "window", "paper", "answer", "garden", "invoice"]

@@ -27,11 +27,11 @@ from calendar_honesty import Played, row_of, show
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
+from agentfw.report.statistics import paired_difference
 from agentfw.runs import in_processes
-from agentfw.statistics import paired_difference
 from agentfw_benchmarks import Options, bounds_of, tell
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.choice_model import fit_prior
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.scratchpad import NAMES, terms

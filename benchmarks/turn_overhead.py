@@ -37,8 +37,8 @@ from agentfw import (
     action,
     hookimpl,
 )
-from agentfw.parsing import parse_calls
 from agentfw.testing import fresh_host
+from agentfw.turns.parsing import parse_calls
 from agentfw_benchmarks import Options, print_aligned, spread, spread_cells, tell
 
 ANSWER = 'Good. <tool_call>{"name": "answer", "arguments": {"choice": 1}}</tool_call>'

@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import click
 
-from agentfw import metadata
-from agentfw.metadata import EntryPoint
+from agentfw.boundary import metadata
+from agentfw.boundary.metadata import EntryPoint
 from agentfw_cli.main import cli
 
 __all__ = ["command_page"]

@@ -12,7 +12,7 @@ from agentfw.environment import Action
 from agentfw.episode import Message
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request
-from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
+from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 OPEN = Action(
     "open",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from agentfw.episode import Message, Task
 from agentfw.policy import Generation, Request, Sampling
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
 Result = TypeVar("Result")
 WORDS = ["guest", "tea", "coffee", "would", "like", "serve", "round", "mint", "green", "accepted"]

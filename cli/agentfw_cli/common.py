@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agentfw.metadata import EntryPoint
-from agentfw.out import Out
+from agentfw.boundary.metadata import EntryPoint
+from agentfw.printing.out import Out
 
 if TYPE_CHECKING:
     from agentfw.episode import Usage

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 from agentfw_cli.common import (
     host_options,
     json_option,

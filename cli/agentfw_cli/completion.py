@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_cli.common import load_host, runs_folder
 
 if TYPE_CHECKING:

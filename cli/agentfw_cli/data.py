@@ -17,7 +17,7 @@ import click
 from agentfw_cli.common import load_command, unknown_name
 
 if TYPE_CHECKING:
-    from agentfw.metadata import EntryPoint
+    from agentfw.boundary.metadata import EntryPoint
 
 __all__ = ["data"]
 
@@ -52,7 +52,7 @@ class _Worlds(click.Group):
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
         """Who offers a command, by the world's name."""
-        from agentfw.metadata import entry_points
+        from agentfw.boundary.metadata import entry_points
 
         found: dict[str, list[EntryPoint]] = {}
         for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):

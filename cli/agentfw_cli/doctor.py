@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
 
 __all__ = ["doctor"]
@@ -36,9 +36,9 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     import platform
 
     import agentfw
+    from agentfw.boundary.installed_from import with_extra
     from agentfw.host.installing import tool_environment_warning
     from agentfw.host.project import find_project
-    from agentfw.installed_from import with_extra
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict, tell=False)

@@ -105,7 +105,7 @@ def leave_soon(code: int) -> None:
 
 def _threads() -> list[str]:
     """What Python waits for at its end, in words."""
-    from agentfw.plugin_calls import place
+    from agentfw.boundary.plugin_calls import place
 
     frames = sys._current_frames()
     found = [thread for thread in threading.enumerate() if not thread.daemon and thread.ident in frames]
@@ -121,6 +121,6 @@ def _end_process(code: int) -> None:
 
 
 def _hanging() -> list[str]:
-    from agentfw.plugin_calls import hanging  # it needs asyncio, and most commands don't
+    from agentfw.boundary.plugin_calls import hanging  # it needs asyncio, and most commands don't
 
     return hanging()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_cli.common import host_options, json_option, load_host
 
 __all__ = ["forget"]

@@ -17,9 +17,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentfw.daemon_threads import use_daemon_threads
+from agentfw.boundary.daemon_threads import use_daemon_threads
+from agentfw.boundary.plugin_calls import last_call
 from agentfw.errors import PluginError
-from agentfw.plugin_calls import last_call
 from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals
 
 if TYPE_CHECKING:

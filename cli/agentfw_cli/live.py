@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agentfw.out import Out, width_of
-from agentfw.progress import Progress as SignOfLife
+from agentfw.printing.out import Out, width_of
+from agentfw.printing.progress import Progress as SignOfLife
 from agentfw.runs.observers.observer import Observer, RunInfo
 from agentfw_cli.progress import Progress, progress_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems, quiet_option
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def loop(
 
 
 def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:
-    from agentfw.statistics import probability
+    from agentfw.report.statistics import probability
 
     lines = []
     for row in rows:

@@ -20,8 +20,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from agentfw.metadata import EntryPoint
-    from agentfw.out import Out
+    from agentfw.boundary.metadata import EntryPoint
+    from agentfw.printing.out import Out
 
 __all__ = ["cli", "main"]
 
@@ -118,7 +118,7 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
 
     What has the name of a command of agentfw, or of another plugin, is there by its qualified name.
     """
-    from agentfw.metadata import entry_points
+    from agentfw.boundary.metadata import entry_points
 
     entries = [entry for entry in entry_points(_GROUP) if entry.name.isprintable()]
     names = [*_COMMANDS, *(entry.name for entry in entries)]
@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _keep_stdout()
-    from agentfw.struck_output import struck_streams
+    from agentfw.boundary.struck_output import struck_streams
 
     named = next((word for word in arguments if not word.startswith("-")), "")
     if not (is_process and named in _COMMANDS):  # a plugin's command ends as it wants to
@@ -209,7 +209,7 @@ def _keep_stdout() -> None:
 
 
 def _guarded(arguments: list[str], debug: bool) -> int:
-    from agentfw.out import Out
+    from agentfw.printing.out import Out
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a bar or half an emoji on a terminal that can't show it is no error
@@ -249,8 +249,8 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
+    from agentfw.boundary.plugin_calls import blame, last_call
     from agentfw.errors import in_words, is_failure
-    from agentfw.plugin_calls import blame, last_call
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error

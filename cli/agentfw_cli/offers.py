@@ -5,7 +5,7 @@ They are the entry points of the group `agentfw.run`, called ENVIRONMENT.OPTION,
 
 from __future__ import annotations
 
-from agentfw.metadata import EntryPoint, entry_points
+from agentfw.boundary.metadata import EntryPoint, entry_points
 
 __all__ = ["run_offers"]
 

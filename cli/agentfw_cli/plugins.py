@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
 from agentfw_cli.completion import PluginName
 
@@ -112,7 +112,7 @@ def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_js
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
-    from agentfw.installed_from import with_extra
+    from agentfw.boundary.installed_from import with_extra
     from agentfw.settings import input_key
 
     out = Out(json=as_json)
@@ -299,8 +299,8 @@ def _is_component(host: Host, name: str) -> bool:
 
 def _components_of(host: Host, name: str) -> list[Registered]:
     """The components of a plugin or a distribution."""
+    from agentfw.boundary.metadata import normalise
     from agentfw.errors import UnknownNameError, UsageError
-    from agentfw.metadata import normalise
 
     wanted = normalise(name)
     if not any(wanted in (normalise(record.name), record.distribution) for record in host.plugins):
@@ -317,7 +317,7 @@ def _named(host: Host, name: str) -> list[Registered]:
     """The components of one name, also a qualified one, or the one that KIND:NAME says."""
     from agentfw.component import KINDS
     from agentfw.errors import UnknownNameError
-    from agentfw.from_functions import kinds_in
+    from agentfw.host.from_functions import kinds_in
     from agentfw.host.names import is_file, parted
     from agentfw.host.one_file import import_file
 
@@ -358,7 +358,7 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
 
 def _default(field: FieldInfo) -> Any:
     from agentfw.errors import in_words
-    from agentfw.settings_record import to_json
+    from agentfw.runs.spec.settings_record import to_json
 
     if field.is_required():
         return "required"

@@ -16,11 +16,11 @@ from typing import Any
 
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
-from agentfw.out import counted
+from agentfw.printing.out import counted
+from agentfw.report.statistics import Interval
 from agentfw.runs.observers.observer import Observer, RunInfo
 from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
 from agentfw.runs.records.summary import intervals, leading
-from agentfw.statistics import Interval
 
 __all__ = ["Progress", "Tell", "progress_of"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_cli.common import json_option, runs_folder, runs_option
 from agentfw_cli.completion import RunName
 

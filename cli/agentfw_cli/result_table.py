@@ -9,15 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 from agentfw.report import bars
+from agentfw.report.statistics import Interval
 from agentfw.runs.observers.observer import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figures import means
 from agentfw.runs.records.summary import Summary, beside, by_round, columns, in_order, leading
 from agentfw.runs.results.comparison import change
 from agentfw.runs.results.training_notes import training_notes
-from agentfw.statistics import Interval
 from agentfw_cli.common import figure_row, name_of, usage_words
 from agentfw_cli.offers import run_offers
 

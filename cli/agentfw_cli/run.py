@@ -17,7 +17,7 @@ from agentfw_cli.offers import run_offers
 from agentfw_cli.spec_options import spec_options
 
 if TYPE_CHECKING:
-    from agentfw.metadata import EntryPoint
+    from agentfw.boundary.metadata import EntryPoint
 
 __all__ = ["run"]
 

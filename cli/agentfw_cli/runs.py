@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 from agentfw_cli.common import (
     figure_row,
     host_options,

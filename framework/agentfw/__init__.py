@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .optimizer import Optimizer
     from .policy import Policy
-    from .policy_agent import PolicyAgent
     from .request import Generation, Moment, Request
     from .runs.run import Run
     from .runs.spec.run_spec import RunSpec
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .tool import Tool, Toolbox
     from .tracker import Tracker
+    from .turns.policy_agent import PolicyAgent
     from .verbs import load, run, train
 
 __all__ = [
@@ -98,7 +98,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "memory": ("Memory",),
     "optimizer": ("Optimizer",),
     "policy": ("Policy",),
-    "policy_agent": ("PolicyAgent",),
+    "turns.policy_agent": ("PolicyAgent",),
     "request": ("Generation", "Moment", "Request"),
     "runs.run": ("Run",),
     "runs.spec.run_spec": ("RunSpec",),
@@ -111,39 +111,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 
-# Names that were here in 0.1, for a message that says where they are.
-_MOVED: dict[str, str] = {
-    name: module
-    for module, names in {
-        "component": "KINDS Kind",
-        "episode": "Call Event Measure Usage",
-        "hookspecs": "NamedSpec NamedTemplate",
-        "host": "HostOptions PluginRecord ProjectFile Registered find_project",
-        "interfaces": "EventDriven Polling Reflex StepLoop parse_interface",
-        "learner": "Batch Update",
-        "memory": "Query Recollection",
-        "nested": "Composed Nested",
-        "operation": "Operation PlayedEpisode PolicyCall Recall Scoring ToolCall",
-        "optimizer": "Advantage Loss Scored",
-        "price": "Price",
-        "request": "Action Brief InFlight Sampling",
-        "runs": "Choice Observer RewardChoice RunInfo",
-        "scores": "Progress Schedule Track",
-        "seeds": "Seeds",
-        "session": "Reply SessionEnvironment",
-        "settings": "OPERATIONAL parse_assignments",
-        "timeline": "Scheduled Time Timeline Work",
-        "tool": "FunctionTool",
-    }.items()
-    for name in names.split()
-}
-
 
 def __getattr__(name: str) -> object:
-    if name in _MOVED:
-        module = f"{__name__}.{_MOVED[name]}"
-        # An AttributeError would become an ImportError that doesn't say where the name is.
-        raise ImportError(f"{name} is in {module} now: from {module} import {name}", name=__name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -32,13 +32,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, Protocol, TypeVar, overload
 
+from .boundary.plain_calls import plain
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
-from .functions import FunctionSpec, describe
-from .plain_calls import plain
 from .request import Action, Brief, Moment
 from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
+from .turns.functions import FunctionSpec, describe
 
 __all__ = ["Action", "Brief", "Environment", "World", "action"]
 

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .secrets import strike
+from .boundary.secrets import strike
 
 __all__ = [
     "AgentfwError",
@@ -132,7 +132,7 @@ class MissingExtraError(PluginError):
     """An optional dependency is missing. The fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
-        from .installed_from import with_extra
+        from .boundary.installed_from import with_extra
 
         needs = f" (no module {module})" if module else ""
         super().__init__(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .episode import Call, Intervention, Message, Observation, Task, Turn, Usage
-from .parsing import CallsInText, Parsed, parse_calls
 from .timeline import Time
+from .turns.parsing import CallsInText, Parsed, parse_calls
 
 __all__ = ["Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"]
 

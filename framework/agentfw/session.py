@@ -28,14 +28,14 @@ from .episode import Call, Episode, Event, Intervention, Message, Observation, T
 from .errors import AgentfwError, UsageError, not_implemented
 from .forwarding import Forwarded, Passed
 from .memory import Memory, Recollection
-from .message_tree import MessageTree, Node, message_key
-from .pieces import Pieces
 from .policy import Policy
 from .request import Action, Brief, Generation, Moment, Request, Sampling
 from .seeds import Seeds
 from .timeline import Time
 from .tool import Tool
-from .turn_builder import TurnBuilder
+from .turns.message_tree import MessageTree, Node, message_key
+from .turns.pieces import Pieces
+from .turns.turn_builder import TurnBuilder
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError
 
+from .boundary.secrets import is_secret_name
 from .errors import SettingsError, known_names, nearest
-from .secrets import is_secret_name
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -18,12 +18,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .daemon_threads import in_thread
+from .boundary.daemon_threads import in_thread
+from .boundary.letting_go import letting_go
 from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
-from .functions import FunctionSpec, describe
-from .letting_go import letting_go
 from .request import Action
 from .timeline import Time
+from .turns.functions import FunctionSpec, describe
 
 __all__ = ["FunctionTool", "Tool", "Toolbox", "tool"]
 

@@ -17,14 +17,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .daemon_threads import use_daemon_threads
+from .boundary.daemon_threads import use_daemon_threads
 from .errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
     from .episode import Episode
     from .host import Host
+    from .report.statistics import Interval
     from .runs.records.folder import RunFolder
-    from .statistics import Interval
 
 __all__ = ["RunResult", "load", "run", "train"]
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 __all__ = ["json_option", "one_line"]
 

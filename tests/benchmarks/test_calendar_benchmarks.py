@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw import Host, Intervention
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_benchmarks import make_model
 from agentfw_benchmarks.runs import played
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.out import Out, width_of
+from agentfw.printing.out import Out, width_of
 
 Agentfw = Callable[..., Any]
 

@@ -19,15 +19,8 @@ from unittest import mock
 import pytest
 
 from agentfw import Component, Environment, hookimpl
-from agentfw.episode import Episode, Intervention, Task
-from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
-from agentfw.memory import Memory, Query, Recollection
-from agentfw.plugin_calls import hanging, notes, process_kept
-from agentfw.policy import Generation, Policy, Request
-from agentfw.process_state import unchanged_process
-from agentfw.request import Moment
-from agentfw.runs.components.creation import Guard
-from agentfw.runs.components.guarded import (
+from agentfw.boundary.components.creation import Guard
+from agentfw.boundary.components.guarded import (
     GuardedMemory,
     GuardedPolicy,
     GuardedReward,
@@ -35,7 +28,14 @@ from agentfw.runs.components.guarded import (
     GuardedToolbox,
     listed,
 )
-from agentfw.runs.components.guarded_environment import GuardedEnvironment
+from agentfw.boundary.components.guarded_environment import GuardedEnvironment
+from agentfw.boundary.plugin_calls import hanging, notes, process_kept
+from agentfw.boundary.process_state import unchanged_process
+from agentfw.episode import Episode, Intervention, Task
+from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.policy import Generation, Policy, Request
+from agentfw.request import Moment
 from agentfw.runs.records.long_texts import LongTexts
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
@@ -167,7 +167,7 @@ def test_who_does_not_answer_in_time_is_named() -> None:
 
 
 def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.letting_go.PATIENCE", 0.05)
+    monkeypatch.setattr("agentfw.boundary.letting_go.PATIENCE", 0.05)
 
     async def cling() -> None:
         while True:
@@ -319,7 +319,7 @@ def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
 
 
 def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.letting_go.PATIENCE", 0.05)
+    monkeypatch.setattr("agentfw.boundary.letting_go.PATIENCE", 0.05)
 
     async def work() -> str:
         try:
@@ -399,7 +399,7 @@ def test_stdout_that_a_call_closes_is_open_after_it(capfd: pytest.CaptureFixture
 
 @pytest.mark.parametrize("endless", [count, lambda: repeat(Recollection("tea"))], ids=["wrong", "right"])
 def test_an_answer_without_an_end_is_an_error(endless: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.runs.components.guarded._MOST", 100)
+    monkeypatch.setattr("agentfw.boundary.components.guarded._MOST", 100)
 
     with pytest.raises(PluginError, match="gave"):
         listed(endless(), Recollection, guard())

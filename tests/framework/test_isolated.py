@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from agentfw.boundary.components.isolated import Isolation, isolated
+from agentfw.boundary.components.plain_forms import READERS, plain
 from agentfw.engine import LocalEngine, Remote
 from agentfw.episode import Episode, Task, Usage
 from agentfw.errors import PluginError
 from agentfw.host import Host, HostOptions
 from agentfw.memory import Memory, Query, Recollection, Remembered, Saying
-from agentfw.runs.components.isolated import Isolation, isolated
-from agentfw.runs.components.plain_forms import READERS, plain
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import IsolableChoice, apply_assignments, parse_spec
 from agentfw.scores import Score

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from agentfw import Host, Memory, Message, Task
+from agentfw.boundary.components.memory_thread import MemoryThread
 from agentfw.memory import Query, Recollection
 from agentfw.runs import LiveRun, parse_spec
-from agentfw.runs.components.memory_thread import MemoryThread
 
 
 class Waits(Memory):

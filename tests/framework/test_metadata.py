@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.metadata import EntryPoint, entry_points, normalise, scan, version_of
+from agentfw.boundary.metadata import EntryPoint, entry_points, normalise, scan, version_of
 
 GROUP = "agentfw.samples"
 

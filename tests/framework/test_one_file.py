@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agentfw.errors import AgentfwError, PluginError, UsageError
-from agentfw.from_functions import FunctionPolicy, FunctionReward
 from agentfw.host import Host, HostOptions
+from agentfw.host.from_functions import FunctionPolicy, FunctionReward
 from agentfw.host.project import find_project
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from agentfw.episode import Call
-from agentfw.parsing import NO_CALLS, CallsInText, Parsed, parse_calls
+from agentfw.turns.parsing import NO_CALLS, CallsInText, Parsed, parse_calls
 
 NAMES = ["open", "handle", "write", "open_all"]
 OPEN = {"name": "open", "arguments": {"message": 3}}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw import Component, hookimpl
+from agentfw.boundary.plain_calls import misplaced_coroutine, plain
 from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Intervention, Task
@@ -19,9 +20,7 @@ from agentfw.host import Host
 from agentfw.learner import Learner
 from agentfw.memory import Memory
 from agentfw.optimizer import Optimizer
-from agentfw.plain_calls import misplaced_coroutine, plain
 from agentfw.policy import Policy
-from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Generation, Request
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
@@ -29,6 +28,7 @@ from agentfw.scores import RewardModel
 from agentfw.testing import check_component, fresh_host
 from agentfw.tool import Tool, Toolbox, tool
 from agentfw.tracker import Tracker
+from agentfw.turns.policy_agent import PolicyAgent
 
 BASES = [Environment, Policy, Memory, RewardModel, Toolbox, Tool, Optimizer, Learner, Tracker]
 

@@ -98,8 +98,8 @@ def test_who_opened_a_report_to_others_keeps_it_open(tmp_path: Path) -> None:
 def test_stores_of_the_libraries_are_private(tmp_path: Path) -> None:
     pytest.importorskip("igraph")
     from agentfw_memory import SkillGraph
+    from agentfw_papers.timing.jsonl import write_rows
     from agentfw_rewardmodels.rubric.cache import JudgementCache
-    from agentfw_rewardmodels.timing.jsonl import write_rows
 
     folder = tmp_path / "stores"
     folder.mkdir(mode=0o700)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentfw import progress
-from agentfw.out import Out
+from agentfw.printing import progress
+from agentfw.printing.out import Out
 
 
 class Stream:

@@ -12,7 +12,7 @@ import pytest
 from agentfw.errors import UsageError
 from agentfw.report import Bar, Lane, Mark, Number, Page, Series, bar_chart, lanes_chart, line_chart
 from agentfw.report.palette import DARK, SERIES
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 
 HOSTILE = "</pre></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x00"
 

@@ -9,11 +9,11 @@ import pytest
 from hearing_memories import Ears
 
 from agentfw import Component, Memory, hookimpl
+from agentfw.boundary.components.creation import Guard
+from agentfw.boundary.components.guarded import GuardedMemory
+from agentfw.boundary.components.memory_thread import MemoryThread
 from agentfw.errors import PluginError, UsageError
 from agentfw.memory import Remembered, Saying
-from agentfw.runs.components.creation import Guard
-from agentfw.runs.components.guarded import GuardedMemory
-from agentfw.runs.components.memory_thread import MemoryThread
 from agentfw.testing import check_component, fresh_host
 
 SAYING = Saying("run/tea/0", "ada", "I like green tea.", "tea", 1_700_000_000.0)

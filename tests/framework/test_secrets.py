@@ -13,12 +13,12 @@ from urllib.parse import quote, quote_plus
 import pytest
 from pydantic import BaseModel, SecretStr
 
+from agentfw.boundary.secrets import MASK, Pieces, Secrets, is_secret_name, strike, struck
+from agentfw.boundary.struck_output import struck_logs, struck_streams
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError, in_words
 from agentfw.runs import Journal, read_journal, write_whole
-from agentfw.secrets import MASK, Pieces, Secrets, is_secret_name, strike, struck
-from agentfw.settings_record import secrets_in
-from agentfw.struck_output import struck_logs, struck_streams
+from agentfw.runs.spec.settings_record import secrets_in
 from agentfw_benchmarks.secret_forms import FORMS as KNOWN_FORMS
 from agentfw_benchmarks.secret_forms import base64_of
 

@@ -22,8 +22,8 @@ from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
 from agentfw.runs.spec.resolution import missing_secrets, with_defaults
 from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.settings_record import from_json, to_json
 from agentfw.settings import validate
-from agentfw.settings_record import from_json, to_json
 from agentfw.testing import fresh_host
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import agentfw.statistics
+import agentfw.report.statistics
 from agentfw.errors import UsageError
-from agentfw.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
+from agentfw.report.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
 
 REPETITIONS = 500
 
@@ -27,7 +27,7 @@ def coverage(draw: Callable[[np.random.Generator], Interval], truth: float) -> f
 
 
 def test_the_example_in_the_docstring_runs() -> None:
-    assert doctest.testmod(agentfw.statistics).failed == 0
+    assert doctest.testmod(agentfw.report.statistics).failed == 0
 
 
 @pytest.mark.parametrize("count", [10, 30, 100])
@@ -183,7 +183,7 @@ def test_an_interval_reads_well(interval: Interval, full: str, compact: str) -> 
 
 
 def test_importing_it_does_not_import_numpy() -> None:
-    code = "import sys, agentfw.statistics; sys.exit('numpy' in sys.modules)"
+    code = "import sys, agentfw.report.statistics; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -159,7 +159,7 @@ def test_a_training_in_bf16_that_a_false_alarm_stopped_goes_on(
 def test_updates_below_the_rounding_prove_nothing_which_is_told_first(
     laboratory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from agentfw.out import Out
+    from agentfw.printing.out import Out
     from agentfw.runs.records.summary import summarize
     from agentfw.runs.results.run_report import write_report
     from agentfw_cli.result_table import print_result
@@ -263,7 +263,7 @@ def test_logprobs_that_are_recorded_wrongly_are_an_error(
 ) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
     from agentfw.errors import AgentfwError
-    from agentfw_plugins.policies.transformers import TransformersPolicy
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy
 
     async def answer(policy: TransformersPolicy, request: Any, heard: Any) -> Any:
         found = await correct(policy, request, heard)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agentfw.statistics import Interval, bootstrap, paired_difference
+from agentfw.report.statistics import Interval, bootstrap, paired_difference
 
 Figure = dict[str, float]
 Values = Sequence[float] | Mapping[str, float]

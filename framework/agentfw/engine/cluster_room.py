@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..out import counted
+from ..printing.out import counted
 
 __all__ = ["Node", "Share", "fit", "in_words"]
 

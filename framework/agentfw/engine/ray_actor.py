@@ -6,8 +6,8 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 
+from ..boundary.metadata import entry_points, version_of
 from ..errors import UsageError
-from ..metadata import entry_points, version_of
 from .interface import Plain
 from .served import Served
 

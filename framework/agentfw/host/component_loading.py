@@ -21,7 +21,7 @@ from .plugin_record import Registered
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ..secrets import Secrets
+    from ..boundary.secrets import Secrets
 
 Result = TypeVar("Result")
 
@@ -62,8 +62,8 @@ def check_settings(
 
     `secrets` then knows the secrets among them.
     """
+    from ..runs.spec.settings_record import secrets_in
     from ..settings import validate
-    from ..settings_record import secrets_in
 
     model = settings_model(registered)
     # A validator or a default of the plugin's model may raise anything.

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pluggy import PluginManager
 
-from .. import metadata
+from ..boundary import metadata
+from ..boundary.metadata import EntryPoint, normalise
+from ..boundary.plain_calls import plain
+from ..boundary.plugin_calls import PluginCall
+from ..boundary.process_state import unchanged_process
+from ..boundary.secrets import Secrets
 from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
 from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
-from ..metadata import EntryPoint, normalise
-from ..plain_calls import plain
-from ..plugin_calls import PluginCall
-from ..process_state import unchanged_process
-from ..secrets import Secrets
 from . import component_loading
 from .names import duplicate, is_file, meant, overshadowed
 from .one_file import file_entry_point
@@ -253,7 +253,7 @@ class Host:
 
         A distribution that is installed is left out: what it offers is there, or it was disabled on purpose.
         """
-        from ..installed_from import source_of
+        from ..boundary.installed_from import source_of
 
         for known, record in self._known:
             if any(name in names for names in known.offers.values()) and not metadata.version_of(known.name):

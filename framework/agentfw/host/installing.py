@@ -20,8 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..boundary.metadata import normalise
 from ..errors import UnknownNameError, UsageError
-from ..metadata import normalise
 
 if TYPE_CHECKING:
     from .host import Host

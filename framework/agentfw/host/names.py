@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ..boundary.metadata import normalise
 from ..errors import DuplicateComponentError
-from ..metadata import normalise
 
 __all__ = ["OWN_DISTRIBUTION", "component_name", "duplicate", "is_file", "meant", "overshadowed", "parted"]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from ..boundary.metadata import EntryPoint
 from ..component import KINDS, Component
 from ..errors import UsageError
 from ..hookspecs import hookimpl
-from ..metadata import EntryPoint
 from .names import component_name
 
 __all__ = ["FileEntryPoint", "file_entry_point", "import_file"]
@@ -32,7 +32,7 @@ class FileEntryPoint(EntryPoint):
         module, kind = import_file(Path(self.file)), self.value.partition(":")[2]
 
         def make() -> object:
-            from ..from_functions import component_of
+            from .from_functions import component_of
 
             return component_of(kind, module, self.name)
 

@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..installed_from import direct_url, source_tree
-from ..metadata import normalise, version_of
+from ..boundary.installed_from import direct_url, source_tree
+from ..boundary.metadata import normalise, version_of
 
 __all__ = ["changed_origins", "origin_of"]
 

@@ -18,11 +18,11 @@ from typing import NamedTuple
 from pluggy import PluginManager, PluginValidationError
 
 from .. import hookspecs
+from ..boundary.installed_from import source_tree
+from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
+from ..boundary.plugin_calls import PluginCall
+from ..boundary.process_state import unchanged_process
 from ..errors import in_words, nearest, one_line
-from ..installed_from import source_tree
-from ..metadata import EntryPoint, MetadataProblem, normalise
-from ..plugin_calls import PluginCall
-from ..process_state import unchanged_process
 from .names import OWN_DISTRIBUTION
 from .plugin_guard import SlowImportWatch, stdout_to_stderr
 from .plugin_record import PluginRecord, Problem

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from ..boundary.metadata import EntryPoint
 from ..component import KINDS, Component
 from ..errors import PluginError
-from ..metadata import EntryPoint
 
 __all__ = ["PluginRecord", "PluginState", "Problem", "Registered"]
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
+from ..boundary.installed_from import source_of
+from ..boundary.metadata import normalise, version_of
 from ..component import KINDS
 from ..errors import EndpointError, SettingsError
-from ..installed_from import source_of
-from ..metadata import normalise, version_of
 from ..settings import Settings, validate
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ..boundary.metadata import normalise
 from ..errors import SettingsError, nearest
-from ..metadata import normalise
 
 __all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
 

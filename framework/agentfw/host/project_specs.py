@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..boundary.metadata import EntryPoint
 from ..hookspecs import NamedSpec
-from ..metadata import EntryPoint
 from .plugin_answers import NAME, Offered
 from .plugin_record import PluginRecord
 

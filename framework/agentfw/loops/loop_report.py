@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..report import Bar, Number, Page, bar_chart, short
 from ..report.html import Cell
+from ..report.statistics import probability
 from ..runs.records.journal import write_whole
-from ..statistics import probability
 from .spec import LoopSpec
 from .table import Group, Row
 

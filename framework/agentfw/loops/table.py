@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ..statistics import PairedDifference, paired_difference
+from ..report.statistics import PairedDifference, paired_difference
 from .spec import Contrast
 
 __all__ = ["Exams", "Group", "Row", "by_group", "contrasts", "holm", "table"]

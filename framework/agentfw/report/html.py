@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from agentfw.errors import UsageError
 from agentfw.report.axis import number_labels
 from agentfw.report.shapes import printable
-from agentfw.statistics import Interval
+from agentfw.report.statistics import Interval
 
 if TYPE_CHECKING:
     from agentfw.report.canvas import Canvas

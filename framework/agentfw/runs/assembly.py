@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ..daemon_threads import in_thread
+from ..boundary.components.creation import Guard, make
+from ..boundary.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
+from ..boundary.components.guarded_environment import GuardedEnvironment
+from ..boundary.components.isolated import Isolation, isolated
+from ..boundary.components.run_environment import RunEnvironment
+from ..boundary.components.spending import Spending
+from ..boundary.components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
+from ..boundary.daemon_threads import in_thread
+from ..boundary.letting_go import letting_go
 from ..engagement import Engagement
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
@@ -22,23 +30,15 @@ from ..episode import Episode, Task, Turn
 from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
-from ..letting_go import letting_go
 from ..memory import Memory
 from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
-from ..policy_agent import PolicyAgent
 from ..request import Sampling
 from ..scores import RewardModel, Schedule, Score, parse_schedule
 from ..session import Session, SessionEnvironment
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
-from .components.creation import Guard, make
-from .components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
-from .components.guarded_environment import GuardedEnvironment
-from .components.isolated import Isolation, isolated
-from .components.run_environment import RunEnvironment
-from .components.spending import Spending
-from .components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
+from ..turns.policy_agent import PolicyAgent
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.long_texts import LongTexts

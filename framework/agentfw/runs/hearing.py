@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ..boundary.components.guarded import GuardedMemory
 from ..episode import Episode, Event
 from ..errors import AgentfwError
 from ..memory import Saying
-from .components.guarded import GuardedMemory
 from .records.journal import Journal
 
 __all__ = ["Hearing", "sayings"]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
+from ..boundary.components.memory_thread import MemoryThread
 from ..episode import Episode, Task
 from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host
@@ -31,7 +32,6 @@ from ..seeds import Seeds
 from ..session import Session, extended
 from ..tool import Tool
 from .assembly import Assembly, assemble
-from .components.memory_thread import MemoryThread
 from .hearing import Hearing
 from .observers.hook_calls import HookCalls
 from .observers.observer import RunInfo, combined_observer

@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..boundary.components.blocking import GiveUp, watched
+from ..boundary.plugin_calls import notes, noting_tasks, process_kept
+from ..boundary.struck_output import struck_logs, struck_streams
 from ..errors import UsageError
 from ..host import Host
-from ..plugin_calls import notes, noting_tasks, process_kept
-from ..struck_output import struck_logs, struck_streams
 from ..version import __version__
 from .assembly import Assembly, assemble
-from .components.blocking import GiveUp, watched
 from .execution import Execution, curriculum
 from .forking import discard_unused, forked
 from .observers.hook_calls import HookCalls

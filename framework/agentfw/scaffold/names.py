@@ -14,10 +14,10 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from .. import metadata
+from ..boundary import metadata
+from ..boundary.metadata import normalise
 from ..component import KINDS
 from ..errors import UsageError
-from ..metadata import normalise
 
 if TYPE_CHECKING:
     from ..host import Host

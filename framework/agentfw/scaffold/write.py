@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..component import KINDS
 from ..errors import UnknownNameError, UsageError
-from ..from_functions import kinds_in
+from ..host.from_functions import kinds_in
 from ..host.one_file import import_file
 from .names import Names, check_name
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from ..boundary.plain_calls import misplaced_coroutine
 from ..episode import Episode
 from ..errors import UnknownNameError
-from ..plain_calls import misplaced_coroutine
 from ..settings import input_key
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
 from .planted_secret import look_for_secrets

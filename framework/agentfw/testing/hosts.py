@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from .. import metadata
+from ..boundary import metadata
+from ..boundary.metadata import EntryPoint, normalise
 from ..host.host import GROUP, Host, HostOptions
 from ..host.names import OWN_DISTRIBUTION
-from ..metadata import EntryPoint, normalise
 
 __all__ = ["fresh_host"]
 

@@ -19,8 +19,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..boundary.secrets import Secrets, is_secret_name
 from ..errors import SettingsError
-from ..secrets import Secrets, is_secret_name
 from ..settings import input_key, is_secret
 from .checks import CheckFunction, DoesNotApply, Subject, require
 

@@ -17,9 +17,9 @@ from ..environment import Environment
 from ..episode import Call, Episode, Task
 from ..interfaces import Interface
 from ..policy import Generation, Policy, Request
-from ..policy_agent import PolicyAgent
 from ..seeds import Seeds
 from ..session import SessionEnvironment
+from ..turns.policy_agent import PolicyAgent
 from .checks import DoesNotApply
 from .schemas import drawn, junk, unfitting
 

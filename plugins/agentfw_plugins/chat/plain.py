@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import IO
 
 from agentfw.errors import UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from .commands import END, obey, said
 from .conversation import Conversation

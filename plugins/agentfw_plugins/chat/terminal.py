@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw.runs import make_private
 
 from .commands import COMMANDS, END, obey, said

@@ -36,7 +36,7 @@ from .models import OWN, Model, Models
 from .native import recorded_native, refuse_foreign
 from .recorded import recorded
 from .request_log import logger
-from .session_finder import SessionFinder
+from .sessions.session_finder import SessionFinder
 from .work import HungUp, Way, Work, Working
 
 try:

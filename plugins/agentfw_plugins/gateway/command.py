@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
-from .sessions_command import sessions
+from .sessions.sessions_command import sessions
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun

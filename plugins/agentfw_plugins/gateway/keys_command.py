@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from ..command_options import json_option
 

@@ -15,6 +15,7 @@ from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 from agentfw.settings import parse_assignments
 
+from ..serving import serving
 from .app import Gateway
 from .callers import Callers
 from .health import Health
@@ -23,8 +24,7 @@ from .learning.learning import Learning
 from .line import Line
 from .models import OWN, served_models
 from .page import Page
-from .server import serving
-from .session_finder import CLOSED, LiveSessionFinder
+from .sessions.session_finder import CLOSED, LiveSessionFinder
 
 __all__ = ["Limits", "Stop", "gateway_of", "limits_of", "opened", "serve_until", "spec_values", "until_free"]
 
@@ -223,8 +223,8 @@ async def gateway_of(
 async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     if not limits.shared:
         return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle)
-    from .session_store import SessionStore
-    from .shared_session_finder import SharedSessionFinder
+    from .sessions.session_store import SessionStore
+    from .sessions.shared_session_finder import SharedSessionFinder
 
     store = await asyncio.to_thread(SessionStore, limits.shared)
     return SharedSessionFinder(

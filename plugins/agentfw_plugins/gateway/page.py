@@ -23,7 +23,7 @@ from ..view.index import Index
 from .answers import body_of, caller_of, json_answer
 from .bodies import BadRequest, Body
 from .memory import MemoryRequests
-from .session_finder import LiveSessionFinder
+from .sessions.session_finder import LiveSessionFinder
 
 __all__ = ["Page"]
 

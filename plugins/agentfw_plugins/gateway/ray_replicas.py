@@ -22,12 +22,12 @@ from agentfw import Host
 from agentfw.engine import EngineSettings, Resources, make_engine
 from agentfw.errors import MissingExtraError, UsageError
 from agentfw.host import HostOptions, find_project
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, assemble, parse_spec, resolve
 
 from .live import Limits, Stop, gateway_of, limits_of, spec_values
 from .request_log import log_as_json, logger
-from .session_store import SessionStore
+from .sessions.session_store import SessionStore
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 from agentfw import Session
 
+from ..serving import serving
 from .app import Gateway
-from .server import serving
-from .session_finder import OpenSessionFinder
+from .sessions.session_finder import OpenSessionFinder
 
 __all__ = ["reachable"]
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TextIO, cast
 
-from agentfw.secrets import Pieces
+from agentfw.boundary.secrets import Pieces
 
 __all__ = ["MOST_WAITING", "stderr_in_a_thread"]
 

@@ -25,7 +25,7 @@ from .bodies import Asked, BadRequest
 from .callers import Caller
 from .line import Line
 from .models import Model, is_away
-from .session_finder import SessionFinder
+from .sessions.session_finder import SessionFinder
 
 __all__ = ["HungUp", "Way", "Work", "Working"]
 

@@ -21,7 +21,7 @@ from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
 from agentfw.learner import Answer, Batch, Scores, Update
 from agentfw.seeds import Seeds
 
-from . import checkpoint
+from ..models import checkpoint
 from .lessons import check_vocabulary, read, split
 from .settings import TrainableSettings
 from .token_tree import TurnTokens

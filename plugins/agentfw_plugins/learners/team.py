@@ -26,7 +26,7 @@ from safetensors.torch import load
 from agentfw.engine import Engine, Plain, Remote, RemoteDiedError, Resources
 from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
-from agentfw.out import counted
+from agentfw.printing.out import counted
 
 from ..models.carried_files import read_files
 from .losses import Figures

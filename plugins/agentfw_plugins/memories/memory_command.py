@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from ..command_options import json_option, one_line
 from .skill_options import confirmed, day, expires_option, metadata_option, where_option

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from ..policies.endpoint import key_in
+from ..policies.http.endpoint import key_in
 
 __all__ = ["ModelListener"]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from agentfw.errors import SettingsError
 
-from ..learners.checkpoint import fingerprint, require_base
+from .checkpoint import fingerprint, require_base
 
 __all__ = ["Start", "check_adapter", "count_weights"]
 

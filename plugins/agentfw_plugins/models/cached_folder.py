@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ..learners.checkpoint import write_folder
+from .checkpoint import write_folder
 
 __all__ = ["cached_folder"]
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from agentfw.parsing import CallsInText
+from agentfw.turns.parsing import CallsInText
 
 __all__ = ["CallTokens"]
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from agentfw import Message
 from agentfw.episode import Call
-from agentfw.parsing import parse_calls
 from agentfw.request import Action
+from agentfw.turns.parsing import parse_calls
 
 __all__ = ["conversation", "function", "tagged"]
 

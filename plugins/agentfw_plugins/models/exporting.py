@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from agentfw.errors import UsageError
 from agentfw.runs import newest_version
 
-from ..learners.checkpoint import require_new, write_folder
 from .base import choose_device, computed_in
+from .checkpoint import require_new, write_folder
 from .locate import locate
 from .plain_folder import copy_but_weights, write_plain
 
@@ -51,8 +51,8 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
 def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:
     import torch
 
-    from ..policies.transformers_weights import Weights
     from .four_bits import four_bit_folder
+    from .sampling_weights import Weights
 
     base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]
     source = four_bit_folder(base, device) if precision == "nf4" else base

@@ -15,9 +15,9 @@ from typing import Any
 
 from agentfw.errors import MissingExtraError
 
-from ..learners.checkpoint import fingerprint
 from .base import load_base
 from .cached_folder import cached_folder
+from .checkpoint import fingerprint
 from .plain_folder import copy_but_weights, write_plain
 
 __all__ = ["four_bit_folder"]

@@ -19,8 +19,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from agentfw.boundary.metadata import entry_points
 from agentfw.errors import DuplicateComponentError, SettingsError
-from agentfw.metadata import entry_points
 
 from .gguf_file import gguf_folder, is_gguf
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 
 from ..command_options import json_option, one_line
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out, counted
+from agentfw.printing.out import Out, counted
 
 from ..command_options import json_option
 
@@ -75,7 +75,7 @@ def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | N
 async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out) -> None:
     from urllib.parse import quote
 
-    from ..gateway.server import serving
+    from ..serving import serving
     from .app import Viewer
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -34,7 +34,7 @@ from typing import Any
 import numpy
 
 from agentfw import Engagement, Episode, Generation, Intervention, Moment, Policy, PolicyAgent, Request, Task
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_benchmarks import Options, outcomes_of_references
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings

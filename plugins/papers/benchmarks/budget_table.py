@@ -21,8 +21,8 @@ from statistics import fmean
 from typing import Any
 
 from agentfw import Host
+from agentfw.report.statistics import bootstrap_ratio
 from agentfw.runs import in_processes
-from agentfw.statistics import bootstrap_ratio
 from agentfw_benchmarks import Options, beside, bounds_of, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_benchmarks.runs import played, runs_below, spec_named
 from agentfw_papers.worlds.budget.environment import BudgetSettings

@@ -21,13 +21,13 @@ from typing import Any
 
 from agentfw import Episode, Intervention
 from agentfw.report import Canvas, Series, line_chart
+from agentfw.report.statistics import Interval, bootstrap
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import Interval, bootstrap
 from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
+from agentfw_papers.tables.qtable import QTablePolicy
+from agentfw_papers.tables.table_training import play, train
+from agentfw_papers.tables.value_table import Table
 from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
-from agentfw_plugins.learners.table_training import play, train
-from agentfw_plugins.policies.qtable import QTablePolicy
-from agentfw_plugins.policies.value_table import Table
 
 FIGURES = ("return", "success", "timeout", "deepest")
 WORLDS = ("event", "step")

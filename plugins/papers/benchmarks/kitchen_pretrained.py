@@ -24,7 +24,7 @@ from agentfw.request import Sampling
 from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.deciding import Choices, continuing, pace_of, play_each, print_rows, rows_of
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
 INTERFACES = ("event_driven", "step_loop", "polling:40", "reflex")
 FIGURES = ("utility", "critical", "soft", "decisions")

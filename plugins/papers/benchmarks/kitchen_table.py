@@ -22,15 +22,15 @@ from typing import Any
 from agentfw import Episode
 from agentfw.interfaces import parse_interface
 from agentfw.report import Bar, Canvas, bar_chart
+from agentfw.report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from agentfw.timeline import Time
 from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, shown, tell
+from agentfw_papers.tables.table_training import play
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS
 from agentfw_papers.worlds.kitchen.observations import SIGNALS
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
-from agentfw_plugins.learners.table_training import play
 
 POLLING = 40
 """Ticks from poll to poll, as in the paper."""

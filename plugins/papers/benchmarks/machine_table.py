@@ -18,14 +18,14 @@ from typing import Any
 
 from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, Polling
+from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import bootstrap, paired_difference
 from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, shown, tell
+from agentfw_papers.tables.qtable import QTablePolicy
+from agentfw_papers.tables.table_training import play, train
 from agentfw_papers.worlds.machine.environment import Machine, MachineSettings
 from agentfw_papers.worlds.machine.planner import Plan
 from agentfw_papers.worlds.machine.rule_policy import MachineKeeper, MachineKeeperSettings
-from agentfw_plugins.learners.table_training import play, train
-from agentfw_plugins.policies.qtable import QTablePolicy
 
 POLLS = (5, 20)
 _CHOICES = [Intervention("repair"), *(Intervention("look_again", {"after": ticks}) for ticks in (2, 5, 15))]

@@ -27,14 +27,14 @@ from typing import Any
 from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop
 from agentfw.report import Bar, Canvas, bar_chart
+from agentfw.report.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
 from agentfw.runs import in_processes, usual_processes
-from agentfw.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
 from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
+from agentfw_papers.tables.qtable import QTablePolicy
+from agentfw_papers.tables.table_training import play, train
+from agentfw_papers.tables.value_table import Table
 from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
-from agentfw_plugins.learners.table_training import play, train
-from agentfw_plugins.policies.qtable import QTablePolicy
-from agentfw_plugins.policies.value_table import Table
 
 CONTROLLERS = ("learned", "patchpro", "patch", "loop", "greedy", "greedy loop")
 """`learned`, the patches and `greedy` hear of alarms at once; the loops, between two pieces of work. `loop` responds to

@@ -26,11 +26,11 @@ from agentfw import Host
 from agentfw.runs import apply_assignments, in_processes
 from agentfw_benchmarks import Options, print_markdown, shown, tell
 from agentfw_benchmarks.runs import played, runs_below
+from agentfw_papers.timing import AlignmentReport, annotate, validate
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import Example, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
 from agentfw_papers.worlds.proactive.importers import importer
-from agentfw_rewardmodels.timing import AlignmentReport, annotate, validate
 
 KEEP = 0.8
 FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "ready")

@@ -30,6 +30,7 @@ from agentfw import Policy, Request, Task
 from agentfw.episode import Message
 from agentfw.request import Sampling
 from agentfw_benchmarks import Options, Stopwatch, difference_of, mean_of, print_markdown, shown, tell
+from agentfw_papers.timing import STATUSES, Catalog, Opportunity, read_answer
 from agentfw_papers.worlds.proactive.asg import ActionStates, observed
 from agentfw_papers.worlds.proactive.conversations import Asked, asked_turns, conversations
 from agentfw_papers.worlds.proactive.dataset import Example
@@ -37,8 +38,7 @@ from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.figures import Tally
 from agentfw_papers.worlds.proactive.prompting import dialogue_lines, write_answer, write_states
 from agentfw_papers.worlds.proactive.settings import Ask, ProactiveSettings, Style
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
-from agentfw_rewardmodels.timing import STATUSES, Catalog, Opportunity, read_answer
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
 STYLES: tuple[Style, ...] = ("plain", "reasoning", "asg")
 FIGURES = ("ac", "max_ac", "difference", "pt", "ftr", "rar", "silent")

@@ -36,9 +36,9 @@ from agentfw import Host
 from agentfw.runs import RunFolder, apply_assignments, in_processes
 from agentfw_benchmarks import Options, mean_of, print_aligned, tell
 from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
+from agentfw_papers.timing import Figures, rank, run_agreement
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
-from agentfw_rewardmodels.timing import Figures, rank, run_agreement
 
 _SLOPES = ("ac", "max_ac", "pt", "rar", "ftr")
 _CURVES = ("reward", "ac", "max_ac", "pt", "rar", "ready", "balance")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import agentfw_papers
+from agentfw.boundary.metadata import entry_points
 from agentfw.component import KINDS
-from agentfw.metadata import entry_points
 from agentfw.testing import fresh_host
 from agentfw_papers.plugin import plugin
 from agentfw_plugins.known_plugins import PAPERS

@@ -15,7 +15,7 @@ from chat_server import Reply, chunks, completion, refusal, serving, tool_call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw.secrets import MASK, Pieces, Secrets, strike
+from agentfw.boundary.secrets import MASK, Pieces, Secrets, strike
 
 from .conftest import EARS, Gateway, Start, gateway_of, said, until
 

@@ -11,8 +11,8 @@ import pytest
 from agentfw import Agent, Decision, Engagement, Environment, Generation, World, action
 from agentfw.episode import Episode, Intervention, Observation, Task
 from agentfw.interfaces import EventDriven, Interface, Reflex, StepLoop
-from agentfw.nested import Composed, Nested
 from agentfw.request import Moment
+from agentfw.turns.nested import Composed, Nested
 
 
 class Ruled(Agent):

@@ -9,7 +9,7 @@ import pytest
 
 from agentfw import Agent, Decision, Engagement, Environment, Intervention, Moment, Task, World, action
 from agentfw.episode import Turn
-from agentfw.nested import Composed
+from agentfw.turns.nested import Composed
 
 
 class Counting(Environment):

@@ -11,10 +11,10 @@ import pytest
 from agentfw import Episode, Generation, Message, Policy, Request, Session, Task
 from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.parsing import parse_calls
 from agentfw.request import Action, Sampling
 from agentfw.session import Reply, extended
 from agentfw.tool import FunctionTool, Tool
+from agentfw.turns.parsing import parse_calls
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 

@@ -23,7 +23,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("jinja2")
 
-from agentfw_plugins.gateway.server import serving
+from agentfw_plugins.serving import serving
 from agentfw_plugins.view.app import Viewer
 from agentfw_plugins.view.index import Index
 

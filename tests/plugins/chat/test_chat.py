@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.errors import RunInUseError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.chat.commands import obey
 from agentfw_plugins.chat.conversation import Conversation

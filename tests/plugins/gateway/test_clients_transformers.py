@@ -84,7 +84,7 @@ def gateway(taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def direct(taught: Path) -> list[Reply]:
     """The answers of the same policy without the gateway."""
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     async def ask() -> list[Reply]:
         policy = TransformersPolicy(TransformersSettings(model=str(taught), device="cpu"))

@@ -14,9 +14,9 @@ from agentfw.request import Sampling
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.app import Gateway
 from agentfw_plugins.gateway.live import opened
-from agentfw_plugins.gateway.server import serving
-from agentfw_plugins.gateway.session_finder import LiveSessionFinder
-from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
+from agentfw_plugins.gateway.sessions.session_finder import LiveSessionFinder
+from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
+from agentfw_plugins.serving import serving
 
 from .conftest import served
 from .random_sessions import Noting, lead
@@ -77,7 +77,7 @@ def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_
 
 
 def test_an_answer_that_comes_back_keeps_its_tokens_and_an_edited_one_does_not(small_model: Path) -> None:
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     async def run() -> Session:
         policy = TransformersPolicy(TransformersSettings(model=str(small_model), device="cpu", max_tokens=8))
@@ -103,7 +103,7 @@ def test_an_answer_that_comes_back_keeps_its_tokens_and_an_edited_one_does_not(s
 def test_a_streamed_answer_is_that_without_the_gateway_word_by_word(small_model: Path, tmp_path: Path) -> None:
     from agentfw import Request
     from agentfw.request import Sampling
-    from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
     question = Message("user", "Tea or coffee?")
     assignments = [f"policy.model={small_model}", "policy.device=cpu"]

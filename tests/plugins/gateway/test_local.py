@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw.pieces import Pieces
+from agentfw.turns.pieces import Pieces
 from agentfw_plugins.gateway.live import Limits, opened
 
 from .conftest import Served

@@ -25,11 +25,11 @@ from .conftest import served
 
 pytest.importorskip("sqlalchemy")
 
-from agentfw_plugins.gateway.copied_sessions import copied
 from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
-from agentfw_plugins.gateway.session_database import LEARNING
-from agentfw_plugins.gateway.session_journal import Chosen, SessionJournal
-from agentfw_plugins.gateway.session_store import SessionStore
+from agentfw_plugins.gateway.sessions.copied_sessions import copied
+from agentfw_plugins.gateway.sessions.session_database import LEARNING
+from agentfw_plugins.gateway.sessions.session_journal import Chosen, SessionJournal
+from agentfw_plugins.gateway.sessions.session_store import SessionStore
 from agentfw_plugins.worlds.from_feedback.examples import read_examples
 
 

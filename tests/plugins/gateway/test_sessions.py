@@ -261,7 +261,7 @@ def test_a_port_in_use_is_an_error_that_says_so(tmp_path: Path) -> None:
     import asyncio
 
     from agentfw.errors import UsageError
-    from agentfw_plugins.gateway.server import serving
+    from agentfw_plugins.serving import serving
 
     async def start(port: int) -> None:
         async with serving(lambda *_: None, "127.0.0.1", port):  # type: ignore[arg-type, return-value]

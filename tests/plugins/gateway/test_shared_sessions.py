@@ -25,7 +25,7 @@ from .killing import begun, told
 
 pytest.importorskip("sqlalchemy")
 
-from agentfw_plugins.gateway.session_store import SessionStore
+from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 
 @pytest.fixture

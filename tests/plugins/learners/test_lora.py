@@ -22,8 +22,8 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners import checkpoint  # noqa: E402
 from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.models import checkpoint  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)

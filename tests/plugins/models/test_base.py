@@ -110,7 +110,7 @@ def test_an_adapter_that_is_served_changes_nothing_for_the_learner_beside_it(
     make_model: Callable[..., Path], make_adapter: Callable[..., Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("peft")
-    from agentfw_plugins.policies.transformers_weights import Weights
+    from agentfw_plugins.models.sampling_weights import Weights
 
     folder = make_model(tmp_path / "model")
     ids = torch.tensor([[5, 6, 7, 8]])

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from agentfw import Generation, Message
-from agentfw.parsing import CallsInText
 from agentfw.request import Action
+from agentfw.turns.parsing import CallsInText
 from agentfw_plugins.models import Chat
 
 SERVE = Action("serve", "Serve a drink.", {"type": "object", "properties": {}})

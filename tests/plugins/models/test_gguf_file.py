@@ -18,7 +18,7 @@ from agentfw.episode import Message  # noqa: E402
 from agentfw.errors import SettingsError  # noqa: E402
 from agentfw.policy import Request, Sampling  # noqa: E402
 from agentfw_plugins.models import load_base, locate, room  # noqa: E402
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 _NAMES = {
     "self_attn.q_proj": "attn_q",

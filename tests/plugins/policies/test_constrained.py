@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("llguidance")
 
 from agentfw_plugins.models import load_base  # noqa: E402
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
 SCHEMA = {**COLOUR, "additionalProperties": False}

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from agentfw_plugins.policies.endpoint import Endpoint
+from agentfw_plugins.policies.http.endpoint import Endpoint
 
 MOMENTS = 60
 """A request takes fewer turns of the event loop than this."""

@@ -15,10 +15,10 @@ from agentfw.environment import Brief
 from agentfw.episode import Call, Observation, Task, Usage
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request, Sampling
-from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.testing import check_component
-from agentfw_plugins.policies.openai import OpenAIPolicy
+from agentfw.turns.policy_agent import PolicyAgent
+from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from agentfw.errors import QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw_cli.main import main
-from agentfw_plugins.policies.openai import OpenAIPolicy, OpenAISettings
+from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from agentfw.environment import Action
 from agentfw.episode import Call, Message, Usage
 from agentfw.policy import Request
-from agentfw_plugins.policies.openai_wire import chat_body, read_answer
+from agentfw_plugins.policies.http.openai_wire import chat_body, read_answer
 
 OPEN = Action("open", "Open a message.", {"type": "object", "properties": {}})
 

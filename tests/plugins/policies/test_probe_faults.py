@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 from agentfw_plugins.models import load_base  # noqa: E402
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 Make = Callable[..., Path]
 

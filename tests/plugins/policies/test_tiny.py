@@ -18,11 +18,11 @@ from agentfw.episode import Episode, Message, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.interfaces import EventDriven
 from agentfw.policy import Generation, Request, Sampling
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models import locate
 from agentfw_plugins.models.numpy_llama import NumpyLlama
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 
 Result = TypeVar("Result")

@@ -23,8 +23,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from agentfw_plugins.models import load_base  # noqa: E402
-from agentfw_plugins.policies.transformers import TransformersPolicy  # noqa: E402
-from agentfw_plugins.policies.transformers_engine import Engine  # noqa: E402
+from agentfw_plugins.policies.local.transformers_engine import Engine  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
 
 Make = Callable[..., Path]
 SERVE = Action("serve", "Serve a drink.", {"type": "object", "properties": {"drink": {"type": "string"}}})

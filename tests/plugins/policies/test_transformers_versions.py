@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from agentfw_plugins.models import load_base, room  # noqa: E402
-from agentfw_plugins.policies.transformers import TransformersPolicy  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
 
 Make = Callable[..., Path]
 

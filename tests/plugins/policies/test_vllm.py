@@ -28,9 +28,9 @@ if not PYTHON:
     pytest.skip("needs vLLM: name a Python that has it in AGENTFW_VLLM_PYTHON", allow_module_level=True)
 pytest.importorskip("peft")
 
-from agentfw_plugins.policies.transformers import TransformersPolicy, TransformersSettings  # noqa: E402
-from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings  # noqa: E402
-from agentfw_plugins.policies.vllm_server import VLLMServer  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_server import VLLMServer  # noqa: E402
 
 pytestmark = pytest.mark.slow
 Make = Callable[..., Path]
@@ -196,7 +196,7 @@ def test_it_keeps_the_promises_of_a_policy(
 def test_kill_9_of_this_process_ends_the_server(model: Path) -> None:
     code = f"""
 import asyncio
-from agentfw_plugins.policies.vllm import VLLMPolicy, VLLMSettings
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
 policy = VLLMPolicy(VLLMSettings(model={str(model)!r}, python={PYTHON!r}, arguments={ARGUMENTS!r}))
 async def run():
     opening = asyncio.ensure_future(policy._backend.open())

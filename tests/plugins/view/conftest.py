@@ -79,7 +79,7 @@ def viewed(runs: Path, prefix: str = "", *, is_read: bool = True) -> Iterator[st
     """Serve the page in a thread, as a proxy does below a prefix. Gives its address."""
     from starlette.responses import PlainTextResponse
 
-    from agentfw_plugins.gateway.server import serving
+    from agentfw_plugins.serving import serving
     from agentfw_plugins.view.app import Viewer
     from agentfw_plugins.view.index import Index
 

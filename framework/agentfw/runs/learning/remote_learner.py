@@ -16,12 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ...boundary.components.creation import make
 from ...engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ...episode import Episode
 from ...host import Host, HostOptions
 from ...learner import Answer, Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss
-from ..components.creation import make
 from ..spec.run_spec import Choice, RunSpec
 
 __all__ = ["LearnerServer", "RemoteLearner"]

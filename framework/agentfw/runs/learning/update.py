@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...boundary.components.creation import Guard, make
+from ...boundary.components.guarded import GuardedPolicy, listed
 from ...engine import Engine
 from ...episode import Episode
 from ...errors import AgentfwError, UsageError
@@ -28,8 +30,6 @@ from ...host import Host
 from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
-from ..components.creation import Guard, make
-from ..components.guarded import GuardedPolicy, listed
 from ..records.figures import finite, size_of
 from ..records.journal import make_folder
 from ..records.training_state import State

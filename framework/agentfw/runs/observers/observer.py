@@ -19,8 +19,8 @@ from typing import Any
 
 from ...episode import Episode, Turn, Usage
 from ...errors import AgentfwError
+from ...report.statistics import Interval
 from ...scores import Score
-from ...statistics import Interval
 from ..records.folder import RunFolder
 from ..records.summary import Summary
 from ..spec.run_spec import RunSpec

@@ -11,15 +11,15 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
+from ...boundary.components.creation import Guard
+from ...boundary.plain_calls import plain
+from ...boundary.secrets import struck
 from ...episode import Episode
 from ...errors import AgentfwError
 from ...operation import Operation
-from ...out import counted
-from ...plain_calls import plain
-from ...secrets import struck
-from ...statistics import Interval
+from ...printing.out import counted
+from ...report.statistics import Interval
 from ...tracker import Tracker
-from ..components.creation import Guard
 from ..records.figures import flat
 from ..records.summary import Summary
 from ..spec.resolution import with_defaults

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...errors import PluginError, StorageError
 from ...optimizer import Scored
-from ...out import counted
+from ...printing.out import counted
 from .summary import columns
 
 __all__ = [

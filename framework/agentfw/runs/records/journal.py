@@ -28,8 +28,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from ...boundary.secrets import strike, struck
 from ...errors import RunFolderError, StorageError
-from ...secrets import strike, struck
 
 __all__ = ["Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"]
 

@@ -27,10 +27,10 @@ from typing import Any
 
 from ...episode import Call, Usage
 from ...forwarding import Forwarded, Passed
-from ...parsing import CallsInText
 from ...policy import Policy
 from ...request import Generation, Request
 from ...timeline import Time
+from ...turns.parsing import CallsInText
 from .journal import encoded, make_folder, make_private
 
 __all__ = ["KeptAnswers", "count_kept"]

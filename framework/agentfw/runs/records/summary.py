@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...episode import Usage
-from ...statistics import Interval, bootstrap
+from ...report.statistics import Interval, bootstrap
 from .failures import reasons
 from .folder import RunFolder
 from .training_state import State

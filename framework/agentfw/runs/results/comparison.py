@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UnknownNameError, UsageError
-from ...statistics import Interval, PairedDifference, bootstrap, paired_difference
+from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from ..records.folder import RunFolder
 from ..records.summary import columns, in_order, leading
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...episode import Episode
 from ...errors import UnknownNameError, UsageError
 from ...report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart
-from ...statistics import bootstrap
+from ...report.statistics import bootstrap
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.summary import by_round, columns, intervals, leading

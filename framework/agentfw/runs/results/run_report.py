@@ -15,10 +15,10 @@ from typing import Any
 
 from ...episode import Episode, Usage
 from ...errors import UsageError
-from ...out import counted
+from ...printing.out import counted
 from ...report import Page, short
 from ...report.html import Cell, Number
-from ...statistics import Interval, bootstrap
+from ...report.statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
 from ..records.failures import reasons
 from ..records.figures import WHY_NO_LEARNING, nothing_learned

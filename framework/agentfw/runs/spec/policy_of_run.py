@@ -14,9 +14,9 @@ from typing import Any
 from ...errors import RunFolderError, UnknownNameError, UsageError
 from ...host import Host
 from ...settings import VERSION, marked_keys
-from ...settings_record import from_json, masked_keys
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.training_state import State
+from .settings_record import from_json, masked_keys
 
 __all__ = ["find_training", "newest_version", "policy_of_run"]
 

@@ -18,14 +18,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...boundary.metadata import normalise
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError
 from ...hookspecs import LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, origin_of
-from ...metadata import normalise
 from ...settings import SHARED, marked_keys, operational_keys
-from ...settings_record import complete, from_json, masked, masked_keys, to_json
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, RunSpec, apply_assignments, parse_spec
+from .settings_record import complete, from_json, masked, masked_keys, to_json
 
 __all__ = [
     "as_before",

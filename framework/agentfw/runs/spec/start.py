@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...boundary.metadata import entry_points
 from ...errors import SettingsError, nearest
 from ...host import Host
 from ...host.project import find_project
-from ...metadata import entry_points
 from ..records.folder import find_run
 from .run_spec import RunSpec, read_spec, relative_to
 

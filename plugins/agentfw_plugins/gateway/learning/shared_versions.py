@@ -19,9 +19,9 @@ from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder
 
-from ..session_database import ADAPTERS, LEARNING, SessionDatabase
-from ..session_journal import Chosen, SessionJournal
-from ..session_store import LEASE, new_holder
+from ..sessions.session_database import ADAPTERS, LEARNING, SessionDatabase
+from ..sessions.session_journal import Chosen, SessionJournal
+from ..sessions.session_store import LEASE, new_holder
 from .version_file import TRAINER, State, Version, VersionFile, state_of, written
 
 __all__ = ["SharedVersionFile"]

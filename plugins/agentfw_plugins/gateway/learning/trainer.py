@@ -29,7 +29,7 @@ from typing import Any
 from agentfw import Host, Policy, Run
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.host import HostOptions, find_project
-from agentfw.out import counted
+from agentfw.printing.out import counted
 from agentfw.runs import (
     make_folder,
     newest_version,

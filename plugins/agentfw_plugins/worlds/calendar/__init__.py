@@ -12,5 +12,5 @@ organisations, years from users, and conflicts from years. An agent sees a few l
 The modules in the order in which data flows: yaml_lines, event_attributes, principles, schema, organisation, users,
 regular_year, event_templates, rounds, round_maker, verification, dataset; then environment, feedback, error_figures,
 simple_rules, baselines, choice_model, policies, teacher_policy; then data_export, ics_export, data_command.
-docs/reference/calendar.md explains all of it. A person's own calendar is in `agentfw_plugins.own_calendar`.
+docs/reference/calendar.md explains all of it. A person's own calendar is in `agentfw_calendar`.
 """

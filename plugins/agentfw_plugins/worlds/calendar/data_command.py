@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from ...command_options import json_option
 

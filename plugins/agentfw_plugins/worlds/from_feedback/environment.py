@@ -18,11 +18,11 @@ from typing import Literal
 from pydantic import Field
 
 from agentfw import Session, Settings, Task
-from agentfw.out import counted
+from agentfw.printing.out import counted
+from agentfw.report.statistics import LEAST_PAIRS
 from agentfw.request import Sampling
 from agentfw.seeds import Seeds
 from agentfw.session import SessionEnvironment
-from agentfw.statistics import LEAST_PAIRS
 
 from .examples import Example, read_examples, split_of
 

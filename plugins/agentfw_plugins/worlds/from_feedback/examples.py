@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentfw import Episode, Message, Turn
 from agentfw.errors import UsageError
-from agentfw.out import counted
+from agentfw.printing.out import counted
 from agentfw.request import Action
 from agentfw.runs import RunFolder, read_sessions
 

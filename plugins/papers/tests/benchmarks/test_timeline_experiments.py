@@ -20,11 +20,11 @@ from patrol_table import measure_patrol
 from agentfw import Engagement, Episode, PolicyAgent, Task
 from agentfw.interfaces import parse_interface
 from agentfw_benchmarks import make_model
+from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
+from agentfw_papers.tables.table_training import play
 from agentfw_papers.worlds.deliberation.environment import Deliberation
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
-from agentfw_plugins.learners.table_training import play
-from agentfw_plugins.policies.qtable import QTablePolicy, QTableSettings
 
 pytestmark = pytest.mark.nightly
 

@@ -14,12 +14,12 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from agentfw import Engagement, PolicyAgent
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.domains import load_domains
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.models.making import ABOUT, word_tokenizer, write_folder
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 SETTINGS = AssistantSettings(style="card")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from make_tiny_merchant import PIECES, lessons_of, main
 
-from agentfw.parsing import parse_calls
+from agentfw.turns.parsing import parse_calls
 from agentfw_papers.worlds.merchant.skills import SKILLS
 
 

@@ -10,9 +10,9 @@ import pytest
 from make_tiny_sums import main
 
 from agentfw.engagement import Engagement
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Episode, Observation
 from agentfw.interfaces import EventDriven
 from agentfw.memory import Memory
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.scratchpad import (

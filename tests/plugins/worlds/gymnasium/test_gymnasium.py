@@ -15,8 +15,8 @@ from agentfw.environment import Environment, World
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused, SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.nested import Composed
 from agentfw.request import Moment
+from agentfw.turns.nested import Composed
 from agentfw_plugins.worlds.gymnasium.environment import GymnasiumEnvironment, GymnasiumSettings, Option
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -14,8 +14,8 @@ from agentfw.engagement import Engagement
 from agentfw.environment import World
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Moment
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
 from agentfw_plugins.worlds.inbox.inbox_settings import Durations

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
-from agentfw.out import counted
+from agentfw.printing.out import counted
 from agentfw.request import Action, Brief
 from agentfw.seeds import Seeds
 

@@ -22,7 +22,7 @@ from pydantic import Field
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.settings import VERSION
 from agentfw_memory import followed
-from agentfw_plugins.linear import Choices, read_weights
+from agentfw_papers.linear import Choices, read_weights
 
 from .solver import Offer, Solver
 

@@ -37,7 +37,7 @@ REGISTRATION = Registration(
     learners=[
         Component(
             "assistant-linear",
-            "agentfw_plugins.linear:LinearLearner",
+            "agentfw_papers.linear:LinearLearner",
             "Trains the policy assistant-linear with exact gradients",
             settings=f"{_HERE}.linear_policy:LinearLearnerSettings",
         ),

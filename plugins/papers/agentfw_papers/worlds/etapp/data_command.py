@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from agentfw.errors import PluginError, UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
 __all__ = ["check_etapp", "make_etapp_hard"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
 __all__ = ["make_merchant", "warm_merchant"]

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from agentfw import Generation, Intervention, Observation, Policy, Request, Settings
 from agentfw.settings import VERSION
-from agentfw_plugins.linear import Choices, read_weights
+from agentfw_papers.linear import Choices, read_weights
 
 from .plans import plan_of
 from .skills import SKILLS

@@ -43,7 +43,7 @@ REGISTRATION = Registration(
     learners=[
         Component(
             "merchant-linear",
-            "agentfw_plugins.linear:LinearLearner",
+            "agentfw_papers.linear:LinearLearner",
             "Trains the policy merchant-linear with exact gradients",
             settings=f"{_HERE}.linear_policy:PlannerLearnerSettings",
         ),

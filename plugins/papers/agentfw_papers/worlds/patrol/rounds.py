@@ -15,8 +15,8 @@ from typing import Any
 
 from agentfw import Agent, Decision, Environment, Intervention, Moment, Observation, Task, World, action
 from agentfw.interfaces import Reflex
-from agentfw.nested import Nested
 from agentfw.timeline import Time, Work
+from agentfw.turns.nested import Nested
 
 from .patrol_settings import PatrolSettings, Place, distance, walked
 

@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agentfw_rewardmodels import json_values
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Annotation,
     Catalog,
     Dialogue,
@@ -24,6 +23,7 @@ from agentfw_rewardmodels.timing import (
     read_answer,
     read_value,
 )
+from agentfw_rewardmodels import json_values
 
 from .annotator_prompt import question
 from .asking import Asked, Asker, Progress, Question

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from agentfw import Message
-from agentfw_rewardmodels.timing import STATUSES, Dialogue, Domain
+from agentfw_papers.timing import STATUSES, Dialogue, Domain
 
 __all__ = ["question"]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from agentfw_rewardmodels.timing import Catalog, Input, Opportunity, Trigger
+from agentfw_papers.timing import Catalog, Input, Opportunity, Trigger
 
 __all__ = ["ActionStates", "observed"]
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
 from .policy_options import asking_options
 from .rate_command import rate
 
 if TYPE_CHECKING:
-    from agentfw_rewardmodels.timing import Action, AlignmentReport
+    from agentfw_papers.timing import Action, AlignmentReport
 
     from .annotating import Unit
 
@@ -104,8 +104,8 @@ def check_domain(name: str, out: Out) -> None:
 @json_option
 def show_domain(name: str, style: str, data: Path | None, out: Out) -> None:
     """Print the catalog of a domain as a model reads it."""
+    from agentfw_papers.timing import read_dialogues
     from agentfw_plugins.rewards.library_errors import translated_errors
-    from agentfw_rewardmodels.timing import read_dialogues
 
     from .dataset import DIALOGUES
     from .domains import load_domain
@@ -235,9 +235,9 @@ def annotate(
     out: Out,
 ) -> None:
     """Write the reference actions of each turn, by a policy or by rule. Run the same command again to resume."""
+    from agentfw_papers.timing import annotate as annotate_by_rule
+    from agentfw_papers.timing import read_dialogues
     from agentfw_plugins.rewards.library_errors import translated_errors
-    from agentfw_rewardmodels.timing import annotate as annotate_by_rule
-    from agentfw_rewardmodels.timing import read_dialogues
 
     from .annotating import Annotator
     from .asking import Asker
@@ -290,8 +290,8 @@ def annotate(
 @json_option
 def validate(data: Path, keep: float, folder: Path | None, out: Out) -> None:
     """Compare references with observed triggers: was each action ready before it was triggered?"""
+    from agentfw_papers.timing import validate as align
     from agentfw_plugins.rewards.library_errors import translated_errors
-    from agentfw_rewardmodels.timing import validate as align
 
     from .dataset import load_data, write_examples
 
@@ -333,8 +333,8 @@ def rank_systems(sources: tuple[Path, ...], out: Out) -> None:
     """Rank systems by PRI. SOURCES are run directories, or CSV files with the columns name and ac to rar."""
     from dataclasses import fields
 
+    from agentfw_papers.timing import Figures, rank
     from agentfw_plugins.rewards.library_errors import translated_errors
-    from agentfw_rewardmodels.timing import Figures, rank
 
     from .systems import read_systems
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
-from agentfw_rewardmodels.timing import Dialogue, Domain, Speaker
+from agentfw_papers.timing import Dialogue, Domain, Speaker
 
 from .dataset import Dataset, Example, load_data, with_placeholders
 from .domains import domain_names, load_domain

@@ -21,8 +21,7 @@ from typing import Any
 
 from agentfw.errors import UsageError
 from agentfw.runs import write_whole
-from agentfw_plugins.rewards.library_errors import translated_errors
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Annotation,
     Catalog,
     Dialogue,
@@ -35,6 +34,7 @@ from agentfw_rewardmodels.timing import (
     read_dialogues,
     write_rows,
 )
+from agentfw_plugins.rewards.library_errors import translated_errors
 
 from .generator import DialogueGenerator
 from .generator_settings import GeneratorSettings

@@ -1,6 +1,6 @@
 """Finds domains: those that ship, by name, and those of the user, by path.
 
-A domain is a folder with a `domain.yaml`, see `agentfw_rewardmodels.timing.domain`. No code knows a domain by name.
+A domain is a folder with a `domain.yaml`, see `agentfw_papers.timing.domain`. No code knows a domain by name.
 
     >>> load_domain(domain_names()[0]).catalog.name in domain_names()
     True
@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from agentfw.errors import UnknownNameError
+from agentfw_papers.timing import Domain
+from agentfw_papers.timing import load_domain as read_domain
 from agentfw_plugins.rewards.library_errors import translated_errors
-from agentfw_rewardmodels.timing import Domain
-from agentfw_rewardmodels.timing import load_domain as read_domain
 
 __all__ = ["domain_file", "domain_names", "load_domain"]
 

@@ -28,8 +28,7 @@ from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
 from agentfw.request import Brief
 from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled, Time
-from agentfw_plugins.rewards.library_errors import translated_errors
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Answer,
     Catalog,
     Dependencies,
@@ -41,6 +40,7 @@ from agentfw_rewardmodels.timing import (
     read_answer,
     read_value,
 )
+from agentfw_plugins.rewards.library_errors import translated_errors
 
 from .asg import ActionStates, observed
 from .conversations import Asked, asked_turns, conversations

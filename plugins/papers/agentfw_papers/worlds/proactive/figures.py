@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean, harmonic_mean
 
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     RATES,
     Answer,
     Catalog,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
-from agentfw_rewardmodels.timing import (
+from agentfw_papers.timing import (
     Action,
     Annotation,
     Dialogue,

@@ -36,7 +36,7 @@ from pydantic import Field
 
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import UnknownNameError
-from agentfw_rewardmodels.timing import Action, Domain, Opportunity, Parameter, normalise, read_answer
+from agentfw_papers.timing import Action, Domain, Opportunity, Parameter, normalise, read_answer
 
 from .domains import domain_names, load_domain
 from .phrases import Phrases

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from agentfw.errors import SettingsError
-from agentfw_rewardmodels.timing import Parameter
+from agentfw_papers.timing import Parameter
 
 from .phrases import SlotPhrases
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agentfw_rewardmodels.timing import Catalog, Input, Opportunity
+from agentfw_papers.timing import Catalog, Input, Opportunity
 
 from .dataset import Example
 

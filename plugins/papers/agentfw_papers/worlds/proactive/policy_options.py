@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from agentfw.errors import UsageError
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 if TYPE_CHECKING:
     from agentfw import Policy

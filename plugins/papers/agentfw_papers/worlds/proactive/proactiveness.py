@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Message
-from agentfw.statistics import Interval, bootstrap
-from agentfw_rewardmodels.timing import SCALE, mean_rating, rating_question, read_rating
+from agentfw.report.statistics import Interval, bootstrap
+from agentfw_papers.timing import SCALE, mean_rating, rating_question, read_rating
 
 from .asking import Asked, Asker, Progress, Question
 from .environment import read_turn

@@ -4,7 +4,7 @@ The styles are the baselines of the ProActor paper (section 4.2): answer at once
 of the actions so far. The texts are our own. They differ in the instructions alone: the same seed asks the same
 questions about the same dialogues.
 
-    >>> from agentfw_rewardmodels.timing import Input, Opportunity
+    >>> from agentfw_papers.timing import Input, Opportunity
     >>> ready = Opportunity("send-link", "ready_to_trigger", (Input("email", True, "jwu@email.com"), Input("phone")))
     >>> write_answer([ready], "lines")
     'send-link ready_to_trigger email=jwu@email.com phone=?'
@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agentfw_rewardmodels.timing import Catalog, Dialogue, Opportunity
+from agentfw_papers.timing import Catalog, Dialogue, Opportunity
 
 from .settings import Answers, ProactiveSettings
 

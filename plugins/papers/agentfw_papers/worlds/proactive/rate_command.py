@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentfw.out import Out
+from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
 from .policy_options import asking_options

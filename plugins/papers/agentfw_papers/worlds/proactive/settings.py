@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from agentfw_rewardmodels.timing import STATUSES
+from agentfw_papers.timing import STATUSES
 
 from .generator_settings import GeneratorSettings
 

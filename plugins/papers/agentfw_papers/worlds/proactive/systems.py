@@ -8,9 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from agentfw.errors import UsageError
+from agentfw.report.statistics import mean
 from agentfw.runs import RunFolder
-from agentfw.statistics import mean
-from agentfw_rewardmodels.timing import Figures
+from agentfw_papers.timing import Figures
 
 __all__ = ["read_systems"]
 

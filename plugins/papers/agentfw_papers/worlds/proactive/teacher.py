@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from agentfw_rewardmodels.timing import Opportunity
+from agentfw_papers.timing import Opportunity
 
 from .dataset import Example
 

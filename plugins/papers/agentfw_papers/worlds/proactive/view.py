@@ -19,8 +19,8 @@ from typing import Any
 from agentfw import Host
 from agentfw.errors import UsageError
 from agentfw.report import web_page
+from agentfw.report.statistics import Interval, bootstrap
 from agentfw.runs import RunFolder
-from agentfw.statistics import Interval, bootstrap
 
 from .environment import Proactive
 from .view_data import Dialogues, Stage, collect

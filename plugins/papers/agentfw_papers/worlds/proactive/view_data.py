@@ -14,8 +14,8 @@ from typing import Any
 from agentfw import Episode, Host, Turn
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.runs import Records, RunFolder
+from agentfw_papers.timing import Opportunity, Windows, same_value
 from agentfw_plugins.rewards.rubric import Rubric
-from agentfw_rewardmodels.timing import Opportunity, Windows, same_value
 
 from .asg import ActionStates, observed
 from .dataset import Example

@@ -16,7 +16,7 @@ import pytest
 
 from agentfw import Engagement, Episode, Generation, Intervention, Moment, PolicyAgent, Request, Task
 from agentfw.errors import SettingsError
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_papers.worlds.assistant import rewards
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.domains import load_domains

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentfw import Host
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
-from agentfw_plugins.linear import Decision, read_decisions, write_decisions
+from agentfw_papers.linear import Decision, read_decisions, write_decisions
 
 
 def trained(folder: Path, **more: Any) -> Run:

@@ -15,7 +15,7 @@ from agentfw.request import Sampling
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.models import locate
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
 @pytest.mark.slow

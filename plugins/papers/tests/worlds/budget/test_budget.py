@@ -14,10 +14,10 @@ import pytest
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
-from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.settings import validate
 from agentfw.tool import tool
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.demonstration import MANNERS, draw_manner, write
 from agentfw_papers.worlds.budget.environment import Budget, BudgetSettings
 from agentfw_papers.worlds.budget.problems import draw_problem, same, share_of

@@ -10,11 +10,11 @@ import pytest
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Message
 from agentfw.policy import Sampling
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_plugins.models import Chat, locate
 from agentfw_plugins.models.small_chat import SmallChat
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
 def solve(model: str, count: int, split: str) -> list[Episode]:

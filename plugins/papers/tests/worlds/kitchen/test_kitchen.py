@@ -13,9 +13,9 @@ from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.settings import validate
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController
 from agentfw_plugins.policies.random import RandomPolicy

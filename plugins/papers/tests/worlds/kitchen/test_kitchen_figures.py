@@ -10,7 +10,7 @@ from typing import Any
 from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Task
 from agentfw.interfaces import parse_interface
-from agentfw.policy_agent import PolicyAgent
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.dishes import draw_dishes
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings

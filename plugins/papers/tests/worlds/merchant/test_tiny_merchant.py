@@ -15,7 +15,7 @@ from agentfw_papers.worlds.merchant.plans import plan_of
 from agentfw_papers.worlds.merchant.skills import SKILLS
 from agentfw_papers.worlds.merchant.tastes import TASTES
 from agentfw_plugins.models import locate
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
 @pytest.mark.slow

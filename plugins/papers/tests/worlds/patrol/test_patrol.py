@@ -13,9 +13,9 @@ from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
-from agentfw.policy_agent import PolicyAgent
 from agentfw.request import Moment
 from agentfw.settings import validate
+from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings, situation
 from agentfw_papers.worlds.patrol.patrol_settings import walked
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController

@@ -16,11 +16,11 @@ import pytest
 
 from agentfw import Generation, Policy, Request
 from agentfw.errors import EndpointError, RequestRefusedError
+from agentfw_papers.timing import annotation_row, turn_row
 from agentfw_papers.worlds.proactive.annotating import Annotations, Annotator, Unit
 from agentfw_papers.worlds.proactive.asking import Asker
 from agentfw_papers.worlds.proactive.dataset import Example, generated, load_data, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
-from agentfw_rewardmodels.timing import annotation_row, turn_row
 
 DOMAIN = load_domain("home_loan")
 

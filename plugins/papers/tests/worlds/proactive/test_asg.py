@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentfw_papers.timing import STATUSES, Input, Opportunity, Trigger, read_answer
 from agentfw_papers.worlds.proactive.asg import ActionStates, observed
 from agentfw_papers.worlds.proactive.domains import load_domain
-from agentfw_rewardmodels.timing import STATUSES, Input, Opportunity, Trigger, read_answer
 
 NAMES = ("send-link", "make-password", "notify-team")
 PAIRS = [f"{before}->{after}" for before, after in product(STATUSES, STATUSES)]

@@ -15,8 +15,9 @@ from agentfw import Engagement, Episode, Generation, Interface, Policy, PolicyAg
 from agentfw.episode import Call
 from agentfw.errors import SettingsError, UsageError
 from agentfw.interfaces import parse_interface
-from agentfw.statistics import bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw.testing import fresh_host
+from agentfw_papers.timing import Annotation, Dialogue, TurnOpportunities, next_questions
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import Example, generated, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
@@ -24,7 +25,6 @@ from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.phrases import Phrases
 from agentfw_papers.worlds.proactive.prompting import write_answer
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
-from agentfw_rewardmodels.timing import Annotation, Dialogue, TurnOpportunities, next_questions
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 DOMAIN = load_domain("abcd")

@@ -14,11 +14,11 @@ from damaging import hurt
 
 from agentfw import Generation, Policy, Request
 from agentfw.errors import AgentfwError
+from agentfw_papers.timing import turn_row
 from agentfw_papers.worlds.proactive.annotating import Annotator
 from agentfw_papers.worlds.proactive.asking import Asker
 from agentfw_papers.worlds.proactive.dataset import Example, generated, load_data, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
-from agentfw_rewardmodels.timing import turn_row
 
 
 class Damaging(Policy):

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import SettingsError
+from agentfw_papers.timing import annotation_row, validate
 from agentfw_papers.worlds.proactive.dataset import SPLITS, Example, generated, with_placeholders
 from agentfw_papers.worlds.proactive.domains import domain_names, load_domain
 from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
-from agentfw_rewardmodels.timing import annotation_row, validate
 
 each_domain = pytest.mark.parametrize("name", domain_names())
 

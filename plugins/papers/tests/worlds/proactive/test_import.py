@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import UsageError
+from agentfw_papers.timing import annotate, validate
 from agentfw_papers.worlds.proactive.domains import domain_file, load_domain
 from agentfw_papers.worlds.proactive.importers import Imported, importer
-from agentfw_rewardmodels.timing import annotate, validate
 
 SAMPLE = domain_file("abcd").parent / "abcd_sample.json"
 ROWS: list[dict[str, Any]] = json.loads(SAMPLE.read_text("utf-8"))

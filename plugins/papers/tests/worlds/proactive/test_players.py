@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from agentfw.statistics import Interval, bootstrap
+from agentfw.report.statistics import Interval, bootstrap
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 

@@ -14,7 +14,7 @@ from agentfw.runs import read_spec
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_plugins.models import locate
-from agentfw_plugins.policies.tiny import TinyPolicy, TinySettings
+from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
 @pytest.mark.slow

@@ -18,16 +18,16 @@ import pytest
 
 from agentfw import Run
 from agentfw.errors import UsageError
+from agentfw.report.statistics import bootstrap
 from agentfw.runs import RunFolder, parse_spec
-from agentfw.statistics import bootstrap
 from agentfw.testing import fresh_host
+from agentfw_papers.timing import Opportunity, Windows
 from agentfw_papers.worlds.proactive.environment import Proactive, read_turn
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 from agentfw_papers.worlds.proactive.view import view_page
 from agentfw_papers.worlds.proactive.view_data import mark_of
 from agentfw_plugins.view.bundle import write_bundle
 from agentfw_plugins.view.index import Index
-from agentfw_rewardmodels.timing import Opportunity, Windows
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 EVIL = '</script><script>window.taken=1</script><img src=x onerror="window.taken=1"> \x00\x1b[31m\u202e'

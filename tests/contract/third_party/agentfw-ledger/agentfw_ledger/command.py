@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from agentfw.out import Out
+from agentfw.printing.out import Out
 
 from agentfw_ledger.tracker import results
 

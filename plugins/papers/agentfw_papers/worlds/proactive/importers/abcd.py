@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.errors import UsageError
+from agentfw_papers.timing import Action, Dialogue, Domain, Parameter, Trigger, Turn, same_value
 from agentfw_rewardmodels import BadInputError
-from agentfw_rewardmodels.timing import Action, Dialogue, Domain, Parameter, Trigger, Turn, same_value
 
 from .imported import Imported
 

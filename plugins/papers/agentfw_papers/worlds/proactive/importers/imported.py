@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentfw_rewardmodels.timing import Dialogue, Domain
+from agentfw_papers.timing import Dialogue, Domain
 
 __all__ = ["Imported", "Importer"]
 

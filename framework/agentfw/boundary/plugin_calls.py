@@ -1,0 +1,265 @@
+"""Knows which calls of plugins are in progress, so that what hangs or fails is attributed to the right one.
+
+    with PluginCall('memory "notes" of agentfw-notes 1.0', "recall()"):
+        ...
+    for line in hanging():      # in another thread
+        print(line)
+
+A traceback can't tell this: a policy that calls a helper of the framework, or a component of another plugin, ends in
+code that isn't its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from ..errors import in_words
+from .process_state import ProcessState
+
+__all__ = [
+    "PluginCall",
+    "acting_for",
+    "blame",
+    "current_call",
+    "hanging",
+    "last_call",
+    "notes",
+    "noting_tasks",
+    "own_frame",
+    "place",
+    "process_kept",
+    "running_call",
+]
+
+OURS = frozenset(("agentfw", "agentfw_cli"))
+
+# Dictionaries keep the order in which calls began, and one of them can be copied while another thread adds to it.
+_in_progress: dict[PluginCall, None] = {}
+_threads: dict[int, PluginCall] = {}
+"""The threads that work for a call, by their number."""
+_notes: dict[str, None] = {}
+_kept: list[ProcessState] = []
+_last: PluginCall | None = None
+
+
+class PluginCall:
+    """A call of a component, in progress within its `with` block."""
+
+    __slots__ = ("call", "cancelling", "episode", "puts_back", "task", "thread", "title")
+
+    def __init__(self, title: str, call: str, episode: str = "", *, puts_back: bool = True) -> None:
+        """With `puts_back`, what it changes of the process is put back as soon as it has ended."""
+        self.title, self.call, self.episode, self.puts_back = title, call, episode, puts_back
+
+    def __enter__(self) -> None:
+        global _last
+        self.thread, self.task = threading.get_ident(), _current_task()
+        _in_progress[self] = None
+        self.cancelling = 0 if self.task is None else self.task.cancelling()
+        # Closing comes last of all, whatever has failed. What is called in a task that is cancelled isn't the cause.
+        if self.call != "close()" and not self.cancelling:
+            _last = self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        global _last
+        _in_progress.pop(self, None)
+        if error is None and self.task is not None and self.task.cancelling() > self.cancelling:
+            _last = self  # whoever cancels the task that it runs in isn't cancelled before its next `await`
+        if self.puts_back and _kept and (changed := _kept[-1].put_back()):
+            self.note(f"changed {' and '.join(changed)} in {self.call}; this was put back")
+
+    def leave(self, coroutine: object) -> None:
+        """Note that its coroutine hasn't ended although it was cancelled, and is left behind."""
+        self.note(f"didn't end when {self.where} was cancelled{_at(_waiting_frame(coroutine))}")
+
+    def note(self, text: str) -> None:
+        """Keep a sentence that begins with the name of the component, until `notes` is asked for it."""
+        _notes[f"{self.title} {text}"] = None
+
+    @property
+    def where(self) -> str:
+        """The call, and the episode that it belongs to."""
+        return ", ".join(filter(None, (self.call, f"episode {self.episode}" if self.episode else "")))
+
+
+@contextmanager
+def acting_for(call: PluginCall | None) -> Iterator[None]:
+    """What this thread does now, it does for a call that waits for it elsewhere."""
+    if call is None:
+        yield
+        return
+    number = threading.get_ident()
+    _threads[number] = call
+    try:
+        yield
+    finally:
+        del _threads[number]
+
+
+def current_call() -> PluginCall | None:
+    """The innermost call in progress here, in this task or else in this thread."""
+    return _innermost(_current_task(), threading.get_ident())
+
+
+def running_call(loop: asyncio.AbstractEventLoop) -> PluginCall | None:
+    """The innermost call of the task that has the turn in an event loop; for other threads than that of the loop."""
+    task = asyncio.current_task(loop)
+    return None if task is None else _innermost(task)
+
+
+def last_call() -> str:
+    """The last call of a plugin, in words: a hint if nothing else shows which plugin is at fault."""
+    return "" if _last is None else f"{_last.title} in {_last.where or 'its episode'}"
+
+
+def blame(error: BaseException) -> tuple[str, str]:
+    """The distribution of the plugin whose code an unexpected error comes from, and the place. Empty if there is none.
+
+    This is for what no call is in progress for, such as a thread of a plugin, or a callback.
+    """
+    from .metadata import entry_points
+
+    found = [entry for group in ("agentfw", "agentfw.commands") for entry in entry_points(group)]
+    homes = {entry.module.partition(".")[0]: entry.distribution for entry in found if entry.distribution != "agentfw"}
+    trace, who = error.__traceback__, ("", "")
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        if name in homes:
+            who = homes[name], f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return who
+
+
+def hanging() -> list[str]:
+    """The innermost calls in progress, each with the place in its plugin's code."""
+    calls = list(_in_progress)
+    running = {call for call in calls if call.task is not None and running_call(call.task.get_loop()) is call}
+    # Who has the turn and doesn't give it back keeps all the others waiting.
+    waiting = running or {call for call in calls if _innermost(call.task, call.thread) is call}
+    # An environment's call lasts as long as the episode: it waits for the others.
+    return [_described(call) for call in calls if call in waiting and (call.call or len(waiting) == 1)]
+
+
+def notes() -> list[str]:
+    """What calls have done that they shouldn't, in words, once. And those whose threads are still busy."""
+    frames, found = sys._current_frames(), list(_notes)
+    _notes.clear()
+    return found + [
+        f"{call.title} is still busy with {call.where}{_at(own_frame(frames.get(number)))}; it is left behind"
+        for number, call in list(_threads.items())
+        if call not in _in_progress
+    ]
+
+
+@contextmanager
+def process_kept() -> Iterator[None]:
+    """After each call in this block, put back what belongs to the process, as it is now.
+
+    What a plugin raises where nobody waits for it, in a thread or when an object is deleted, is noted with its name.
+    """
+    _kept.append(ProcessState())
+    deleting, running = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = lambda found: _noted(found.exc_value, "where Python deletes an object") or deleting(found)
+    threading.excepthook = lambda found: _noted(found.exc_value, "in a thread of its own") or running(found)
+    try:
+        yield
+    finally:
+        sys.unraisablehook, threading.excepthook = deleting, running
+        _kept.pop().close()
+
+
+def noting_tasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handles what a task raises that nobody awaits, as `process_kept` does for threads."""
+    if not _noted(context.get("exception"), "in a task that nobody awaits"):
+        loop.default_exception_handler(context)
+
+
+def _noted(error: BaseException | None, where: str) -> bool:
+    """Note an error of a plugin's code. False if it isn't one."""
+    if error is None:
+        return False
+    who, at = blame(error)
+    if who:
+        _notes[f"{who} raised {in_words(error)} {where} ({at}); it was left alone"] = None
+    return bool(who)
+
+
+def own_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is neither of the framework nor of Python's library, if there is one.
+
+    What is outside of the event loop is the program that has started it.
+    """
+    while frame is not None and not _is_own(frame):
+        frame = None if frame.f_globals.get("__name__") == "asyncio.events" else frame.f_back
+    return frame
+
+
+def place(frame: FrameType) -> str:
+    """Where a frame is, for the author of the code."""
+    return f"{frame.f_code.co_name}, {Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
+
+
+def _innermost(task: asyncio.Task[Any] | None, thread: int = 0) -> PluginCall | None:
+    for call in reversed(list(_in_progress)):
+        if call.task is task and (task is not None or call.thread == thread):
+            return call
+    return None
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs here
+        return None
+
+
+def _described(call: PluginCall) -> str:
+    return f"{call.title} is busy with {call.where or 'its episode'}{_at(_frame_of(call))}"
+
+
+def _at(frame: FrameType | None) -> str:
+    return f": {place(frame)}" if frame is not None else ""
+
+
+def _frame_of(call: PluginCall) -> FrameType | None:
+    """Where a call is: in its thread, in another one that works for it, or where its coroutine waits."""
+    frames = sys._current_frames()
+    numbers = [number for number, acting in list(_threads.items()) if acting is call]
+    if call.task is None or asyncio.current_task(call.task.get_loop()) is call.task:
+        numbers.append(call.thread)
+    if numbers:
+        return own_frame(frames.get(numbers[0])) or frames.get(numbers[0])
+    return None if call.task is None else _waiting_frame(call.task.get_coro())
+
+
+def _waiting_frame(awaited: Any) -> FrameType | None:
+    """Where a coroutine waits: the innermost of its frames that is a plugin's."""
+    found = None
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None and _is_own(frame):
+            found = frame
+        awaited = _awaited_by(awaited)
+    return found
+
+
+def _is_own(frame: FrameType) -> bool:
+    top = frame.f_globals.get("__name__", "").partition(".")[0]
+    return top not in OURS and top not in sys.stdlib_module_names
+
+
+def _awaited_by(awaited: Any) -> Any:
+    """What a coroutine or a generator waits for."""
+    frame = getattr(awaited, "gi_frame", None)
+    if frame is not None and frame.f_globals["__name__"] == f"{__package__}.letting_go":
+        return frame.f_locals["coroutine"]
+    return getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)

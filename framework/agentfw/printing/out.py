@@ -1,0 +1,175 @@
+"""Prints all output of the commands.
+
+Data goes to stdout, everything else to stderr. With `--json`, the data is a single JSON value, and nothing else goes to
+stdout. Colours are off in a pipe or with NO_COLOR. Control characters in foreign text don't reach the terminal.
+
+    out = Out(json=as_json)
+    out.table(["run", "state"], [["2026-11-21-inbox-7f3a19c4", "done"]])
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from ..errors import StorageError
+
+if TYPE_CHECKING:
+    from .progress import Progress
+
+__all__ = ["Out", "counted", "width_of"]
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_NARROWEST = 20
+"""Minimum width of a wrapped last column. On narrower terminals, the terminal itself wraps."""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "user"), counted(2000, "user")
+    ('1 user', '2,000 users')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+class Out:
+    """Prints a command's output."""
+
+    def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
+        self.json, self.quiet = json, quiet
+
+    def data(self, value: Any) -> None:
+        """Print the result as JSON. JSON has no infinity or NaN, so these become null."""
+        import json
+
+        _print(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str, allow_nan=False))
+
+    def line(self, text: str = "") -> None:
+        """Print a line of the result, for people."""
+        _print(_harmless(text))
+
+    def words(self, text: str) -> None:
+        """Print a part of a line of the result at once."""
+        print(_harmless(text), end="", flush=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+        """Print aligned columns. On a terminal, the last column is wrapped to the available width."""
+        rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]
+        widths = [max(width_of(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
+        last = len(columns) - 1
+        wrap = sys.stdout.isatty() and last not in right
+        if wrap:
+            room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * last
+            widths[last] = max(_NARROWEST, min(widths[last], room))
+        if any(columns):
+            self.line(self.style(_row(columns, widths, right)[0], "dim"))
+        for row in rows:
+            for text in _row(row, widths, right, wrap=wrap):
+                self.line(text)
+
+    def note(self, text: str) -> None:
+        """Print additional information to stderr."""
+        if not self.quiet:
+            _tell(self.style(_harmless(text), "dim", stream=sys.stderr))
+
+    def warning(self, text: str) -> None:
+        """Print what a user must know to stderr, even with --quiet."""
+        _tell(self.style(_harmless(text), "yellow", stream=sys.stderr))
+
+    def progress(self, doing: str) -> Progress:
+        """Show on stderr that a long block is still running. Call the result with another text to replace this one."""
+        from .progress import Progress  # it needs threads, and most commands are quick
+
+        return Progress(doing, quiet=self.quiet)
+
+    def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
+        """Print an error and its fix, even with --quiet."""
+        _tell(f"{self.style(f'{label}:', 'red', 'bold', stream=sys.stderr)} {_harmless(message)}")
+        if fix:
+            _tell(f"{self.style('  fix:', 'green', 'bold', stream=sys.stderr)} {_harmless(fix)}")
+
+    def style(self, text: str, *names: str, stream: IO[str] | None = None) -> str:
+        """Style the text if colours are on."""
+        if not text or not _coloured(stream or sys.stdout):
+            return text
+        return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
+
+
+def width_of(text: str) -> int:
+    """Number of terminal cells that a text takes. Wide characters take two, combining marks none.
+
+    >>> width_of("mail"), width_of("手紙")
+    (4, 4)
+    """
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _print(text: str) -> None:
+    try:
+        print(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # where stderr is full or closed, nobody can be told
+        print(text, file=sys.stderr)
+
+
+_OURS = rf"\x1b\[(?:0|(?:{'|'.join(_STYLES.values())})(?:;\d+)?)m"
+_CONTROL = re.compile(rf"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _harmless(text: str) -> str:
+    """Text without control characters, except line breaks and our own styles."""
+    return text if text.isprintable() else _CONTROL.sub(lambda found: found[1] or "", text)
+
+
+def _coloured(stream: IO[str]) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], *, wrap: bool = False) -> list[str]:
+    parts = []
+    for index, cell in enumerate(cells[:-1]):
+        space = " " * (widths[index] - width_of(cell))
+        parts.append(space + cell if index in right else cell + space)
+    last = cells[-1]
+    if len(cells) - 1 in right:
+        last = " " * (widths[-1] - width_of(last)) + last
+    first, *rest = _wrapped(last, widths[-1]) if wrap else [last]
+    indent = " " * sum(width + 2 for width in widths[:-1])
+    return ["  ".join([*parts, first]).rstrip(), *(indent + line for line in rest)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Wrap the text into lines of at most this width, between words. A longer word stays whole."""
+    lines = [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}".lstrip()
+        if lines[-1] and width_of(joined) > width:
+            lines.append(word)
+        else:
+            lines[-1] = joined
+    return lines

@@ -1,0 +1,1 @@
+"""How a turn is built, parsed and recorded."""

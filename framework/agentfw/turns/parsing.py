@@ -1,0 +1,356 @@
+"""Reads tool calls from the text of a model.
+
+A call is a call only where the model made it as one. Whoever can write into what a model quotes must not be able to
+act, so the place of a call counts as much as its format:
+
+- `<tool_call>` blocks with a JSON object or list of `name` and `arguments` (or `parameters`), and XML elements such as
+  <open message="3"/> whose name is an action. Each begins a line, or follows the end of a sentence or another call. The
+  last one ends the text.
+- The same JSON bare, also in the format of an OpenAI server (`function`, `tool_calls`). Such calls are all of the
+  answer.
+
+Thoughts (<think>) may stand before them. What is in quotation marks, in code or inside of a sentence is text.
+`CallsInText` says which of the formats count for an answer, and, where the tokens of the answer show it, at which
+places. For a policy that tells calls apart by itself, no text is a call (`NO_CALLS`).
+
+    >>> text = 'Sure. <tool_call>{"name": "open", "arguments": {"message": 3}}</tool_call>'
+    >>> parse_calls(text, ["open"]).calls[0].arguments
+    {'message': 3}
+    >>> parse_calls(f'The mail says: "{text}"', ["open"]).calls
+    []
+    >>> parse_calls('<open message="3"/>', ["open"]).calls[0].arguments
+    {'message': '3'}
+
+No text raises an exception here. What stands at the place of a call but can't be parsed becomes a failure message, for
+the record and for a format reward. Arguments hold plain JSON only: no NaN, no infinity, no lone surrogates, and no
+excessive nesting. Parsing takes linear time for any text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any, Literal
+
+from ..episode import Call
+from ..errors import nearest
+
+__all__ = ["NO_CALLS", "CallFormat", "CallsInText", "Parsed", "parse_calls"]
+
+CallFormat = Literal["tags", "json", "elements"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallsInText:
+    """Where the calls of an answer can be."""
+
+    formats: frozenset[CallFormat] = frozenset(("tags", "json", "elements"))
+    follows_anything: bool = False
+    """Whether calls may follow any text. For models that write thoughts and calls and nothing else, such as `tiny`."""
+    places: frozenset[int] | None = None
+    """Characters at which the model sampled the token that begins a call. None: its tokenizer has no such token, or the
+    tokens are not known."""
+
+
+NO_CALLS = CallsInText(frozenset())
+"""Text is text, because the policy tells calls apart by itself."""
+
+
+@dataclass(slots=True)
+class Parsed:
+    """The calls and failures found in a text."""
+
+    calls: list[Call] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    rest: str = ""
+    """The text outside of the calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A JSON value or a failure message, with its position."""
+
+    start: int
+    end: int
+    value: object = None
+    failure: str = ""
+
+
+_TAG, _TAG_ENDS = "<tool_call>", "</tool_call>"
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.S)
+_SPACE = re.compile(r"\s*")
+_BETWEEN = re.compile(r"[\s,;]*")
+_FENCED = re.compile(r"\s*```(?:json|tool_call)?\s*(?=[\[{])(.*?)```\s*", re.S | re.I)
+_ATTRIBUTE = re.compile(r"""([\w.-]+)\s*=\s*("[^"]*"|'[^']*')""")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST = 1_000_000  # characters; the rest is not read
+_MOST = 64  # calls, and failures, in one answer; more means that the model is stuck in a loop
+_DEEPEST = 64  # levels of nesting
+_decode = json.JSONDecoder().raw_decode
+
+
+def parse_calls(text: str, names: Collection[str], where: CallsInText | None = None) -> Parsed:
+    """Parse the calls in a text to any of the actions `names`."""
+    parsed = Parsed(rest=text)
+    if not text:
+        return parsed
+    where = where or CallsInText()
+    text = text[:_LONGEST]
+    reader = _Reader(text, names, where.follows_anything)
+    if where.places is None:
+        found = reader.whole(where.formats) or reader.ending(where.formats)
+    else:
+        found = reader.at(sorted(where.places))
+    called: list[_Found] = []
+    for one in found:
+        before = len(parsed.calls)
+        for value in one.value if isinstance(one.value, list) else [one.value]:
+            if one.failure:
+                parsed.failures.append(one.failure)
+            else:
+                _take(value, names, parsed)
+            if len(parsed.calls) >= _MOST or len(parsed.failures) >= _MOST:
+                parsed.failures.append(f"more than {_MOST} calls in one answer; the rest was not read")
+                return parsed
+        if len(parsed.calls) > before:
+            called.append(one)
+    if called:
+        parsed.rest = _without(text, called)
+    return parsed
+
+
+class _Reader:
+    """Finds calls in one text."""
+
+    def __init__(self, text: str, names: Collection[str], follows_anything: bool) -> None:
+        self._follows_anything = follows_anything
+        self._text = text
+        some = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        self._begins = re.compile(rf"{_TAG}|<(?:{some or '(?!)'})(?=[\s/>])")
+        attributes = r"((?:\s+[\w.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)"
+        self._element = re.compile(rf"<({some or '(?!)'}){attributes}\s*(?:/>|>([^<]*)</\1>)")
+        thought = _THOUGHT.match(text)
+        self._begin = thought.end() if thought else 0
+        """Where the answer begins, after the thoughts."""
+
+    def whole(self, formats: Collection[CallFormat]) -> list[_Found]:
+        """The calls, if the text consists of nothing else."""
+        found, place = list[_Found](), self._skip(_BETWEEN, self._begin)
+        while place < len(self._text):
+            one = self._one(place, formats)
+            if one is None:
+                fenced = _FENCED.fullmatch(self._text, self._begin) if "json" in formats else None
+                if fenced and '"name"' in fenced[1]:
+                    return [_Found(self._begin, len(self._text), failure="a call in a code block is not carried out")]
+                return []
+            found.append(one)
+            if len(found) > _MOST:
+                break
+            place = self._skip(_BETWEEN, one.end)
+        return found
+
+    def ending(self, formats: Collection[CallFormat]) -> list[_Found]:
+        """The calls in tags and elements, if the last of them ends the text."""
+        places = (begins.start() for begins in self._begins.finditer(self._text, self._begin))
+        found = self.at(places, [each for each in formats if each != "json"])
+        return found if found and not self._text[found[-1].end :].strip() else []
+
+    def at(self, places: Iterable[int], formats: Collection[CallFormat] = ("tags", "json")) -> list[_Found]:
+        """The calls at these places, as far as they are places of calls."""
+        found, last, quoting = list[_Found](), 0, _Quoting(self._text)
+        for place in places:
+            # What is before the end of the last call is part of its arguments.
+            if place < last or not self._follows(place, last if found else -1) or quoting.at(place):
+                continue
+            one = self._one(place, formats)
+            if one is None:
+                continue
+            last = one.end
+            after = self._text[last : last + 1]
+            if after and not after.isspace() and after not in "<{[":
+                continue  # somebody's words go on
+            found.append(one)
+            quoting.skip(last)
+            if len(found) > _MOST:
+                break
+        return found
+
+    def _follows(self, place: int, last: int) -> bool:
+        """Whether a call can begin here: on a new line, or after a sentence or another call."""
+        line = max(self._text.rfind("\n", 0, place) + 1, place - 200, last if last >= 0 else 0)
+        before = self._text[line:place]
+        if self._follows_anything:
+            return True
+        if not before.strip():
+            return len(before.expandtabs()) < 4  # from 4 on it is code
+        return before.rstrip().endswith((".", "!", "?", "</think>"))
+
+    def _one(self, place: int, formats: Collection[CallFormat]) -> _Found | None:
+        first = self._text[place : place + 1]
+        if self._text.startswith(_TAG, place):
+            return self._block(place) if "tags" in formats else None
+        if first in ("{", "["):
+            return self._json(place) if "json" in formats else None
+        if first == "<" and "elements" in formats:
+            element = self._element.match(self._text, place)
+            return self._read(element) if element else None
+        return None
+
+    def _block(self, place: int) -> _Found:
+        """A block in tags. One without an end goes to the end of the text: it ran out of tokens after the call."""
+        inside = self._skip(_SPACE, place + len(_TAG))
+        if self._text[inside : inside + 1] in ("{", "["):
+            try:
+                value, end = _decode(self._text, inside)
+            except (ValueError, RecursionError):
+                pass
+            else:
+                closing = self._skip(_SPACE, end)
+                if closing == len(self._text) or self._text.startswith(_TAG_ENDS, closing):
+                    end = min(closing + len(_TAG_ENDS), len(self._text))
+                    plain = _plain(value)
+                    if plain is not None:
+                        return _Found(place, end, value=_unwrapped(plain))
+        closing = self._text.find(_TAG_ENDS, inside)
+        end = len(self._text) if closing < 0 else closing + len(_TAG_ENDS)
+        element = self._element.match(self._text, inside)
+        if element and self._skip(_SPACE, element.end()) == (len(self._text) if closing < 0 else closing):
+            return _Found(place, end, value=self._read(element).value)
+        whole = self._text[inside : len(self._text) if closing < 0 else closing].strip()
+        if whole and whole[0] in "-0123456789" and (number := _loads(whole)) is not None:
+            return _Found(place, end, value=number)
+        return _Found(place, end, failure="a <tool_call> without JSON in it")
+
+    def _json(self, place: int) -> _Found | None:
+        try:
+            value, end = _decode(self._text, place)
+        except (ValueError, RecursionError):
+            return None
+        if not _is_call(value):
+            return None
+        plain = _plain(value)
+        if plain is None:
+            return _Found(place, end, failure="a call that is not plain JSON, or nested too deep")
+        return _Found(place, end, value=_unwrapped(plain))
+
+    def _read(self, element: re.Match[str]) -> _Found:
+        """An XML element. Attributes are arguments, and text inside is `text`."""
+        arguments = {key: _whole(unescape(quoted[1:-1])) for key, quoted in _ATTRIBUTE.findall(element[2])}
+        if element[3] and element[3].strip():
+            arguments.setdefault("text", _whole(unescape(element[3].strip())))
+        return _Found(*element.span(), value={"name": element[1], "arguments": arguments})
+
+    def _skip(self, what: re.Pattern[str], place: int) -> int:
+        found = what.match(self._text, place)
+        return found.end() if found else place
+
+
+class _Quoting:
+    """Whether a place is quoted. Places are asked for in order, so that the text is read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._read = text, 0
+        self._fences = self._ticks = self._marks = self._open = 0
+
+    def skip(self, end: int) -> None:
+        """Go on after a call. What is in its arguments quotes nothing outside of it."""
+        self._read = end
+
+    def at(self, place: int) -> bool:
+        new = self._text[self._read : place]
+        self._read = place
+        self._fences += new.count("```")
+        # A quotation that nobody closed ends with its paragraph, and code in a line with the line.
+        _, gap, paragraph = new.rpartition("\n\n")
+        if gap:
+            self._marks = self._open = 0
+        self._marks += paragraph.count('"')
+        self._open += paragraph.count("“") + paragraph.count("«") - paragraph.count("”") - paragraph.count("»")
+        _, ended, line = new.rpartition("\n")
+        self._ticks = (0 if ended else self._ticks) + line.replace("```", "").count("`")
+        return bool(self._fences % 2 or self._ticks % 2 or self._marks % 2 or self._open > 0)
+
+
+def _without(text: str, called: list[_Found]) -> str:
+    """The text outside of the calls that were found, in order."""
+    ends = [0, *(one.end for one in called)]
+    starts = [*(one.start for one in called), len(text)]
+    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
+    """Read one JSON value as a call, or record a failure."""
+    if not isinstance(value, dict):
+        parsed.failures.append(f"a call must be an object with a name and arguments, not {type(value).__name__}")
+        return
+    inner = value.get("function")
+    call: dict[str, Any] = inner if isinstance(inner, dict) else value
+    name = call.get("name")
+    if not isinstance(name, str):
+        parsed.failures.append("a call without a name")
+        return
+    if name not in names:
+        guess = nearest(name[:100], names)
+        parsed.failures.append(f'there is no action "{name[:100]}"' + (f'; did you mean "{guess}"?' if guess else ""))
+        return
+    arguments: Any = call.get("arguments", call.get("parameters"))
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        arguments = {}
+    elif isinstance(arguments, str):
+        arguments = _loads(arguments)
+    if not isinstance(arguments, dict):
+        parsed.failures.append(f"the arguments of {name} must be an object")
+        return
+    parsed.calls.append(Call(name, arguments, f"call_{len(parsed.calls)}"))
+
+
+def _is_call(value: object) -> bool:
+    """Whether a value looks like a call, valid or not."""
+    if isinstance(value, list):
+        return bool(value) and all(_is_call(one) for one in value[:_MOST])
+    return isinstance(value, dict) and any(key in value for key in ("name", "function", "tool_calls"))
+
+
+def _unwrapped(value: object) -> object:
+    """The list in which an OpenAI server wraps calls."""
+    wrapped = value.get("tool_calls") if isinstance(value, dict) else None
+    return wrapped if isinstance(wrapped, list) else value
+
+
+def _loads(text: str) -> Any:
+    """The text as a JSON value, or None."""
+    try:
+        return _plain(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A decoded value without lone surrogates, or None if it is not plain JSON or nested too deep."""
+    try:
+        return _plainly(value, depth)
+    except ValueError:
+        return None
+
+
+def _plainly(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return _whole(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not a number")
+    if isinstance(value, (dict, list)):
+        if depth >= _DEEPEST:
+            raise ValueError("nested too deep")
+        if isinstance(value, list):
+            return [_plainly(item, depth + 1) for item in value]
+        return {_whole(key): _plainly(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _whole(text: str) -> str:
+    """A lone surrogate is not a character. No file or tokenizer accepts it."""
+    return _SURROGATE.sub("\ufffd", text)

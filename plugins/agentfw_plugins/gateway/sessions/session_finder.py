@@ -1,0 +1,264 @@
+"""Finds the session that a request belongs to.
+
+A request names its session by the path or by a header. Otherwise it belongs to the session whose conversation it goes
+on with: the one that gave the last answer among its messages. If there is none, it begins a new session.
+
+A session that nobody used for a while ends, and so does one whose gateway was stopped for good. The next request under
+its name begins a new one, which is called NAME~2 in the record; NAME stands for the newest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+from agentfw import Message, Session
+from agentfw.runs import EndedSession, LiveRun
+from agentfw.session import Reply
+
+from ..bodies import BadRequest
+from ..callers import Caller
+from ..reading import Reading
+
+__all__ = [
+    "CLOSED",
+    "IDLE",
+    "LiveSessionFinder",
+    "OpenSessionFinder",
+    "SessionFinder",
+    "digests_of",
+    "has_ended",
+    "no_such_session",
+]
+
+ENDED, IDLE, CLOSED = "ended", "idle", "closed"
+"""How a session ends that its program ends, one that nobody used for a while, and one that the gateway's end ended."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class _Answer(NamedTuple):
+    """An answer that a conversation can go on from."""
+
+    space: str
+    user: str
+    digest: bytes
+
+
+class SessionFinder(Protocol):
+    """What the gateway asks about sessions."""
+
+    async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
+        """The session of a request, which may be a new one. `name` is empty or what the caller calls it."""
+        ...
+
+    async def known(self, caller: Caller, name: str) -> Session:
+        """A session that is in progress."""
+        ...
+
+    async def release(self, session: Session) -> None:
+        """Release a session after a request. Call this once for each session that `find` or `known` returned."""
+        ...
+
+    async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
+        """Write what is new in a session to disk. With a reply, remember whose it is."""
+        ...
+
+    async def end(self, session: Session) -> float:
+        """End a session. Returns its reward."""
+        ...
+
+
+class LiveSessionFinder:
+    """The sessions of a live run."""
+
+    def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0) -> None:
+        self.live, self.most, self.idle = live, most, idle
+        self.reading = Reading(live)
+        self._answers: dict[_Answer, str] = {}
+        """The session of each conversation up to an answer; of sessions without a name."""
+        self._conversations: dict[str, list[_Answer]] = {}
+        self._in_use = Counter[str]()
+        """Number of requests of each session, with those that wait to be answered."""
+        self._newest: dict[str, str] = {}
+        """What the names of sessions stand for that were begun again."""
+        for name in (*live.ended, *live.sessions):  # in the order in which they began
+            first, _, number = name.partition("~")
+            if number:
+                self._newest[first] = name
+
+    async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
+        if not name:
+            name = self._belongs(caller, messages)
+        full = self._full(caller, name)
+        ended = self._ended(full)
+        if name and ended is not None and ended.finish in (IDLE, CLOSED):
+            self._check(caller, ended.user)
+            return self._use(self._begin_again(caller, full))
+        if name and (ended is not None or full in self.live.sessions):
+            return await self.known(caller, name)
+        self._check_room()
+        full = self._new_name(caller, name)
+        if not name:
+            self._conversations[full] = []
+        return self._use(self.live.begin(full, caller.user))
+
+    async def release(self, session: Session) -> None:
+        self._in_use[session.name] -= 1
+        if not self._in_use[session.name]:
+            del self._in_use[session.name]
+
+    def _use(self, session: Session) -> Session:
+        self._in_use[session.name] += 1
+        return session
+
+    async def known(self, caller: Caller, name: str) -> Session:
+        full = self._full(caller, name)
+        if self._ended(full) is not None:
+            raise has_ended()
+        session = self.live.sessions.get(full)
+        if session is None:
+            raise no_such_session()
+        return self._use(self._of(caller, session))
+
+    def _of(self, caller: Caller, session: Session) -> Session:
+        """The session, if the caller may use it. One of nobody becomes theirs."""
+        task = session.episode.task
+        self._check(caller, task.user)
+        if caller.user and not task.user:
+            session.episode.task = replace(task, user=caller.user)
+        return session
+
+    def _full(self, caller: Caller, name: str) -> str:
+        """What the record calls the session that a caller means."""
+        full = caller.space + name
+        return self._newest.get(full, full)
+
+    def _new_name(self, caller: Caller, name: str) -> str:
+        """What the record will call a new session."""
+        if not name:
+            return f"{caller.space}auto-{secrets.token_hex(6)}"
+        if not _NAME.fullmatch(name):
+            raise BadRequest(
+                "a session's name has 1 to 100 letters, digits, dots, dashes and underscores", field="session"
+            )
+        return caller.space + name
+
+    def _ended(self, full: str) -> EndedSession | None:
+        session = self.live.sessions.get(full)
+        if session is not None and session.over:
+            return EndedSession(session.episode.finish, session.episode.task.user)
+        return self.live.ended.get(full)
+
+    def _begin_again(self, caller: Caller, full: str) -> Session:
+        self._check_room()
+        first, _, number = full.partition("~")
+        self._newest[first] = f"{first}~{int(number or 1) + 1}"
+        return self.live.begin(self._newest[first], caller.user)
+
+    def _check_room(self) -> None:
+        if len(self.live.sessions) >= self.most:
+            raise BadRequest(f"there are {self.most} sessions in progress", 429, code="too_many_sessions")
+
+    def _check(self, caller: Caller, user: str) -> None:
+        if not caller.may_see(user):
+            raise BadRequest("this session belongs to another user", 403, code="another_user")
+
+    async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
+        await self.live.keep(session)
+        if reply is not None and session.name in self._conversations:
+            space, _, _ = session.name.rpartition(":")
+            key = _Answer(space, session.episode.task.user, digests_of([*messages, reply.message])[-1])
+            self._answers[key] = session.name
+            self._conversations[session.name].append(key)
+
+    async def end(self, session: Session) -> float:
+        if session.in_flight:
+            raise BadRequest("a request of this session is being answered", 409, code="session_busy")
+        return await self._end(session, ENDED)
+
+    async def end_idle(self) -> None:
+        """End the sessions that nobody has used for a while, for ever."""
+        while True:
+            await asyncio.sleep(min(60.0, max(0.05, self.idle / 4)))
+            for session in list(self.live.sessions.values()):
+                is_used = self._in_use[session.name] or time.monotonic() - session.used <= self.idle
+                if not (session.over or is_used):
+                    await self._end(session, IDLE)
+
+    async def _end(self, session: Session, finish: str) -> float:
+        for key in self._conversations.pop(session.name, ()):
+            self._answers.pop(key, None)
+        reward = await self.live.conclude(session, finish)
+        self.reading.ended(session.episode, reward)
+        return reward
+
+    async def close(self) -> None:
+        """Called when no request is answered any more."""
+
+    def _belongs(self, caller: Caller, messages: Sequence[Message]) -> str:
+        """The name of the session that gave the last answer that these messages go on from. Empty if there is none."""
+        digests = digests_of(messages)
+        for message, digest in zip(reversed(messages), reversed(digests), strict=True):
+            key = _Answer(caller.space.rstrip(":"), caller.user, digest)
+            if message.role == "assistant" and key in self._answers:
+                return self._answers[key].removeprefix(caller.space)
+        return ""
+
+
+class OpenSessionFinder:
+    """Sessions that somebody else begins, records and ends, each under a name that only its program is told."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Session] = {}
+
+    def open(self, session: Session) -> str:
+        """Let a session be used. Returns its name here."""
+        name = f"p-{secrets.token_hex(12)}"
+        self.sessions[name] = session
+        return name
+
+    async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
+        return await self.known(caller, name)
+
+    async def known(self, caller: Caller, name: str) -> Session:
+        session = self.sessions.get(name)
+        if session is None:
+            raise no_such_session()
+        return session
+
+    async def release(self, session: Session) -> None:
+        return None
+
+    async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
+        return None
+
+    async def end(self, session: Session) -> float:
+        raise BadRequest("this session ends when its program does", 409, code="session_busy")
+
+
+def has_ended() -> BadRequest:
+    return BadRequest("this session has ended", 410, code="session_ended")
+
+
+def no_such_session() -> BadRequest:
+    return BadRequest("there is no such session", 404, code="no_such_session")
+
+
+def digests_of(messages: Sequence[Message]) -> list[bytes]:
+    """For each message, a digest of the conversation up to it."""
+    digest, found = blake2b(digest_size=16), list[bytes]()
+    for message in messages:
+        calls = [[call.id, call.name, dict(call.arguments)] for call in message.calls]
+        row = json.dumps([message.role, message.content, calls, message.answers], sort_keys=True)
+        digest.update(row.encode())
+        found.append(digest.copy().digest())
+    return found

@@ -1,0 +1,1 @@
+"""Policies whose model runs in this process."""

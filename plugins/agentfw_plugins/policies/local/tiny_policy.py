@@ -1,0 +1,196 @@
+"""The policy `tiny`: the small language model that ships with agentfw, computed in numpy.
+
+It works like any other language model: it reads the conversation and writes text, its calls are parsed from that text,
+and it knows the user only from what it reads.
+
+    agentfw run calendar --policy tiny --memory strategyhub --set memory.strategyhub.show=true
+
+It was trained for one job, that of the calendar (models/tiny/README.md describes how). By default it takes the
+likeliest token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from agentfw import Generation, Policy, Request, Settings
+from agentfw.episode import Usage
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.settings import SHARED, VERSION
+
+from ...models.adapter import Start
+from ...models.locate import locate
+from ...models.numpy_llama import NumpyLlama, Row, log_softmax
+from ...models.small_chat import SmallChat
+from .sampling import request_seed
+
+__all__ = ["TinyPolicy", "TinySettings"]
+
+
+class TinySettings(Settings):
+    model: Annotated[str, SHARED] = Field(
+        "tiny",
+        description="Folder of a small Llama, or the name of an installed model, such as tiny or tiny-sums.",
+    )
+    adapter: Annotated[str, SHARED, VERSION] = Field(
+        "", description="Folder of an adapter, or of a version of a training. Default: the model alone."
+    )
+    batch: int = Field(64, ge=1, description="Maximum number of answers generated at once.")
+    max_tokens: int = Field(400, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
+    temperature: float = Field(
+        0.0, ge=0, description="Sampling temperature, unless the run sets it. 0 takes the likeliest token."
+    )
+
+
+class _Answer:
+    """One answer in progress."""
+
+    def __init__(self, prompt: tuple[int, ...], limit: int, temperature: float, top_p: float, seed: int) -> None:
+        self.prompt, self.limit, self.temperature, self.top_p = prompt, limit, temperature, top_p
+        self.model: NumpyLlama
+        """The one that was served when it was begun."""
+        self.version = ""
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.token_ids: list[int] = []
+        self.logprobs: list[float] = []
+        self._numbers = np.random.default_rng(seed)
+
+    def draw(self, row: Row) -> int:
+        """Append a token with its logprob in the distribution that it was sampled from."""
+        if self.temperature > 0:
+            token, logprob = self._drawn(row.logits.astype(np.float64) / self.temperature)
+        else:
+            token = int(row.logits.argmax())
+            logprob = float(log_softmax(row.logits)[token])
+        self.token_ids.append(token)
+        self.logprobs.append(logprob)
+        return token
+
+    def _drawn(self, logits: np.ndarray) -> tuple[int, float]:
+        chances = np.exp(logits - logits.max())
+        chances /= chances.sum()
+        if self.top_p < 1:
+            order = np.argsort(-chances, kind="stable")
+            outside = np.cumsum(chances[order]) - chances[order] >= self.top_p
+            outside[0] = False
+            chances[order[outside]] = 0.0
+        heights = np.cumsum(chances)
+        aim = self._numbers.random() * heights[-1]
+        token = min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
+        return token, float(np.log(chances[token] / heights[-1]))
+
+
+class TinyPolicy(Policy):
+    """A small model in this process. All requested answers are generated in parallel, token by token."""
+
+    continues = True
+
+    def __init__(self, settings: TinySettings | None = None) -> None:
+        self.settings = settings or TinySettings()
+        self._folder = locate(self.settings.model)
+        self._chat = SmallChat(self._folder)
+        start = Start.at(self.settings.adapter, self._folder) if self.settings.adapter else None
+        self._model = self._loaded(None if start is None else start.folder)
+        self._version = self.settings.model if start is None else start.version
+        self._waiting: deque[_Answer] = deque()
+        self._work: asyncio.Task[None] | None = None
+
+    async def count_tokens(self, request: Request) -> int:
+        return len(self._chat.prompt_of(request))
+
+    async def generate(self, request: Request) -> Generation:
+        prompt = self._chat.prompt_of(request)
+        room = self._model.context - len(prompt)
+        if room < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
+                f"reads at most {self._model.context}",
+                fix="use shorter observations, or a model with a longer context",
+            )
+        sampling = request.sampling
+        answer = _Answer(
+            prompt,
+            min(sampling.max_tokens or self.settings.max_tokens, room),
+            self.settings.temperature if sampling.temperature is None else sampling.temperature,
+            1.0 if sampling.top_p is None else sampling.top_p,
+            request_seed(request, prompt),
+        )
+        self._waiting.append(answer)
+        self._begin()
+        await answer.future
+        ended = answer.token_ids[-1] in self._chat.end_ids
+        pieces = self._chat.pieces(answer.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=prompt,
+            token_ids=tuple(answer.token_ids),
+            logprobs=tuple(answer.logprobs),
+            pieces=pieces,
+            in_text=self._chat.in_text(answer.token_ids, pieces),
+            version=answer.version,
+            finish="stop" if ended else "length",
+            temperature=answer.temperature,
+            top_p=answer.top_p,
+            usage=Usage(prompt=len(prompt), cached=0, sampled=len(answer.token_ids)),
+        )
+
+    def _begin(self) -> None:
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._answer_all())
+
+    async def _answer_all(self) -> None:
+        """Generate until no requests are left. New requests join in between."""
+        running: list[tuple[_Answer, Row]] = []
+        while True:
+            # Let all agents submit requests first: agents in lockstep then share the same batches.
+            await asyncio.sleep(0)
+            while self._waiting and len(running) < self.settings.batch:
+                answer = self._waiting.popleft()
+                answer.model, answer.version = self._model, self._version
+                running.append((answer, answer.model.read(answer.prompt)))
+            if not running:
+                return
+            going_on = []
+            for answer, row in running:
+                if answer.future.cancelled():
+                    continue
+                token = answer.draw(row)
+                if token in self._chat.end_ids or len(answer.token_ids) == answer.limit:
+                    answer.future.set_result(None)
+                else:
+                    going_on.append((answer, row))
+            for model in dict.fromkeys(answer.model for answer, _ in going_on):
+                some = [(answer, row) for answer, row in going_on if answer.model is model]
+                model.step([row for _, row in some], [answer.token_ids[-1] for answer, _ in some])
+            running = going_on
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        """Answers in progress finish with the weights that they started with."""
+        self._model, self._version = await asyncio.to_thread(self._loaded, adapter), version
+
+    def _loaded(self, adapter: Path | None) -> NumpyLlama:
+        """The model, the model with an adapter, or the whole model that a version is."""
+        whole = adapter is None or not (adapter / "adapter_config.json").is_file()
+        return NumpyLlama.load(adapter or self._folder) if whole else NumpyLlama.load(self._folder, adapter)
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        ids = [*prompt_ids, *token_ids]
+        known = self._model.vocabulary
+        if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < known or len(ids) > self._model.context:
+            raise SettingsError(
+                f"the model {self.settings.model} can't read these {len(ids)} tokens; "
+                f"its vocabulary is {known}, its context {self._model.context} tokens",
+                fix="pass tokens that this model generated",
+            )
+        return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
+
+    async def close(self) -> None:
+        if self._work is not None:
+            self._work.cancel()

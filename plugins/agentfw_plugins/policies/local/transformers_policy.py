@@ -1,0 +1,228 @@
+"""The policy `transformers`: a language model in this process, on the CPU or on a GPU.
+
+Token ids are exactly those that the model read and sampled. The same seed gives the same answer, whatever else is
+generated at the same time.
+
+    agentfw run calendar --policy transformers --set policy.model=path/to/model
+    agentfw train calendar --policy transformers --optimizer grpo
+
+On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
+says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
+batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agentfw import Generation, Host, Policy, Request, Settings
+from agentfw.episode import Usage
+from agentfw.errors import AgentfwError, SettingsError
+from agentfw.settings import OPERATIONAL, SHARED, VERSION
+
+from ...models import (
+    Chat,
+    Device,
+    Precision,
+    Start,
+    choose_device,
+    fix_order_of_adding,
+    has_weights,
+    locate,
+    require_loadable,
+)
+from ...models.sampling_weights import Weights
+from ...models.templates import TEMPLATE_SETTING
+from .constrained import Constraint, Schemas
+from .sampling import request_seed
+from .telling import Telling
+from .transformers_engine import Engine, Job
+from .transformers_rows import ATTENTION, register_attention
+from .transformers_scores import score
+
+__all__ = ["TransformersPolicy", "TransformersSettings"]
+
+
+_NO_MODEL = (
+    "the policy transformers was given no model and takes tiny, a small one that is made for calendars; "
+    "for another: --set policy.model=FOLDER"
+)
+
+
+class TransformersSettings(Settings):
+    model: Annotated[str, SHARED] = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    adapter: Annotated[str, SHARED, VERSION] = Field(
+        "", description="Folder of an adapter, or of a version of a training. Default: the model alone."
+    )
+    template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
+    precision: Precision = Field(
+        "auto",
+        description="fp32, bf16, or nf4 (4-bit weights). `auto` is fp32 on a CPU and bf16 on a GPU. "
+        "Use the same as the learner.",
+    )
+    device: Device = Field("auto", description="cpu, cuda, or auto: a GPU if there is one.")
+    batch: Annotated[int, OPERATIONAL] = Field(
+        64,
+        ge=1,
+        description="Maximum number of answers generated at once. The policy caches this many prompts, so it should be "
+        "at least the number of concurrent episodes.",
+    )
+    max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
+    context: int | None = Field(
+        None, ge=2, description="Maximum tokens of prompt and answer together. Default: the model's maximum."
+    )
+
+
+class TransformersPolicy(Policy):
+    """A model in this process."""
+
+    follows_schemas = True
+    continues = True
+
+    def __init__(self, settings: TransformersSettings | None = None, host: Host | None = None) -> None:
+        self.settings = settings or TransformersSettings()
+        if host is not None and "model" not in self.settings.model_fields_set:
+            host.notes.append(_NO_MODEL)
+        fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may use MKL before that
+        folder = locate(self.settings.model)
+        self._chat = Chat(folder, self.settings.template)
+        self._context = _context(folder, self.settings.context)
+        register_attention()
+        device = choose_device(self.settings.device)
+        self._weights = Weights(folder, self.settings.precision, device, ATTENTION)
+        start = Start.at(self.settings.adapter, folder) if self.settings.adapter else None
+        if has_weights(folder):  # else they may be published before the first answer
+            require_loadable(folder, self.settings.precision, device)
+        self._schemas: Schemas | None = None
+        self._engine = Engine(
+            self._weights.of_base if start is None else partial(self._weights.of, start.folder),
+            self._chat.end_ids,
+            self.settings.batch,
+            self.settings.model if start is None else start.version,
+        )
+
+    async def count_tokens(self, request: Request) -> int:
+        return len(self._chat.prompt_of(request))
+
+    async def generate(self, request: Request) -> Generation:
+        if not request.stop:
+            return await self._answer(request, None)
+        telling = Telling(self._chat, lambda text: None, request.stop)
+        return await self._answer(request, lambda token: telling.hear([token]))
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        loop = asyncio.get_running_loop()
+        # The engine has a thread.
+        telling = Telling(self._chat, lambda text: loop.call_soon_threadsafe(tell, text), request.stop)
+        generation = await self._answer(request, lambda token: telling.hear([token]))
+        telling.end(generation.text)
+        await asyncio.sleep(0)
+        return generation
+
+    async def _answer(self, request: Request, heard: Callable[[int], bool] | None) -> Generation:
+        prompt = self._chat.prompt_of(request)
+        room = self._context - len(prompt)
+        if room < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
+                f"reads at most {self._context}",
+                fix="set window to keep fewer turns, or use a model with a longer context",
+            )
+        sampling = request.sampling
+        constraint = None if request.schema is None else await asyncio.to_thread(self._constraint, request.schema)
+        job = Job(
+            prompt,
+            limit=min(sampling.max_tokens or self.settings.max_tokens, room),
+            temperature=1.0 if sampling.temperature is None else sampling.temperature,
+            top_p=1.0 if sampling.top_p is None else sampling.top_p,
+            seed=request_seed(request, prompt),
+            heard=heard,
+            constraint=constraint,
+        )
+        sampled = await asyncio.wrap_future(self._engine.sample(job))
+        pieces = self._chat.pieces(sampled.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=prompt,
+            token_ids=sampled.token_ids,
+            logprobs=sampled.logprobs,
+            pieces=pieces,
+            in_text=self._chat.in_text(sampled.token_ids, pieces),
+            version=sampled.version,
+            finish=sampled.finish,
+            temperature=job.temperature,
+            top_p=job.top_p,
+            constrained=constraint is not None,
+            # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
+            usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
+        )
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        await asyncio.wrap_future(self._engine.call(lambda: self._engine.serve(self._weights.of(adapter), version)))
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        (found,) = await self.score([(prompt_ids, token_ids)])
+        return found
+
+    async def score(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Sequence[Sequence[float]]:
+        return await asyncio.wrap_future(self._engine.call(lambda: self._scored(answers)))
+
+    async def rest(self) -> None:
+        await asyncio.wrap_future(self._engine.call(self._rest))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._engine.close)
+
+    def _constraint(self, schema: Mapping[str, Any]) -> Constraint:
+        if self._schemas is None:
+            self._schemas = Schemas(self._chat.tokenizer_json(), self._chat.end_ids)
+        return self._schemas.constraint(schema)
+
+    def _scored(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
+        model = self._engine.model()
+        vocabulary = model.config.vocab_size
+        for prompt_ids, token_ids in answers:
+            ids = [*prompt_ids, *token_ids]
+            if (
+                not prompt_ids
+                or not token_ids
+                or not 0 <= min(ids) <= max(ids) < vocabulary
+                or len(ids) > self._context
+            ):
+                raise SettingsError(
+                    f"the model {self.settings.model} can't score these {len(ids)} tokens: "
+                    f"its vocabulary is {vocabulary}, its context {self._context} tokens, and a prompt is needed",
+                    fix="pass tokens that this model generated",
+                )
+        return score(model, answers)
+
+    def _rest(self) -> None:
+        """Only the rows are released. A quantized model may stay, and moving it would cost time each time."""
+        import torch
+
+        self._engine.forget()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _context(folder: Path, wished: int | None) -> int:
+    """The model's maximum number of tokens, or a smaller requested one."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config |= config.get("text_config", {})
+    able = config.get("max_position_embeddings")
+    positions = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if "longrope" in (positions.get("rope_type"), positions.get("type")):
+        # Beyond these, transformers gives all tokens of a pass other positions: an answer would depend on the others.
+        able = positions.get("original_max_position_embeddings") or config.get("original_max_position_embeddings", able)
+    if wished is not None and able is not None and wished > able:
+        raise SettingsError(f"policy.context is {wished}, but the model reads at most {able} tokens", fix="lower it")
+    if wished is None and able is None:
+        raise SettingsError(f"the model in {folder} doesn't state its maximum length", fix="set policy.context")
+    return int(wished or able)

@@ -1,0 +1,1 @@
+"""Several copies of a policy, each in a process of its own."""

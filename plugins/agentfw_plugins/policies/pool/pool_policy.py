@@ -1,0 +1,344 @@
+"""The policy `pool`: several copies of a model policy, each in a process of its own, behind one policy.
+
+    policy = { name = "pool", settings = { policy = "transformers", replicas = 2 } }
+
+A replica that dies or hangs is taken out and restarted with the newest version, and its requests go to the others. A
+version counts as published when every replica in rotation has it. With a policy whose answer depends only on its
+request, such as tiny and transformers, a run has the same result with any number of replicas, and after any crash.
+
+The run's engine decides where the replicas live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from agentfw import Generation, Host, Policy, Request, Settings
+from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources
+from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
+from agentfw.printing.out import counted
+from agentfw.runs import Choice
+from agentfw.settings import OPERATIONAL
+
+from .pool_balancing import Balance, Balancer
+from .pool_replica import Replica, request_to
+
+__all__ = ["PoolPolicy", "PoolSettings"]
+
+logger = logging.getLogger(__name__)
+
+_ANOTHER = 0.05
+"""Mean difference of logprobs, in nats, from which two replicas serve different weights. Far more than rounding."""
+
+
+class PoolSettings(Settings):
+    policy: Choice = Field(Choice(name="tiny"), description="Model policy to run copies of, with its settings.")
+    replicas: Annotated[int, OPERATIONAL] = Field(2, ge=1, description="Number of copies.")
+    least_replicas: Annotated[int, OPERATIONAL] = Field(
+        1, ge=1, description="Minimum number of copies to start and to go on with."
+    )
+    cpus: Annotated[int, OPERATIONAL] = Field(1, ge=1, description="Threads of numerical libraries in each copy.")
+    gpus: Annotated[float, OPERATIONAL] = Field(
+        0.0, ge=0, description="Share of a GPU for each copy, or a whole number of GPUs."
+    )
+    balance: Balance = Field(
+        "least",
+        description="Copy that gets a request: the one with the fewest in progress (least), each in turn "
+        "(round_robin), a random one, or the one with the shortest response time (fastest).",
+    )
+    affinity: bool = Field(
+        True,
+        description="Keep the requests of a task or session on one copy, and begin on the copy that has most likely "
+        "cached the beginning of the prompt.",
+    )
+    in_flight: Annotated[int, OPERATIONAL] = Field(
+        64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."
+    )
+    while_learning: Literal["sleep", "one", "none", "stay"] = Field(
+        "sleep",
+        description="While the learner works: let the copies release memory (sleep), stop all but one (one), "
+        "stop all (none), or do nothing (stay).",
+    )
+    restarts: Annotated[int, OPERATIONAL] = Field(3, ge=0, description="Maximum number of restarts of each copy.")
+    check_every: Annotated[float, OPERATIONAL] = Field(10.0, gt=0, description="Seconds between health checks.")
+    patience: Annotated[float, OPERATIONAL] = Field(
+        300.0, gt=0, description="Seconds without an answer after which a copy counts as hung and is restarted."
+    )
+    start_deadline: Annotated[float, OPERATIONAL] = Field(
+        900.0, gt=0, description="Timeout for starting a copy, in seconds."
+    )
+    loading: Annotated[int | None, OPERATIONAL] = Field(
+        None, ge=1, description="Maximum number of copies that load at once. Default: all."
+    )
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> PoolSettings:
+        if self.least_replicas > self.replicas:
+            raise ValueError(f"least_replicas is {self.least_replicas}, more than replicas, {self.replicas}")
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            raise ValueError(f"gpus is {self.gpus:g}: use a share up to 1, or a whole number")
+        return self
+
+
+class PoolPolicy(Policy):
+    """Sends each request to one of its replicas."""
+
+    def __init__(self, settings: PoolSettings, host: Host, engine: Engine | None = None) -> None:
+        self.settings = settings
+        self._ours = LocalEngine() if engine is None else None
+        self._engine = engine or self._ours
+        inner = settings.policy
+        host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
+        self._resources = Resources(settings.cpus, settings.gpus)
+        self._arguments = [inner.name, inner.settings, host.options.plain()]
+        self._replicas = [Replica(number, settings.patience) for number in range(settings.replicas)]
+        self._balancer = Balancer(settings.balance, affinity=settings.affinity, in_flight=settings.in_flight)
+        self._lifecycle = asyncio.Lock()
+        """Held while versions are published and replicas join or rest: a replica joins with the newest version."""
+        self._starting = asyncio.Lock()
+        self._loading = asyncio.Semaphore(settings.loading or settings.replicas)
+        self._served: tuple[Path, str] | None = None
+        """The newest adapter and its version."""
+        self._restarts = 0
+        self._watching: asyncio.Task[None] | None = None
+        self._recovering: set[asyncio.Task[None]] = set()
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def generate(self, request: Request) -> Generation:
+        await self._opened()
+        task, plain = f"{request.task.user}/{request.task.split}/{request.task.index}", request_to(request)
+        prompt = json.dumps([plain["actions"], plain["messages"]])
+        while True:
+            place = await self._balancer.take(prompt, task)
+            replica = self._replicas[place.replica]
+            process = replica.process
+            try:
+                return await replica.answer(plain)
+            except AgentfwError as error:
+                if not _is_lost(error):
+                    raise
+                self._lose(replica, process, error)
+            finally:
+                self._balancer.give_back(place)
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        """The answer of one replica. `replicas` asks each."""
+        await self._opened()
+        while True:
+            await self._enough()
+            replica = self._replicas[self._balancer.rotation[0]]
+            process = replica.process
+            try:
+                return await replica.logprobs(prompt_ids, token_ids)
+            except AgentfwError as error:
+                if not _is_lost(error):
+                    raise
+                self._lose(replica, process, error)
+
+    def replicas(self) -> Sequence[Policy]:
+        return [_Asked(self, self._replicas[number]) for number in self._balancer.rotation] or (self,)
+
+    def metrics(self) -> Mapping[str, float]:
+        restarts, self._restarts = self._restarts, 0
+        figures = {f"pool_{name}": value for name, value in self._balancer.metrics().items()}
+        return {**figures, "pool_replicas": len(self._balancer.rotation), "pool_restarts": restarts}
+
+    # -- versions, and memory of the device ----------------------------------------------------------------------------
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        await self._opened()
+        async with self._lifecycle:
+            self._served = adapter, version
+            self._balancer.forget()
+            await self._each(lambda replica: replica.publish(adapter, version))
+        await self._enough()
+
+    async def rest(self) -> None:
+        await self._opened()
+        how = self.settings.while_learning
+        async with self._lifecycle:
+            if how == "sleep":
+                await self._each(Replica.rest)
+            for number in self._balancer.rotation[{"one": 1, "none": 0}.get(how, self.settings.replicas) :]:
+                self._balancer.leave(number)
+                await self._replicas[number].stop()
+
+    async def wake(self) -> None:
+        async with self._lifecycle:
+            if self.settings.while_learning == "sleep":
+                await self._each(Replica.wake)
+        if self.settings.while_learning in ("one", "none"):
+            await self._start([replica for replica in self._replicas if replica.process is None])
+
+    async def close(self) -> None:
+        tasks = [*self._recovering, *([self._watching] if self._watching else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(replica.stop() for replica in self._replicas))
+        if self._ours is not None:
+            await asyncio.to_thread(self._ours.close)
+
+    # -- the life of a replica -----------------------------------------------------------------------------------------
+
+    async def _opened(self) -> None:
+        if self._watching is not None:
+            return
+        async with self._starting:
+            if self._watching is None:
+                await self._require_room(self.settings.replicas)
+                await self._start(self._replicas)
+                self._watching = asyncio.create_task(self._watch())
+
+    async def _start(self, replicas: Sequence[Replica]) -> None:
+        """Start replicas. Raises unless enough of them are in rotation then."""
+        ends = await asyncio.gather(*map(self._begin, replicas), return_exceptions=True)
+        errors = [end for end in ends if isinstance(end, BaseException)]
+        for error in errors:
+            # A wrong setting must not be taken for the death of a replica.
+            if isinstance(error, UsageError) or not isinstance(error, AgentfwError):
+                raise error
+        if len(self._balancer.rotation) < self.settings.least_replicas:
+            raise self._too_few(errors)
+        for error in errors:
+            logger.warning("the pool goes on without a replica: %s", error)
+
+    async def _begin(self, replica: Replica) -> None:
+        """Start one replica, and let it join with the newest version."""
+        assert self._engine is not None
+        async with self._loading:
+            await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
+        async with self._lifecycle:
+            if self._served is not None:
+                await replica.publish(*self._served)
+            await self._compare(replica)
+            self._balancer.join(replica.number)
+
+    async def _require_room(self, replicas: int) -> None:
+        """Wait until the engine has room for some more replicas, as long as it is meant to."""
+        assert self._engine is not None
+        await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
+
+    async def _compare(self, replica: Replica) -> None:
+        """Reject a replica whose weights differ from what the others served at the last probe."""
+        others = [self._replicas[number] for number in self._balancer.rotation]
+        known = next((other.probe for other in others if other.probe is not None), None)
+        if known is None:
+            return
+        prompt, tokens, expected = known
+        found = await replica.logprobs(prompt, tokens)
+        gap = sum(abs(one - other) for one, other in zip(found, expected, strict=True)) / max(1, len(expected))
+        if gap > _ANOTHER:
+            replica.probe = None
+            raise EndpointError(
+                f"{replica.name} serves other weights than the rest: its logprobs differ by {gap:.2g} nats per token",
+                fix="check that all replicas load the same model files",
+            )
+
+    def _lose(self, replica: Replica, process: object, error: AgentfwError) -> None:
+        """Take a replica out of rotation, and restart it. Called once for each of its failed requests."""
+        if replica.process is not process or replica.number not in self._balancer.rotation:
+            return
+        self._balancer.leave(replica.number)
+        replica.reason = error
+        task = asyncio.create_task(self._restart(replica))
+        self._recovering.add(task)
+        task.add_done_callback(self._recovering.discard)
+
+    async def _restart(self, replica: Replica) -> None:
+        await replica.kill()
+        while replica.restarts < self.settings.restarts:
+            replica.restarts += 1
+            self._restarts += 1
+            try:
+                await self._require_room(1)
+                return await self._begin(replica)
+            except AgentfwError as error:
+                replica.reason = error
+                await replica.kill()
+        if len(self._balancer.rotation) < self.settings.least_replicas:
+            self._balancer.fail(self._too_few([replica.reason]))
+        return None
+
+    async def _watch(self) -> None:
+        """Find replicas that hang or died while nobody asked them."""
+        while True:
+            await asyncio.sleep(self.settings.check_every)
+            await asyncio.gather(*map(self._check, self._balancer.rotation))
+
+    async def _check(self, number: int) -> None:
+        replica = self._replicas[number]
+        process = replica.process
+        try:
+            await replica.ask("alive")
+        except AgentfwError as error:
+            self._lose(replica, process, error)
+
+    async def _each(self, work: Callable[[Replica], Awaitable[None]]) -> None:
+        """Do something with every replica in rotation. Those that are lost are taken out."""
+
+        async def ask(replica: Replica) -> None:
+            process = replica.process
+            try:
+                await work(replica)
+            except AgentfwError as error:
+                if not _is_lost(error):
+                    raise
+                self._lose(replica, process, error)
+
+        await asyncio.gather(*(ask(self._replicas[number]) for number in self._balancer.rotation))
+
+    async def _enough(self) -> None:
+        """Wait until the least number of replicas is in rotation."""
+        while len(self._balancer.rotation) < self.settings.least_replicas and self._recovering:
+            await asyncio.wait(self._recovering, return_when=asyncio.FIRST_COMPLETED)
+        if len(self._balancer.rotation) < self.settings.least_replicas:
+            raise self._too_few([replica.reason for replica in self._replicas])
+
+    def _too_few(self, errors: Sequence[BaseException | None]) -> AgentfwError:
+        said = list(dict.fromkeys(str(error) for error in errors if error is not None))
+        fixes = [error.fix for error in errors if isinstance(error, AgentfwError) and error.fix]
+        there, least = len(self._balancer.rotation), self.settings.least_replicas
+        return EndpointError(
+            f'{there} of {self.settings.replicas} replicas of the policy "{self.settings.policy.name}" work, '
+            f"and policy.least_replicas is {least}: {'; '.join(said) or 'no reason is known'}",
+            fix=fixes[0] if fixes else "see the output of the replicas on stderr",
+        )
+
+
+class _Asked(Policy):
+    """One replica, when it is asked alone. If it is lost, another one answers."""
+
+    def __init__(self, pool: PoolPolicy, replica: Replica) -> None:
+        self.pool, self.replica = pool, replica
+
+    async def generate(self, request: Request) -> Generation:
+        return await self.replica.generate(request)
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        process = self.replica.process
+        try:
+            return await self.replica.logprobs(prompt_ids, token_ids)
+        except AgentfwError as error:
+            if not _is_lost(error):
+                raise
+            self.pool._lose(self.replica, process, error)
+            return await self.pool.logprobs(prompt_ids, token_ids)
+
+
+def _is_lost(error: AgentfwError) -> bool:
+    """Whether the replica failed, and not the request."""
+    return isinstance(error, (RemoteDiedError, EndpointError)) and not isinstance(error, RequestRefusedError)

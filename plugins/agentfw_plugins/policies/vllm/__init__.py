@@ -1,0 +1,1 @@
+"""Policies whose model runs in vLLM, started here or elsewhere."""

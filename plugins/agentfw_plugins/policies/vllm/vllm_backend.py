@@ -1,0 +1,153 @@
+"""The settings of the policy `vllm`, and the interface to vLLM: a server or an engine.
+
+Every method of a backend returns, or raises an error that names the cause, in finite time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from agentfw import Settings
+from agentfw.settings import OPERATIONAL, SHARED, VERSION
+
+from ...models import Precision, choose_device
+from ...models.templates import TEMPLATE_SETTING
+from ..local.sampling import Sampled
+
+__all__ = ["Backend", "Heard", "Question", "VLLMSettings", "engine_options"]
+
+Heard = Callable[[Sequence[int]], object]
+
+_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri")
+
+
+class VLLMSettings(Settings):
+    model: Annotated[str, SHARED] = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    adapter: Annotated[str, SHARED, VERSION] = Field("", description="Folder of an adapter. Default: the model alone.")
+    template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
+    mode: Literal["server", "process"] = Field(
+        "server", description="Whether vLLM runs as a server or in this process, where it must then be installed."
+    )
+    base_url: Annotated[str, OPERATIONAL] = Field("", description="Address of a running server. Default: start one.")
+    api_key_env: Annotated[str, OPERATIONAL] = Field(
+        "VLLM_API_KEY", description="Environment variable with that server's key, if any."
+    )
+    python: Annotated[str, OPERATIONAL] = Field(
+        "", description="Python that has vLLM, for a server started here. Default: this one."
+    )
+    arguments: tuple[str, ...] = Field((), description="More arguments of `vllm serve`, for a server started here.")
+    precision: Precision = Field(
+        "auto",
+        description="fp32, bf16, or nf4 (what a learner's 4-bit weights stand for, in the precision that it computes "
+        "in). `auto` is the precision of the model's files. Use the same as the learner.",
+    )
+    context: int | None = Field(
+        None, ge=2, description="Maximum tokens of prompt and answer together. Default: the model's maximum."
+    )
+    max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
+    concurrency: Annotated[int, OPERATIONAL] = Field(64, ge=1, description="Maximum number of concurrent requests.")
+    memory: Annotated[float, OPERATIONAL] = Field(
+        0.9, gt=0, le=1, description="Share of the GPU's memory for vLLM, if started here."
+    )
+    sleep: Annotated[bool, OPERATIONAL] = Field(
+        False, description="Release GPU memory while the learner works, if both share a GPU."
+    )
+    rank: Literal[8, 16, 32, 64, 128, 256] = Field(16, description="Maximum rank of adapters.")
+    start_deadline: Annotated[float, OPERATIONAL] = Field(
+        900.0, gt=0, description="Timeout for starting vLLM, in seconds."
+    )
+    deadline: Annotated[float, OPERATIONAL] = Field(
+        300.0, gt=0, description="Timeout of one request including all retries, in seconds."
+    )
+    retries: Annotated[int, OPERATIONAL] = Field(
+        5, ge=0, description="Maximum number of retries if the server is busy or unreachable."
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError("must start with http:// or https:// and name a host")
+        return value.rstrip("/").removesuffix("/v1")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One answer to sample."""
+
+    prompt: Sequence[int]
+    limit: int
+    temperature: float
+    top_p: float
+    seed: int
+    end_ids: frozenset[int]
+    stop: Sequence[str] = ()
+    """Texts at which the answer ends. The token that completes one is part of it."""
+
+    def ended(self, token_ids: Sequence[int], reason: str | None) -> bool:
+        """Whether an answer ended by itself, given vLLM's reason, and not at its limit."""
+        return token_ids[-1] in self.end_ids or bool(self.stop and reason == "stop")
+
+
+class Backend(Protocol):
+    """A running vLLM. Adapters are referred to by name, and the base by no name.
+
+    `complete` returns the logprobs of the sampled distribution, or none. `score` returns the model's own logprobs.
+    """
+
+    async def open(self) -> int:
+        """Start vLLM if necessary. Returns the model's maximum number of tokens."""
+
+    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
+        """Sample an answer. A server calls `heard` with new token ids as they come."""
+
+    async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]: ...
+
+    async def load(self, name: str, adapter: Path) -> None: ...
+
+    async def unload(self, name: str) -> None: ...
+
+    async def sleep(self) -> None: ...
+
+    async def wake(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def _dtype(precision: Precision) -> str:
+    """vLLM's name of a precision. Four bits are served in the precision that a learner computes in with them."""
+    if precision == "nf4":
+        return "bfloat16" if choose_device("auto") == "cuda" else "float32"
+    return {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
+
+
+def engine_options(settings: VLLMSettings) -> dict[str, Any]:
+    """The options for vLLM, by the names of its engine arguments."""
+    options: dict[str, Any] = {
+        "dtype": _dtype(settings.precision),
+        "enable_lora": True,
+        "max_lora_rank": settings.rank,
+        "max_loras": 2,  # the newest, and the previous one for requests that are still using it
+        "enable_prefix_caching": True,
+        "max_num_seqs": settings.concurrency,
+        "gpu_memory_utilization": settings.memory,
+        # The model's own sampling defaults would change the request.
+        "generation_config": "vllm",
+        # Logprobs of the distribution that is sampled from, with temperature and top_p.
+        "logprobs_mode": "processed_logprobs",
+    }
+    if settings.context is not None:
+        options["max_model_len"] = settings.context
+    if settings.sleep:
+        options["enable_sleep_mode"] = True
+    if not any(Path(device).exists() for device in _GPUS):
+        # On a CPU, vLLM fails when it splits the prompt of a request with a seed.
+        options["enable_chunked_prefill"] = False
+    return options

@@ -1,0 +1,189 @@
+"""The policy `vllm`: a vLLM server, started here or already running, or a vLLM engine in this process.
+
+A published version is the one that answers. Each version is an adapter with its own name, loaded while vLLM runs. An
+adapter that requests may be using is never replaced, and unused adapters are unloaded.
+
+    agentfw train calendar --policy vllm --set policy.model=path/to/model
+    agentfw train calendar --policy vllm --set policy.model=path/to/model --set policy.base_url=http://gpu-7:8000
+
+Prompts are sent as token ids, and answers are token ids with logprobs. Text is only for reading. A server that is
+started here ends with this process, however the process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from agentfw import Generation, Policy, Request
+from agentfw.episode import Usage
+from agentfw.errors import AgentfwError, SettingsError
+
+from ...models import Chat, Start, check_adapter, choose_device, locate
+from ...models.four_bits import four_bit_folder
+from ..local.sampling import request_seed
+from ..local.telling import Telling
+from .vllm_backend import Backend, Heard, Question, VLLMSettings
+
+__all__ = ["VLLMPolicy", "VLLMSettings"]
+
+logger = logging.getLogger(__name__)
+
+
+class VLLMPolicy(Policy):
+    """A model served by vLLM."""
+
+    continues = True
+
+    def __init__(self, settings: VLLMSettings | None = None) -> None:
+        self.settings = settings or VLLMSettings()
+        self._folder = locate(self.settings.model)
+        self._chat = Chat(self._folder, self.settings.template)
+        self._start = Start.at(self.settings.adapter, self._folder) if self.settings.adapter else None
+        if self._start is not None:
+            self._check(self._start.folder)
+        self._backend = _backend(self.settings, self._served())
+        self._name, self._version = "", self.settings.model
+        self._starting = asyncio.Lock()
+        self._flying: Counter[str] = Counter()
+
+    def _served(self) -> Path:
+        """The folder that vLLM loads: what the four bits of the learner's base stand for, if it has four bits."""
+        if self.settings.precision != "nf4" or self.settings.base_url:
+            return self._folder
+        return four_bit_folder(self._folder, choose_device("auto"))
+
+    async def count_tokens(self, request: Request) -> int:
+        return len(self._chat.prompt_of(request))
+
+    async def generate(self, request: Request) -> Generation:
+        return await self._answer(request, None)
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        telling = Telling(self._chat, tell)
+        generation = await self._answer(request, telling.hear)
+        telling.end(generation.text)
+        return generation
+
+    async def _answer(self, request: Request, heard: Heard | None) -> Generation:
+        prompt = self._chat.prompt_of(request)
+        context = await self._opened()
+        room = context - len(prompt)
+        if room < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
+                f"reads at most {context}",
+                fix="set window to keep fewer turns, or use a model with a longer context",
+            )
+        sampling = request.sampling
+        question = Question(
+            prompt,
+            limit=min(sampling.max_tokens or self.settings.max_tokens, room),
+            temperature=1.0 if sampling.temperature is None else sampling.temperature,
+            top_p=1.0 if sampling.top_p is None else sampling.top_p,
+            seed=request_seed(request, prompt),
+            end_ids=self._chat.end_ids,
+            stop=tuple(filter(None, request.stop)),
+        )
+        name, version = self._name, self._version
+        self._flying[name] += 1
+        try:
+            sampled = await self._backend.complete(question, name, heard)
+        finally:
+            self._flying[name] -= 1
+            await self._unload_if_unused(name)
+        pieces = self._chat.pieces(sampled.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=prompt,
+            token_ids=sampled.token_ids,
+            logprobs=sampled.logprobs,
+            pieces=pieces,
+            in_text=self._chat.in_text(sampled.token_ids, pieces),
+            version=version,
+            finish=sampled.finish,
+            temperature=question.temperature,
+            top_p=question.top_p,
+            usage=Usage(prompt=len(prompt), cached=sampled.cached, sampled=len(sampled.token_ids)),
+        )
+
+    async def _opened(self) -> int:
+        """Start vLLM, with the adapter that it begins with. Returns the model's maximum number of tokens."""
+        context = await self._backend.open()
+        async with self._starting:
+            if self._start is not None:
+                await self._load(self._start.folder, self._start.version)
+        return context
+
+    async def publish(self, adapter: Path, version: str) -> None:
+        self._check(adapter)
+        await self._backend.open()
+        async with self._starting:
+            await self._load(adapter, version)
+
+    async def _load(self, adapter: Path, version: str) -> None:
+        # Unique also on a server that is shared, or that an earlier training of this name used.
+        name = f"{version}.{uuid4().hex[:8]}"
+        await self._backend.load(name, adapter.resolve())
+        before, self._name, self._version, self._start = self._name, name, version, None
+        await self._unload_if_unused(before)
+
+    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
+        await self._opened()
+        return await self._backend.score(prompt_ids, token_ids, self._name)
+
+    async def rest(self) -> None:
+        if self.settings.sleep:
+            await self._backend.open()
+            await self._backend.sleep()
+
+    async def wake(self) -> None:
+        if self.settings.sleep:
+            await self._backend.wake()
+
+    async def close(self) -> None:
+        await self._backend.close()
+
+    async def _unload_if_unused(self, name: str) -> None:
+        if name and name != self._name and not self._flying[name]:
+            del self._flying[name]
+            try:
+                await self._backend.unload(name)
+            except AgentfwError as error:
+                # It only costs memory there.
+                logger.warning("%s could not be unloaded: %s", name, error)
+
+    def _check(self, adapter: Path) -> None:
+        config = adapter / "adapter_config.json"
+        if not config.is_file():
+            raise SettingsError(
+                f"{adapter} is not an adapter, and a running vLLM can only load adapters",
+                fix="train with learner.weights=lora, or use the policy transformers for whole models",
+            )
+        rank = json.loads(config.read_text("utf-8")).get("r", 0)
+        if rank > self.settings.rank:
+            raise SettingsError(
+                f"the adapter {adapter} has rank {rank}, but vLLM was started for at most {self.settings.rank}",
+                fix=f"set policy.rank to {rank} or more",
+            )
+        check_adapter(adapter, self._folder)
+
+
+def _backend(settings: VLLMSettings, folder: Path) -> Backend:
+    if settings.mode == "process":
+        if settings.base_url or settings.python or settings.arguments:
+            raise SettingsError(
+                "policy.base_url, policy.python and policy.arguments need a server, but policy.mode is process",
+                fix="remove them, or set policy.mode to server",
+            )
+        from .vllm_process import VLLMProcess
+
+        return VLLMProcess(settings, folder)
+    from .vllm_server import VLLMServer
+
+    return VLLMServer(settings, folder)

@@ -1,0 +1,369 @@
+"""A vLLM server, started here or already running.
+
+Starting and every request have a deadline. Errors include the end of the server's log. A server that was started here
+ends with this process (vllm_keeper).
+
+    server = VLLMServer(VLLMSettings(model="path/to/model", python="/opt/vllm/bin/python"), folder)
+    context = await server.open()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agentfw.errors import EndpointError, SettingsError
+
+from ..http.endpoint import Endpoint, Refused, key_in
+from ..http.openai_wire import read_usage
+from ..http.streamed import Malformed, StreamedReply
+from ..local.sampling import Sampled
+from .vllm_backend import Heard, Question, VLLMSettings, engine_options
+
+__all__ = ["VLLMServer"]
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+_NAME = "base"
+_NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""Sampling defaults that a server might otherwise take from the model's generation_config.json."""
+_PROCESSED = 0.75  # at temperature 2 logprobs are half as far apart as at 1, if they are those of the temperature
+_LOOK = 0.5  # seconds between checks whether a server is up
+_TAIL = 20_000  # characters of the log that are searched for an error
+_ENDING = 15.0  # seconds for a server to end
+_DYING = 3.0  # seconds to wait whether an unresponsive server is dead
+_ADVICE = "see the server's log"
+_CAUSES = {
+    r"No module named '?vllm": "set policy.python to a Python that has vLLM, or install it: pip install vllm",
+    r"out of memory|No available memory for the cache|larger than .{0,20}KV cache|Free memory on device": (
+        "lower policy.memory, policy.context or policy.concurrency, or stop other programs on the GPU"
+    ),
+    r"maximum context length|max_model_len|is too (long|large)": "lower window or max_tokens, or raise policy.context",
+    r"CPU Generator does not use offset": "start a server without a GPU with --no-enable-chunked-prefill",
+    r"unrecognized arguments|invalid choice": "check policy.arguments: this vLLM doesn't support one of them",
+}
+
+
+class VLLMServer:
+    """One server, and its process if it was started here."""
+
+    def __init__(self, settings: VLLMSettings, folder: Path) -> None:
+        self.settings, self._folder = settings, folder
+        python = shutil.which(settings.python or sys.executable)
+        if python is None:
+            raise SettingsError(f"policy.python: there is no {settings.python}", fix="set it to a Python that has vLLM")
+        self._python = os.path.abspath(python)
+        self._base_name = _NAME
+        self._context: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: Path | None = None
+        self._key = ""
+        # A server that is started here has this option. For others it is tested when needed.
+        self._processed = None if settings.base_url else True
+        self._endpoint = self._reached(settings.base_url)
+
+    async def open(self) -> int:
+        if self._context is None:
+            async with self._endpoint.lock():
+                if self._context is None:
+                    await self._open()
+        assert self._context is not None
+        return self._context
+
+    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
+        plain = question.temperature in (0.0, 1.0) and question.top_p == 1.0
+        known = plain or await self._gives_processed()
+        body = {
+            **_NEUTRAL,
+            "prompt": list(question.prompt),
+            "max_tokens": question.limit,
+            "temperature": question.temperature,
+            "top_p": question.top_p,
+            "seed": question.seed,
+            "stop_token_ids": sorted(question.end_ids),
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+        if question.stop:
+            body |= {"stop": list(question.stop), "include_stop_str_in_output": True}
+        streamed = None
+        if heard is not None:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            streamed = StreamedReply(lambda choice: heard(_ids(choice)))
+        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question, name), streamed)
+        return sampled if known else replace(sampled, logprobs=())
+
+    async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
+        ids = [*prompt_ids, *token_ids]
+        body = {"prompt": ids, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+
+        def read(reply: object) -> list[float]:
+            try:
+                given = _choice(reply)["prompt_logprobs"]
+                places = range(len(prompt_ids), len(ids))
+                return [float(given[place][str(ids[place])]["logprob"]) for place in places]
+            except (KeyError, IndexError, TypeError, ValueError):
+                raise Malformed("the answer has no logprobs of the prompt") from None
+
+        return await self._completed(body, name, read)
+
+    async def load(self, name: str, adapter: Path) -> None:
+        try:
+            await self._told("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
+        except Refused as refusal:
+            if "already" in refusal.words:  # the answer to a first try was lost
+                return
+            fix = "check that the adapter was trained on this model, and that the server can read its folder"
+            if refusal.status in (404, 405):
+                fix = "start the server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+            raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
+
+    async def unload(self, name: str) -> None:
+        try:
+            await self._told("/v1/unload_lora_adapter", {"lora_name": name})
+        except Refused as refusal:
+            raise self._blamed(f"{refusal}: {refusal.words}", _ADVICE) from None
+
+    async def sleep(self) -> None:
+        await self._switched("/sleep?level=1")
+
+    async def wake(self) -> None:
+        await self._switched("/wake_up")
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+        self._context = None
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()  # this tells the keeper to end the server
+            await asyncio.to_thread(process.wait, _ENDING)
+        if self._log is not None:
+            shutil.rmtree(self._log.parent, ignore_errors=True)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    async def _completed(
+        self,
+        body: dict[str, Any],
+        name: str,
+        read: Callable[[object], Answer],
+        streamed: StreamedReply | None = None,
+    ) -> Answer:
+        body["model"] = name or self._base_name
+        try:
+            async with self._endpoint.slot() as until:
+                return await self._endpoint.ask("/v1/completions", body, read, until, streamed=streamed)
+        except Refused as refusal:
+            raise self._blamed(f"{refusal}: {refusal.words}", "check that it is vLLM 0.11 or later") from None
+        except EndpointError as error:
+            raise await self._lost(error) from None
+
+    async def _gives_processed(self) -> bool:
+        """Whether this server returns logprobs of the sampled distribution instead of the model's own."""
+        async with self._endpoint.lock():
+            if self._processed is None:
+                gaps = [await self._gap(temperature) for temperature in (1.0, 2.0)]
+                self._processed = gaps[1] < _PROCESSED * gaps[0]
+                if not self._processed:
+                    logger.warning(
+                        "%s returns logprobs without temperature and top_p, so they are ignored; "
+                        "start it with --logprobs-mode processed_logprobs",
+                        self.settings.base_url,
+                    )
+        return self._processed
+
+    async def _gap(self, temperature: float) -> float:
+        """Difference between the logprobs of the likeliest token and a less likely one at this temperature."""
+        body = {**_NEUTRAL, "prompt": [0], "max_tokens": 1, "temperature": temperature, "top_p": 1.0, "logprobs": 5}
+
+        def read(reply: object) -> float:
+            try:
+                found = _choice(reply)["logprobs"]["top_logprobs"][0]
+                likeliest = sorted(map(float, found.values()), reverse=True)[:4]
+                return likeliest[0] - likeliest[-1]
+            except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+                raise Malformed("the answer doesn't list the likeliest tokens with their logprobs") from None
+
+        return await self._completed(body, "", read)
+
+    async def _told(self, path: str, body: Mapping[str, Any]) -> None:
+        try:
+            async with self._endpoint.slot() as until:
+                await self._endpoint.ask(path, body, lambda reply: None, until, text=True)
+        except EndpointError as error:
+            raise await self._lost(error) from None
+
+    async def _switched(self, path: str) -> None:
+        try:
+            await self._told(path, {})
+        except Refused as refusal:
+            raise self._blamed(
+                f"{refusal}: {refusal.words}",
+                "start the server with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 in its environment, "
+                "or set policy.sleep to false",
+            ) from None
+
+    def _reached(self, url: str) -> Endpoint:
+        settings = self.settings
+        key = (lambda: key_in(settings.api_key_env)) if settings.base_url else (lambda: self._key)
+        return Endpoint(
+            url,
+            concurrency=settings.concurrency,
+            deadline=settings.deadline,
+            retries=settings.retries,
+            key=key,
+            advice="check that it is a vLLM server",
+        )
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        if not self.settings.base_url:
+            self._endpoint.url = self._start()
+        asked = Endpoint(self._endpoint.url, concurrency=1, deadline=10.0, retries=0, key=self._endpoint.key)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (self.settings.deadline if self.settings.base_url else self.settings.start_deadline)
+        try:
+            while True:
+                code = self._process.poll() if self._process is not None else None
+                if code is not None:
+                    raise self._blamed(f"vLLM ended with code {code} before it served anything", _ADVICE)
+                try:
+                    async with asked.slot() as soon:
+                        self._base_name, self._context = await asked.ask("/v1/models", None, _first_model, soon)
+                    return
+                except EndpointError as error:
+                    if loop.time() > until:
+                        raise self._blamed(
+                            f"vLLM didn't start in time: {error}", "raise policy.start_deadline"
+                        ) from None
+                except Refused as refusal:
+                    fix = f"check the key in the environment variable {self.settings.api_key_env}"
+                    raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
+                await asyncio.sleep(_LOOK)
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            await asked.close()
+
+    def _start(self) -> str:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._key = secrets.token_hex(16)  # other users of this machine must not have access
+        self._log = Path(tempfile.mkdtemp(prefix="agentfw-vllm-")) / "server.log"
+        command = [self._python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self._folder)]
+        command += ["--served-model-name", _NAME, "--host", "127.0.0.1", "--port", str(port)]
+        for name, value in engine_options(self.settings).items():
+            flag = name.replace("_", "-")
+            command += (
+                [f"--{flag}", str(value)] if not isinstance(value, bool) else [f"--{'' if value else 'no-'}{flag}"]
+            )
+        keeper = Path(__file__).with_name("vllm_keeper.py")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", str(keeper), *command, *self.settings.arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                cwd=self._log.parent,  # `python -m` searches here first, and the current folder might contain a vllm.py
+                start_new_session=True,
+            )
+        return f"http://127.0.0.1:{port}"
+
+    def _environment(self) -> dict[str, str]:
+        # Modules of this Python are useless to another one.
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        return kept | {
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+            "VLLM_SERVER_DEV_MODE": "1" if self.settings.sleep else "0",
+            "VLLM_API_KEY": self._key,
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+    # -- what went wrong -----------------------------------------------------------------------------------------------
+
+    async def _lost(self, error: EndpointError) -> EndpointError:
+        """The error for a server that doesn't answer any more."""
+        # Its connections break before the process has ended, and the error should say that it died.
+        until = time.monotonic() + _DYING
+        while self._process is not None and self._process.poll() is None and time.monotonic() < until:
+            await asyncio.sleep(_DYING / 30)
+        return self._blamed(str(error), error.fix)
+
+    def _blamed(self, what: str, fix: str) -> EndpointError:
+        """An error with the last lines of the server's log, and a fix if one is known."""
+        if self._process is not None and (code := self._process.poll()) is not None:
+            what = f"vLLM is gone (code {code}): {what}"
+        said = ""
+        if self._log is not None and self._log.exists():
+            said = self._log.read_text("utf-8", "replace")[-_TAIL:]
+            what += "".join(f"\n  | {line[:300]}" for line in _telling(said.splitlines()))
+        for pattern, cause in _CAUSES.items():
+            if re.search(pattern, f"{what}\n{said}", re.I):
+                fix = cause
+                break
+        return EndpointError(what, fix=fix)
+
+
+def _telling(lines: Sequence[str]) -> list[str]:
+    """The relevant lines of a log: the first error and the last ones, or else the last lines."""
+    bare = (re.sub(r"^(\(.*?\) )?(ERROR|CRITICAL) .*?\] ", "", line).strip() for line in lines)
+    errors = list(dict.fromkeys(line for line in bare if re.match(r"[\w.]*(Error|Exception|error):? ", line)))
+    return [*errors[:1], *errors[1:][-2:]] or [line.strip() for line in lines if line.strip()][-3:]
+
+
+def _first_model(reply: object) -> tuple[str, int]:
+    """The base model that a server serves, and its maximum number of tokens."""
+    entries = reply.get("data") if isinstance(reply, dict) else None
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and not entry.get("parent") and isinstance(entry.get("max_model_len"), int):
+            return str(entry["id"]), entry["max_model_len"]
+    raise Malformed("the answer is not a list of vLLM models")
+
+
+def _choice(reply: object) -> Mapping[str, Any]:
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Malformed("the answer has no choices")
+    return choices[0]
+
+
+def _ids(choice: Mapping[str, Any]) -> list[int]:
+    ids = choice.get("token_ids")
+    return ids if isinstance(ids, list) and all(isinstance(one, int) for one in ids) else []
+
+
+def _sampled(reply: object, question: Question, version: str) -> Sampled:
+    choice = _choice(reply)
+    ids, given = choice.get("token_ids"), choice.get("logprobs")
+    logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
+    if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
+        raise Malformed("the answer has no token ids with their logprobs")
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
+        raise Malformed("a logprob is not a number")
+    if (reason := choice.get("finish_reason")) == "abort":
+        raise Malformed("the server aborted the answer")
+    finish = "stop" if question.ended(ids, reason) else "length"
+    cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
+    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version, cached)

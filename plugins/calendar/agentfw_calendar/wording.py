@@ -1,0 +1,81 @@
+"""Attributes of events in words for the person whose calendar it is.
+
+Policies and the hub use the benchmark's names, such as "outreach" and "called by oneself +0.2". A person reads what
+they mean, in their language. What isn't one of these names, such as the reason of a language model, stays as it is.
+
+    reason_in_words("learning, B: outreach", titles, texts)       # 'a training or talk; against "Demo": for customers'
+    weights_in_words(["due today +0.8", "outreach -0.2"], texts)  # 'more weight for "due today"; less weight ...'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from agentfw_plugins.worlds.calendar.attribute_words import in_words
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES
+from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
+from agentfw_plugins.worlds.calendar.simple_rules import RULES
+
+from .texts import Texts
+
+__all__ = ["AWAY", "COUNTED", "described", "reason_in_words", "weights_in_words"]
+
+COUNTED = re.compile(r"(.+) ([+-]\d+\.\d)")
+"""A strategy that was counted from decisions: what it is about, and its weight."""
+AWAY = "you are away then"
+"""The reason of a proposal to keep leave, travel or illness."""
+_FEATURES = {in_words(feature): feature for feature in FEATURES}
+_REASONS = {rule.replace("_", " "): rule for rule in RULES}
+_REASONS |= {AWAY: "away", "hardly any difference": "hardly_any_difference"}
+_LETTERED = re.compile(r"([A-E]): (.*)", re.S)
+
+
+def described(tags: Mapping[str, str], texts: Texts) -> str:
+    """The notable attributes of an event in a few words."""
+    names = []
+    if tags["by"] != "self":
+        names.append(f"by={tags['by']}")
+    names += [f"who={who}" for who in tags["who"].split(",") if who not in ("nobody", "peer", tags["by"])]
+    words = [texts.attributes[name] for name in names]
+    if tags["size"] != "1":  # of what somebody noted for themselves, the file doesn't say who comes
+        words.append(texts("people", count=int(tags["size"])))
+    is_said = tags["topic"] == "personal" and not {"family", "doctor"}.isdisjoint(tags["who"].split(","))
+    names = [f"topic={tags['topic']}"] if tags["topic"] != "delivery" and not is_said else []
+    names += [f"{tag}={tags[tag]}" for tag in NEUTRAL if tags[tag] != NEUTRAL[tag]]
+    if tags["place"] != "room":
+        names.append(f"place={tags['place']}")
+    return ", ".join([*words, *(texts.attributes[name] for name in names)])
+
+
+def reason_in_words(reason: str, titles: Mapping[str, str], texts: Texts) -> str:
+    """The reason of a proposal. Behind the letter of an event stands what speaks against it; its title is shown."""
+    said = ""
+    for part in reason.split(", "):
+        lettered = _LETTERED.fullmatch(part)
+        if lettered is not None and lettered[1] in titles:
+            against = texts("against", title=titles[lettered[1]], reason=_in_words(lettered[2], texts))
+            said += f"{said and texts('semicolon')}{against}"
+        else:
+            said += f"{said and ', '}{_in_words(part, texts)}"
+    return said
+
+
+def weights_in_words(strategies: Iterable[str], texts: Texts) -> str:
+    """What counts more and less than it did, and strategies that a model wrote."""
+    more, less, written = list[str](), list[str](), list[str]()
+    for strategy in strategies:
+        counted = COUNTED.fullmatch(strategy)
+        if counted is None:
+            written.append(strategy)
+        else:
+            (more if counted[2].startswith("+") else less).append(_in_words(counted[1], texts))
+    said = [texts("more_weight", names=texts.quoted(more))] if more else []
+    said += [texts("less_weight", names=texts.quoted(less))] if less else []
+    return texts("semicolon").join([*said, *written])
+
+
+def _in_words(name: str, texts: Texts) -> str:
+    if name in _FEATURES:
+        return texts.attributes[_FEATURES[name]]
+    return texts(_REASONS[name]) if name in _REASONS else name

@@ -1,0 +1,279 @@
+"""Random edits of a second client between sessions, on a file and on a real CalDAV server.
+
+    python plugins/calendar/benchmarks/calendar_edits.py
+    python plugins/calendar/benchmarks/calendar_edits.py --edits 100
+
+In each round a session decides about a new calendar, a second client edits events, a second session decides nothing
+new, and everything is undone. It counts decisions that were applied to conflicts of which an event had changed, and
+events that aren't byte for byte what they were after undoing, or, where the second client edited them, that have marks
+or lost its edit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import caldav
+from agentfw_calendar.answers import Answer, AnswersGiven, Person, Question
+from agentfw_calendar.caldav_source import PASSWORD, CalDavSource
+from agentfw_calendar.occurrences import Occurrence
+from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource, Source
+from agentfw_calendar.undoing import everything, undo
+from calendar_caldav import radicale
+
+from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+
+FIRST = date(2099, 11, 2)
+PAIRS = 12
+MARK = "X-AGENTFW-DECLINED"
+_EVENT = re.compile(r"BEGIN:VEVENT\r\n.*?END:VEVENT\r\n", re.S)
+
+
+class Place(Protocol):
+    """A calendar as a second client sees it: the text of each event, by its id."""
+
+    def fill(self, events: dict[str, str]) -> Source: ...
+    def texts(self) -> dict[str, str]: ...
+    def edit(self, uid: str, text: str) -> None:
+        """Replace an event; an empty text deletes it."""
+
+
+class File:
+    """An .ics file. What was decided is in another, which the second client edits too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number = folder, 0
+
+    def fill(self, events: dict[str, str]) -> Source:
+        self.number += 1
+        self.path = self.folder / f"my{self.number}.ics"
+        self._write(self.path, events)
+        return FileSource(self.path)
+
+    def texts(self) -> dict[str, str]:
+        return self._read(self.path)
+
+    def edit(self, uid: str, text: str) -> None:
+        self._edit(self.path, uid, text)
+
+    @property
+    def decided(self) -> Path:
+        return self.path.with_suffix(".decided.ics")
+
+    def _edit(self, path: Path, uid: str, text: str) -> None:
+        events = self._read(path)
+        self._write(path, {name: text if name == uid else old for name, old in events.items() if name != uid or text})
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for match in _EVENT.finditer(path.read_bytes().decode()):
+            found[uid_of(match[0])] = found.get(uid_of(match[0]), "") + match[0]  # with declined dates of a series
+        return found
+
+    @staticmethod
+    def _write(path: Path, events: dict[str, str]) -> None:
+        head = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nX-WR-TIMEZONE:UTC\r\n"
+        path.write_bytes(f"{head}{''.join(events.values())}END:VCALENDAR\r\n".encode())
+
+
+class Server:
+    """A calendar on Radicale."""
+
+    def __init__(self, address: str) -> None:
+        self.client = caldav.DAVClient(address, username="ana", password="secret", require_tls=False)  # type: ignore[operator]
+
+    def fill(self, events: dict[str, str]) -> Source:
+        self.calendar = self.client.principal().make_calendar()
+        for text in events.values():
+            self.calendar.save_event(f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:other\r\n{text}END:VCALENDAR\r\n")
+        return CalDavSource(f"caldav://ana@{str(self.calendar.url).partition('://')[2].rpartition('@')[2]}")
+
+    def texts(self) -> dict[str, str]:
+        found = [one.data.replace("\r\n", "\n").replace("\n", "\r\n") for one in self.calendar.events()]
+        return {uid_of(text): "".join(_EVENT.findall(text)) for text in found}
+
+    def edit(self, uid: str, text: str) -> None:
+        event = self.calendar.event_by_uid(uid)
+        if not text:
+            event.delete()
+            return
+        event.data = f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:other\r\n{text}END:VCALENDAR\r\n"
+        event.save()
+
+
+class Skips:
+    """A person who decides nothing."""
+
+    is_person = True
+
+    def answer(self, question: Question) -> Answer:
+        return Answer("")
+
+    def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: str) -> None:
+        pass
+
+
+def uid_of(text: str) -> str:
+    found = re.search(r"^UID:(.*?)\r?$", text, re.M)
+    assert found is not None
+    return found[1]
+
+
+def calendar(chance: random.Random, number: int) -> dict[str, str]:
+    """Pairs of events that overlap, a third of them weekly."""
+    found = {}
+    for pair in range(PAIRS):
+        start = datetime(2099, 11, 2, 8) + timedelta(days=pair % 5, hours=2 * (pair // 5) + chance.randrange(2))
+        rule = "RRULE:FREQ=WEEKLY;COUNT=3\r\n" if pair % 3 == 0 else ""
+        for side in "ab":
+            uid = f"{side}{pair}-{number}"
+            found[uid] = (
+                f"BEGIN:VEVENT\r\nUID:{uid}\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:{start:%Y%m%dT%H%M%S}Z\r\n"
+                f"DURATION:PT1H\r\n{rule}SUMMARY:Meeting {uid}\r\nLOCATION:Room 1\r\nSEQUENCE:2\r\nTRANSP:OPAQUE\r\n"
+                "ORGANIZER:mailto:bob@lab.example\r\nATTENDEE;PARTSTAT=ACCEPTED:mailto:ana@lab.example\r\n"
+                "ATTENDEE:mailto:bob@lab.example\r\nEND:VEVENT\r\n"
+            )
+            start += timedelta(minutes=30)
+    return found
+
+
+def edited(text: str, chance: random.Random) -> str:
+    """An event after a random edit of another client; empty if it was deleted."""
+    kind = chance.choice(("title", "time", "place", "people", "words", "deleted", "longer"))
+    number = chance.randrange(10**6)
+    if kind == "deleted":
+        return ""
+    if kind == "title":
+        return re.sub(r"SUMMARY:[^\r]*", f"SUMMARY:Edited {number}", text)
+    if kind == "time":
+        return re.sub(r"(DTSTART:\d{8}T\d\d)\d\d", rf"\g<1>{chance.choice((10, 20, 40))}", text, count=1)
+    if kind == "place":
+        return re.sub(r"LOCATION:[^\r]*", f"LOCATION:Place {number}", text)
+    if kind == "people":
+        return text.replace("END:VEVENT", f"ATTENDEE:mailto:p{number}@lab.example\r\nEND:VEVENT", 1)
+    if kind == "longer":
+        return re.sub(r"DURATION:PT[^\r]*|DTEND:[^\r]*", f"DURATION:PT{31 + number % 29}M", text, count=1)
+    return text.replace("END:VEVENT", f"X-EDITED:{number}\r\nEND:VEVENT", 1)
+
+
+def essence(text: str) -> frozenset[str]:
+    """What a decision depends on, read from the text without the code that is measured."""
+    if not text:
+        return frozenset()
+    first = _EVENT.findall(text)[0].replace("\r\n ", "")
+    names = ("SUMMARY", "DTSTART", "DTEND", "DURATION", "LOCATION", "RRULE")
+    lines = [line for line in first.split("\r\n") if line.split(":")[0].split(";")[0] in names]
+    people = re.findall(r"^ATTENDEE[^\r]*mailto:([^\r]*)", first, re.M)
+    return frozenset((*lines, *people))
+
+
+def session(source: Source, known: PersonFile, person: Person) -> Session:
+    found = Session.open([source], Wishes(since=FIRST, owner="ana@lab.example", zone="UTC"))
+    asyncio.run(found.play(LinearPolicy(), person, known))
+    return found
+
+
+def one_round(place: Place, hub: Path, chance: random.Random, number: int, edits: int) -> dict[str, int]:
+    counts = dict.fromkeys(("edits", "decided", "held", "wrongly applied", "asked though unchanged"), 0)
+    counts |= dict.fromkeys(("undone", "not restored", "edit lost", "mark left"), 0)
+    source = place.fill(calendar(chance, number))
+    before = place.texts()
+    with PersonFile(hub, "ana@lab.example") as known:
+        answers = [chance.choice(("A", "b", "A series", "b always", "both", "s")) for _ in range(4 * PAIRS)]
+        answers = [one if one != "A series" else chance.choice(("A", "A always")) for one in answers]
+        first = session(source, known, AnswersGiven("\n".join(answers), "answers"))
+        first.write(known)
+        decided = [outcome for outcome in first.outcomes if outcome.kept is not None or outcome.both]
+        counts["decided"] = len(decided)
+
+    changes: dict[str, str] = {}
+    for uid in chance.sample(sorted(before), min(edits, len(before))):
+        changes[uid] = edited(place.texts()[uid], chance)
+        place.edit(uid, changes[uid])
+        counts["edits"] += 1
+
+    between = place.texts()
+    with PersonFile(hub, "ana@lab.example") as known:
+        second = session(source, known, Skips())
+        same = {uid for uid in before if essence(between.get(uid, "")) == essence(before[uid])}
+        for outcome in second.outcomes:
+            uids = {each.one.entry.uid for each in outcome.question.candidates}
+            if outcome.known:
+                counts["held"] += 1
+                counts["wrongly applied"] += not uids <= same
+            else:
+                was = [one for one in decided if {each.one.key for each in one.question.candidates} == {
+                    each.one.key for each in outcome.question.candidates
+                }]  # fmt: skip
+                counts["asked though unchanged"] += bool(was) and uids <= same
+        second.write(known)
+        newly = {uid for uid, text in place.texts().items() if MARK in text and MARK not in between[uid]}
+        counts["wrongly applied"] += len(newly - same)
+
+        if isinstance(place, File) and place.decided.exists():
+            # What is undone is in the other file, and edited there.
+            between = place.texts()
+            there, changes = place._read(place.decided), {}
+            for uid in chance.sample(sorted(there), min(edits, len(there))):
+                changes[uid] = edited(there[uid], chance)
+                place._edit(place.decided, uid, changes[uid])
+                counts["edits"] += 1
+            before = {uid: between[uid] for uid in there}
+        counts["undone"] = len(undo(known, everything(known)).restored)
+    after = place._read(place.decided) if isinstance(place, File) and place.decided.exists() else place.texts()
+    for uid, old in before.items():
+        text = after.get(uid, "")
+        counts["mark left"] += MARK in text or "TRANSPARENT" in text or "DECLINED" in text
+        if uid not in changes:
+            counts["not restored"] += text != old
+        else:
+            counts["edit lost"] += essence(text) != essence(changes[uid]) or ("X-EDITED" in changes[uid]) > (
+                "X-EDITED" in text
+            )
+    return counts
+
+
+def measure(edits: int, seed: int) -> dict[str, dict[str, int]]:
+    result: dict[str, dict[str, int]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        places: dict[str, Place] = {"file": File(folder), "server": Server(stack.enter_context(radicale(folder)))}
+        for name, place in places.items():
+            chance, total, number = random.Random(seed), dict[str, int](), 0
+            while total.get("edits", 0) < edits:
+                number += 1
+                hub = folder / f"{name}{number}.db"
+                counts = one_round(place, hub, chance, number, min(12, edits - total.get("edits", 0)))
+                total = {key: total.get(key, 0) + count for key, count in counts.items()}
+            result[name] = {"rounds": number, **total}
+    return result
+
+
+def show(result: dict[str, dict[str, int]]) -> None:
+    print_aligned(["", *result], [[key, *(str(one[key]) for one in result.values())] for key in result["file"]])
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__)
+    parser.add_argument("--edits", type=int, default=2000, help="number of edits on each of the two")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    os.environ[PASSWORD] = "secret"
+    return tell(measure(options.edits, options.seed), options.json, show)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What is known of a person: in sentences, with the decisions behind them; and what is assumed at first."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentfw_calendar.ics_events import Party
+from agentfw_calendar.people import People
+from agentfw_calendar.words import named
+
+from agentfw_cli.main import main
+
+pytest.importorskip("icalendar")
+
+IcsFile = Callable[..., Path]
+Calendar = Callable[..., Any]
+
+
+def event(uid: str, day: int, clock: str, title: str, *lines: str) -> str:
+    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:202611{day}T{clock}00"
+    return "\n".join([start, "DURATION:PT1H", f"SUMMARY:{title}", *lines])
+
+
+BOSS = ("ORGANIZER:mailto:maria@lab.example", "ATTENDEE:mailto:ana@lab.example")
+CLIENT = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+
+
+@pytest.fixture
+def calendar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calendar:
+    """Call `agentfw calendar` with a hub of its own, and return what it prints as JSON."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.toml").write_text('"maria@lab.example" = "superior"\n"acme.example" = "client"\n')
+
+    def call(*words: object, answers: str = "", code: int = 0) -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+        given = ["--from", "2026-11-23", "--people", "people.toml", "--answers", "-"] if words[0] == "decide" else []
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["calendar", *map(str, words), *given, "--hub", "hub.db", "--json"])
+        out, err = capsys.readouterr()
+        assert ended.value.code == code, err
+        return json.loads(out) if out else err
+
+    return call
+
+
+def clashes(count: int) -> list[str]:
+    days = range(23, 23 + count)
+    boss = [event(f"a{day}", day, "1000", f"Talk {day}", *BOSS) for day in days]
+    return [*boss, *(event(f"b{day}", day, "1030", f"Acme {day}", *CLIENT) for day in days)]
+
+
+def test_what_is_known_is_said_with_the_decisions_behind_it(calendar: Calendar, ics_file: IcsFile) -> None:
+    calendar("decide", ics_file(*clashes(5)), answers="b\nb: they pay\na\nb\nb\n")
+
+    known = calendar("me")
+
+    first = next(one for one in known["sentences"] if (one["first"], one["second"]) == ("who=client", "who=superior"))
+    assert first["sentence"] == "clients before superiors: 4 of 5 times"
+    assert first["decisions"][1].endswith('Acme 24, and not Talk 24. "they pay"')
+    assert sum(week["proposed"] for week in known["weeks"]) == 5
+
+
+def test_a_sentence_is_pinned_corrected_and_forgotten(calendar: Calendar, ics_file: IcsFile) -> None:
+    calendar("decide", ics_file(*clashes(3)), answers="b\nb\nb\n")
+    number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
+
+    pinned = calendar("me", "--pin", number)["sentences"][0]
+    corrected = calendar("me", "--correct", 1)["sentences"]
+    forgotten = calendar("me", "--forget", 1)
+
+    assert pinned["sentence"] == "clients before superiors: pinned, 3 of 3 times"
+    assert corrected[0]["sentence"] == "superiors before clients: pinned, not decided yet"
+    assert sum(one["pinned"] for one in corrected) == 1
+    assert forgotten["sentences"] == []
+    assert "there is no sentence 9" in calendar("me", "--forget", 9, code=2)
+
+
+def listed(path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["calendar", "list", str(path), "--from", "2026-11-23", "--hub", "hub.db", "--json", *words])
+    return [
+        next(event["title"] for event in one["events"] if event["letter"] == one["proposed"])
+        for one in json.loads(capsys.readouterr().out)["conflicts"]
+    ]
+
+
+def test_a_pinned_sentence_decides_what_is_proposed(
+    calendar: Calendar, ics_file: IcsFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calendar("decide", ics_file(*clashes(3)), answers="b\nb\nb\n")
+    new = ics_file(*(text.replace("UID:", "UID:new").replace("202611", "202612") for text in clashes(1)))
+    people = ("--people", "people.toml", "--days", "60")
+
+    before = listed(new, capsys, *people)
+    number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
+    calendar("me", "--correct", number)
+
+    assert (before, listed(new, capsys, *people)) == (["Acme 23"], ["Talk 23"])
+
+
+ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS)
+
+
+@pytest.mark.parametrize(
+    ("title", "lines"),
+    [
+        ("Dentist", ()),
+        ("Zahnarzt", ()),
+        ("Rendez-vous chez le médecin", ()),
+        ("Médico", ()),
+        ("Parents evening", ()),
+        ("Kita: Elternabend", ()),
+        ("Réunion parents professeurs", ()),
+        ("Cumpleaños de mi hija", ()),
+        ("Dinner", ("ORGANIZER;CN=Rui Costa:mailto:rui@gmail.com", "ATTENDEE:mailto:ana.costa@lab.example")),
+    ],
+)
+@pytest.mark.parametrize("other", [ONE_TO_ONE, event("c", 23, "1000", "Review with Acme", *CLIENT)])
+def test_health_and_family_come_first_until_somebody_says_otherwise(
+    calendar: Calendar,
+    ics_file: IcsFile,
+    capsys: pytest.CaptureFixture[str],
+    title: str,
+    lines: tuple[str, ...],
+    other: str,
+) -> None:
+    path = ics_file(event("p", 23, "1030", title, *lines), other)
+    owner = "ana.costa@lab.example" if lines else "ana@lab.example"
+
+    assert listed(path, capsys, "--people", "people.toml", "--days", "5", "--me", owner) == [title]
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "relation"),
+    [
+        ("rui@gmail.com", "Rui Costa", "family"),
+        ("rui.costa@gmx.de", "", "family"),
+        ("mia@gmail.com", "Mia Lang", "friend"),
+        ("joe@acme.example", "Joe Costa", "partner"),
+        ("bob@lab.example", "Bob", "peer"),
+    ],
+)
+def test_a_private_mailbox_is_no_partner(address: str, name: str, relation: str) -> None:
+    party = Party(address, name, "INDIVIDUAL", "REQ-PARTICIPANT", "ACCEPTED")
+
+    assert People("ana.costa@lab.example", {}).relation(party) == relation
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Family comes first", "who=family"),
+        ("Familie geht vor", "who=family"),
+        ("la famille passe avant", "who=family"),
+        ("la familia es lo primero", "who=family"),
+        ("meine Gesundheit geht vor", "who=doctor"),
+        ("my friends matter", "who=friend"),
+        ("mis amigos", "who=friend"),
+        ("les amis d'abord", "who=friend"),
+    ],
+)
+def test_what_matters_in_a_life_is_understood(text: str, says: str) -> None:
+    assert says in named(text, "reasons")

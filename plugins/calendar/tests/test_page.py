@@ -1,0 +1,258 @@
+"""The page of `agentfw calendar serve` in a real Chromium, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agentfw_calendar.ics_marking import DECLINED
+from agentfw_calendar.page import page_app, serve_page
+from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.planner import Planner
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource
+from agentfw_calendar.texts import Texts
+
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+
+pytest.importorskip("icalendar")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+IcsFile = Callable[..., Path]
+MARKUP = '<img src=x onerror="window.taken=1">'
+
+
+def event(uid: str, day: int, clock: str, title: str, *lines: str) -> str:
+    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:209911{day:02}T{clock}00"
+    return "\n".join([start, "DURATION:PT1H", f"SUMMARY:{title}", *lines])
+
+
+JOE = ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+EVENTS = (
+    event("dentist", 2, "1000", "Dentist"),
+    event("review", 2, "1030", "Review with Acme, about a contract with a rather long name", *JOE),
+    event("standup", 3, "0900", "Standup", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("sync", 3, "0930", f"Sync {MARKUP}", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
+    event("lunch", 5, "1200", "Lunch"),
+    "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Annual leave",
+)
+
+
+GERMAN = (
+    event("dentist", 2, "1000", "Zahnarzt"),
+    event("review", 2, "1030", "Abstimmung mit Acme, über einen Vertrag mit einem recht langen Namen", *JOE),
+    event("standup", 3, "0900", "Tagesbesprechung", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("sync", 3, "0930", "Stand mit Acme", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
+    event("lunch", 5, "1200", "Mittagessen"),
+    "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Urlaub",
+)
+
+
+@pytest.fixture
+def events() -> tuple[str, ...]:
+    """What is in the calendar; a test may name other events."""
+    return EVENTS
+
+
+@pytest.fixture
+def planner(ics_file: IcsFile, tmp_path: Path, events: tuple[str, ...]) -> Iterator[Planner]:
+    path = ics_file(*events)
+    with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
+        yield Planner(
+            lambda: Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2))), known, lambda: LinearPolicy()
+        )
+
+
+@pytest.fixture
+def address(planner: Planner) -> Iterator[str]:
+    """The page, served as the command does."""
+    told: list[str] = []
+    up, loop = threading.Event(), asyncio.new_event_loop()
+
+    def listening(where: str) -> None:
+        told.append(where)
+        up.set()
+
+    serving = loop.create_task(serve_page(planner, 0, listening))
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(serving)
+        except asyncio.CancelledError:
+            pass
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert up.wait(60)
+    yield told[0]
+    loop.call_soon_threadsafe(serving.cancel)
+    thread.join(30)
+    loop.close()
+
+
+def press(browser: Any, label: str) -> None:
+    browser.evaluate(
+        f"[...document.querySelectorAll('button')].find((one) => (one.getAttribute('aria-label') || one.textContent)"
+        f".startsWith('{label}')).click()"
+    )
+
+
+def photo(browser: Any, name: str) -> None:
+    """Keep pictures for both widths and schemes, where somebody wants to look at them."""
+    folder = os.environ.get("AGENTFW_PICTURES")
+    for scheme in ("light", "dark") if folder else ():
+        for width in (1280, 380):
+            sized(browser, width, scheme)
+            data = browser.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+            Path(str(folder), f"{name}-{scheme}-{width}.png").write_bytes(b64decode(data))
+
+
+def sized(browser: Any, width: int, scheme: str) -> None:
+    browser.size(width, 900)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+
+@pytest.mark.slow
+def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
+    address: str, planner: Planner, tmp_path: Path, chromium: Callable[..., Any]
+) -> None:
+    browser = chromium()
+    browser.size(1280, 900)
+    browser.open(address)
+    browser.wait("document.querySelectorAll('.conflict').length === 4")
+    assert browser.evaluate("document.querySelectorAll('.event.clashes').length") == 4
+    assert browser.evaluate("document.querySelectorAll('.choice button.main').length") == 4
+    photo(browser, "week-en")
+
+    press(browser, "Keep Dentist")
+    browser.wait("document.querySelectorAll('.conflict').length === 3")
+    browser.evaluate("document.querySelector('.conflict select').value = 'series'")
+    press(browser, "Keep Standup")
+    browser.wait("document.querySelectorAll('.conflict').length === 0")
+    press(browser, "Write 4 declines")
+    browser.wait("document.querySelectorAll('.draft').length === 2")
+    photo(browser, "written-en")
+
+    assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 4
+    assert "I can't come to \"Review with Acme" in browser.evaluate("document.querySelector('.draft pre').textContent")
+    assert len(planner.known.decisions) == 2
+    assert browser.evaluate("window.taken") is None
+    browser.evaluate("[...document.querySelectorAll('#decided button')][0].click()")
+    browser.wait("document.querySelectorAll('.conflict').length === 1")
+    assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 3
+    assert [one for one in browser.problems if not one.startswith(f"{address}/")] == []
+
+
+def shown_at(browser: Any, address: str, width: int, scheme: str) -> None:
+    sized(browser, width, scheme)
+    browser.open(address)
+    browser.wait("state !== null")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("events", [EVENTS, GERMAN])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_read_on_a_phone(
+    address: str, chromium: Callable[..., Any], scheme: str, events: tuple[str, ...]
+) -> None:
+    browser = chromium()
+    shown_at(browser, address, 380, scheme)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 380
+    small = "[...document.querySelectorAll('button')].filter((one) => one.offsetParent && one.offsetHeight < 24).length"
+    assert browser.evaluate(small) == 0
+    back = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert back == {"light": "rgb(245, 246, 248)", "dark": "rgb(15, 19, 23)"}[scheme]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("events", [GERMAN])
+def test_in_a_german_calendar_everything_on_the_page_is_german(address: str, chromium: Callable[..., Any]) -> None:
+    browser = chromium()
+    shown_at(browser, address, 1280, "light")
+    photo(browser, "week-de")
+    texts = [browser.evaluate("document.body.innerText"), browser.evaluate("document.title")]
+
+    press(browser, "Zahnarzt behalten")
+    browser.wait("document.querySelectorAll('.conflict').length === 3")
+    press(browser, "1 Ablehnung in den Kalender schreiben")
+    browser.wait("document.querySelectorAll('.draft').length === 1")
+    photo(browser, "written-de")
+    texts.append(browser.evaluate("document.body.innerText"))
+    labels = browser.evaluate(
+        "[...document.querySelectorAll('[aria-label], [placeholder]')].map((one) => [one.getAttribute('aria-label'), "
+        "one.placeholder].join(' ')).join('\\n')"
+    )
+
+    whole = "\n".join([*texts, labels])
+    assert "Montag, 2. November" in whole
+    assert "Vorschlag: Gesundheit, nicht verschiebbar" in whole
+    assert "behalten: Zahnarzt; abgelehnt: Abstimmung mit Acme" in whole
+    english = {
+        words for text in Texts.of().said.values() for words in ([text] if isinstance(text, str) else text.values())
+    }
+    assert [
+        words
+        for words in english
+        if len(words) > 3 and "{" not in words and re.search(rf"\b{re.escape(words)}\b", whole)
+    ] == []
+    assert browser.evaluate("document.documentElement.lang") == "de"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("events", "days", "said"),
+    [
+        (EVENTS[4:], "November 2 to November 29", "No open conflicts"),
+        (GERMAN[4:], "2. November bis 29. November", "Keine offenen Überschneidungen"),
+    ],
+)
+def test_a_week_without_clashes_says_so(
+    address: str, chromium: Callable[..., Any], events: tuple[str, ...], days: str, said: str
+) -> None:
+    browser = chromium()
+    shown_at(browser, address, 1280, "light")
+    photo(browser, f"quiet-{browser.evaluate('state.language')}")
+
+    assert days in browser.evaluate("document.querySelector('#who').textContent")
+    assert browser.evaluate("document.querySelector('#asked h2').textContent") == said
+    assert browser.evaluate("document.querySelectorAll('#asked button').length") == 0
+
+
+def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=page_app(planner))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
+            return await client.request(method, path, **options)
+
+    return asyncio.run(ask())
+
+
+def test_another_site_can_neither_read_nor_change_anything(planner: Planner) -> None:
+    rebound = asked(planner, "GET", "/week", headers={"host": "evil.example"})
+    form = asked(planner, "POST", "/write", content=b"{}", headers={"content-type": "text/plain"})
+    strange = asked(planner, "POST", "/decide", content=b"[", headers={"content-type": "application/json"})
+
+    assert (rebound.status_code, form.status_code, strange.status_code) == (400, 403, 400)
+    assert "connect-src 'self'" in asked(planner, "GET", "/").headers["content-security-policy"]
+
+
+def test_what_changed_meanwhile_is_not_decided(planner: Planner, ics_file: IcsFile) -> None:
+    first = asked(planner, "GET", "/week").json()["open"][0]
+    ics_file(*(one.replace("Dentist", "Crisis").replace("2T1000", "3T1400") for one in EVENTS))
+
+    refused = asked(planner, "POST", "/decide", json={"keys": first["keys"], "keep": first["keys"][0]})
+
+    assert refused.status_code == 409
+    assert "changed meanwhile" in refused.json()["error"]
+    assert planner.known.decisions == []

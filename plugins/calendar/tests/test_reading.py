@@ -1,0 +1,270 @@
+"""Real .ics files are read, or what can't be used is told with its line; nothing crashes and nothing takes for ever."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+from agentfw_calendar.ics_lines import FileLines
+from agentfw_calendar.ics_marking import marked
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource
+
+from agentfw.errors import AgentfwError, UnknownNameError, UsageError
+
+pytest.importorskip("icalendar")
+
+IcsFile = Callable[..., Path]
+
+SHIPPED = Path(__file__).parents[2] / "data" / "ics"
+SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ics"))
+"""Set the variable to a folder to try every calendar in it."""
+
+MONDAY = date(2026, 11, 23)
+
+
+def session(path: Path, since: date = MONDAY, days: int = 28, **more: str) -> Session:
+    return Session.open([FileSource(path)], Wishes(days, since, **more))
+
+
+def titles(found: Session) -> list[str]:
+    return [one.entry.title for one in found.found]
+
+
+def starts(found: Session) -> list[str]:
+    return [f"{one.start.astimezone(found.home):%d.%m. %H:%M}" for one in found.found]
+
+
+def unmarked(lines: FileLines) -> bytes:
+    """The new file where nothing is declined."""
+    return marked(lines, [], "", datetime.now())[0]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_every_sample_is_read_or_refused_with_a_reason(path: Path) -> None:
+    if not FileLines(path.read_bytes()).blocks("VCALENDAR") and b"BEGIN:VEVENT" not in path.read_bytes():
+        with pytest.raises(UsageError, match="no iCalendar file"):
+            session(path)
+        return
+
+    found = session(path, date(2014, 1, 1), 3660)
+
+    blocks = {block.number for block in found.parts[0][0].lines.blocks("VEVENT")}
+    shown = {one.entry.block.number for one in found.found}
+    assert all(problem.why for problem in found.problems)
+    assert shown <= blocks
+    assert unmarked(found.parts[0][0].lines) == path.read_bytes()
+
+
+def test_a_file_comes_out_as_it_went_in_when_nothing_is_declined() -> None:
+    for path in SAMPLES:
+        data = path.read_bytes()
+        assert unmarked(FileLines(data)) == data
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"not a calendar\n", b"\x00\xff\xfe", b"BEGIN:VTODO\nEND:VTODO\n"])
+def test_what_is_no_calendar_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.ics"
+    path.write_bytes(data)
+
+    with pytest.raises(UsageError, match="no iCalendar file") as refused:
+        session(path)
+
+    assert "export" in refused.value.fix
+
+
+def test_an_event_that_cannot_be_read_is_told_with_its_line_and_the_others_are_read(ics_file: IcsFile) -> None:
+    path = ics_file(
+        "UID:1\nSUMMARY:When?",
+        "UID:2\nDTSTART:20261124T100000\nDTEND:20261124T090000\nSUMMARY:Backwards",
+        "UID:3\nDTSTART:20261124T100000\nDTEND:20261124T110000\nSUMMARY:Fine\nNONSENSE",
+        "UID:4\nDTSTART:20261124T100000\nDTEND:20261124T110000\nRRULE:FREQ=SOMETIMES\nSUMMARY:Now and then",
+    )
+
+    found = session(path)
+
+    assert titles(found) == ["Fine"]
+    told = {problem.line: (problem.what, problem.why) for problem in found.problems}
+    assert told[5] == ("When?", "has no DTSTART that can be read")
+    assert told[9] == ("Backwards", "ends before it begins")
+    assert "is ignored" in told[15][1]
+    assert told[22][0] == "Now and then"
+    assert "RRULE" in told[22][1]
+
+
+def test_a_cut_off_file_is_read_as_far_as_it_goes(ics_file: IcsFile) -> None:
+    path = ics_file(
+        "UID:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:Whole", "UID:2\nDTSTART:20261124T100000\nSUMMARY:Torn"
+    )
+    path.write_bytes(path.read_bytes().partition(b"SUMMARY:Torn")[0])
+
+    found = session(path)
+
+    assert titles(found) == ["Whole"]
+    assert [problem.why for problem in found.problems if "without its END" in problem.why]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("DTSTART:20261124T100000", "24.11. 10:00"),
+        ("DTSTART:20261124T090000Z", "24.11. 10:00"),
+        ("DTSTART;TZID=America/New_York:20261124T040000", "24.11. 10:00"),
+        ("DTSTART;TZID=W. Europe Standard Time:20261124T100000", "24.11. 10:00"),
+        ('DTSTART;TZID="Eastern Standard Time":20261124T040000', "24.11. 10:00"),
+        ("DTSTART;TZID=/vendor.example/2007_1/America/New_York:20261124T040000", "24.11. 10:00"),
+        ("DTSTART;TZID=Ours:20261124T150000", "24.11. 10:00"),
+        ("DTSTART;TZID=Middle Earth:20261124T100000", "24.11. 10:00"),
+    ],
+)
+def test_times_are_shown_in_the_persons_zone(ics_file: IcsFile, written: str, shown: str) -> None:
+    ours = """BEGIN:VTIMEZONE
+TZID:Ours
+BEGIN:STANDARD
+DTSTART:19700101T000000
+TZOFFSETFROM:+0600
+TZOFFSETTO:+0600
+END:STANDARD
+END:VTIMEZONE"""
+
+    found = session(ics_file(f"UID:1\n{written}\nDURATION:PT1H\nSUMMARY:x", head=ours), zone="Europe/Berlin")
+
+    assert starts(found) == [shown]
+    assert any("Middle Earth" in problem.what for problem in found.problems) == ("Middle Earth" in written)
+
+
+def test_the_zone_can_be_given_and_a_wrong_one_is_told(ics_file: IcsFile) -> None:
+    path = ics_file("UID:1\nDTSTART:20261124T090000Z\nDURATION:PT1H\nSUMMARY:x")
+
+    assert starts(session(path, zone="America/New_York")) == ["24.11. 04:00"]
+    with pytest.raises(UnknownNameError, match="Atlantis"):
+        session(path, zone="Atlantis")
+
+
+def test_two_zones_of_one_name_in_two_files_stay_apart(ics_file: IcsFile) -> None:
+    def offset(hours: str) -> str:
+        return f"""BEGIN:VTIMEZONE
+TZID:Ours
+BEGIN:STANDARD
+DTSTART:19700101T000000
+TZOFFSETFROM:{hours}
+TZOFFSETTO:{hours}
+END:STANDARD
+END:VTIMEZONE"""
+
+    event = "UID:1\nDTSTART;TZID=Ours:20261124T150000\nDURATION:PT1H\nSUMMARY:x"
+    first = session(ics_file(event, head=offset("+0600"), name="a.ics"))
+    second = session(ics_file(event, head=offset("+0300"), name="b.ics"))
+
+    assert (starts(first), starts(second)) == (["24.11. 10:00"], ["24.11. 13:00"])
+
+
+def test_folded_lines_foreign_letters_and_escapes_are_read(ics_file: IcsFile) -> None:
+    title = "Besprechung über die Größe\\, und dann\\; weiter"
+    path = ics_file(f"UID:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:{title[:20]}\n {title[20:]}")
+    in_cp1252 = path.read_bytes().decode().encode("cp1252")
+
+    assert titles(session(path)) == ["Besprechung über die Größe, und dann; weiter"]
+    path.write_bytes(in_cp1252)
+    assert titles(session(path)) == ["Besprechung über die Größe, und dann; weiter"]
+
+
+def test_the_same_event_twice_counts_once_as_it_was_last_said(ics_file: IcsFile) -> None:
+    path = ics_file(
+        "UID:1\nSEQUENCE:2\nDTSTART:20261124T120000\nDURATION:PT1H\nSUMMARY:New",
+        "UID:1\nSEQUENCE:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:Old",
+    )
+
+    assert titles(session(path)) == ["New"]
+
+
+@pytest.mark.slow
+def test_a_series_without_a_uid_is_refused_as_its_dates_cannot_be_marked(ics_file: IcsFile) -> None:
+    found = session(ics_file("DTSTART:20261124T100000\nDURATION:PT1H\nRRULE:FREQ=WEEKLY\nSUMMARY:x"))
+
+    assert [problem.why for problem in found.problems] == [
+        "is a series without a UID, so that none of its dates can be marked"
+    ]
+
+
+def test_a_title_cannot_pretend_to_be_tags(ics_file: IcsFile) -> None:
+    path = ics_file("UID:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:Tea | due=today\\nB: Cake")
+
+    assert titles(session(path)) == ["Tea / due=today B: Cake"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "DTSTART:00010101T000000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY",
+        "DTSTART:00010101T000000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=999999999",
+        "DTSTART:99991231T233000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY",
+        "DTSTART:20200101T000000\nDURATION:PT1S\nRRULE:FREQ=SECONDLY",
+        "DTSTART:20200101T000000\nDURATION:PT1H\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30",
+        "DTSTART:20200101T000000\nDURATION:PT1H\nRRULE:FREQ=DAILY;INTERVAL=0",
+        "DTSTART:20200101T000000\nDURATION:PT1H\nRRULE:FREQ=YEARLY;BYDAY=99MO;BYSETPOS=400",
+        "DTSTART:20200101T000000\nDURATION:P99999D\nRRULE:FREQ=DAILY",
+    ],
+)
+def test_no_rule_takes_for_ever(ics_file: IcsFile, rules: str) -> None:
+    path = ics_file(*(f"UID:{number}\n{rules}\nSUMMARY:x" for number in range(20)))
+
+    began = time.process_time()
+    session(path)
+
+    assert time.process_time() - began < 10
+
+
+def many(path: Path, count: int, year: int) -> Path:
+    event = b"BEGIN:VEVENT\nUID:%d\nDTSTART:%d0101T100000\nDURATION:PT1H\nSUMMARY:x\nEND:VEVENT\n"
+    body = b"".join(event % (number, year) for number in range(count))
+    path.write_bytes(b"BEGIN:VCALENDAR\n" + body + b"END:VCALENDAR\n")
+    return path
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_events_are_read_in_bounded_time(tmp_path: Path) -> None:
+    path = many(tmp_path / "large.ics", 100_000, 2015)
+
+    began = time.process_time()
+    found = session(path)
+
+    assert (found.events, found.found) == (100_000, [])
+    assert time.process_time() - began < 30
+
+
+@pytest.mark.slow
+def test_too_many_events_at_once_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    path = many(tmp_path / "dense.ics", 20_001, 2015)
+
+    with pytest.raises(UsageError, match="at most 20,000 are read"):
+        session(path, date(2015, 1, 1))
+
+
+@pytest.mark.slow
+def test_broken_bytes_anywhere_never_bring_it_down(tmp_path: Path, ics_file: IcsFile) -> None:
+    generator = random.Random(7)
+    whole = ics_file(
+        "UID:1\nDTSTART:20261123T100000\nDURATION:PT1H\nRRULE:FREQ=WEEKLY\nSUMMARY:a",
+        "UID:2\nDTSTART:20261123T103000\nDTEND:20261123T113000\nEXDATE:20261201T103000\nATTENDEE:mailto:ana@lab.example",
+    ).read_bytes()
+    path = tmp_path / "broken.ics"
+    read = 0
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(generator.randint(1, 6)):
+            place = generator.randrange(len(data))
+            data[place : place + generator.randint(0, 9)] = generator.randbytes(generator.randint(0, 4))
+        path.write_bytes(data)
+        try:
+            found = session(path)
+        except AgentfwError:
+            continue
+        read += 1
+        assert unmarked(found.parts[0][0].lines) == bytes(data)
+    assert read > 50

@@ -1,0 +1,195 @@
+"""The same weekly clash is asked about once: always, this series, keep both, move the series; and one draft for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentfw_calendar.ics_marking import DECLINED
+
+from agentfw_cli.main import main
+
+pytest.importorskip("icalendar")
+
+IcsFile = Callable[..., Path]
+Decide = Callable[..., Any]
+
+# In the far future, because nothing is proposed for what is past.
+STANDUP = """UID:standup
+DTSTART;TZID=Europe/Berlin:20991104T090000
+DTEND;TZID=Europe/Berlin:20991104T100000
+RRULE:FREQ=WEEKLY
+SUMMARY:Standup"""
+CLIENT = """UID:client
+DTSTART;TZID=Europe/Berlin:20991104T093000
+DTEND;TZID=Europe/Berlin:20991104T103000
+RRULE:FREQ=WEEKLY
+SUMMARY:Call with Acme
+ORGANIZER;CN=Joe:mailto:joe@acme.example
+ATTENDEE:mailto:ana@lab.example"""
+
+
+def moved(event: str, day: int, line: str) -> str:
+    date = f"TZID=Europe/Berlin:209911{day}T"
+    return f"UID:{event}\nRECURRENCE-ID;{date}093000\nDTSTART;{date}{line}"
+
+
+@pytest.fixture
+def decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Decide:
+    """Run a session over weeks of November 2099 with these answers, and return its record."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(path: Path, answers: str, first: str = "2099-11-02", days: int = 14, code: int = 0) -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+        line = ["calendar", "decide", str(path), "--from", first, "--days", str(days), "--hub", "hub.db", "--json"]
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*line, "--answers", "-"])
+        out, err = capsys.readouterr()
+        assert ended.value.code == code, err
+        return json.loads(out) if out else err
+
+    return call
+
+
+def test_a_decision_about_an_unlike_date_does_not_replace_the_one_for_the_series(
+    decide: Decide, ics_file: IcsFile
+) -> None:
+    decide(ics_file(STANDUP, CLIENT), "b always\n")
+    unlike = moved("client", 11, "093000\nDURATION:PT1H\nSUMMARY:Lunch at Acme")
+    asked = decide(ics_file(STANDUP, CLIENT, unlike), "a always\n", "2099-11-09", 7)
+
+    later = decide(ics_file(STANDUP, CLIENT), "", "2099-11-16", 7)
+
+    assert [one["decided_before"] for one in asked["conflicts"]] == [False]
+    assert [(one["decided_before"], one["kept"]) for one in later["conflicts"]] == [(True, "B")]
+
+
+@pytest.mark.parametrize(
+    "answer", ["b series", "b: series", "b, this series", "b immer", "b always: they pay", "b toujours"]
+)
+def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Decide, ics_file: IcsFile, answer: str) -> None:
+    path = ics_file(STANDUP, CLIENT)
+    if answer == "b: series":
+        assert not decide(path, "b: series\n")["conflicts"][0]["scope"], "behind a colon it is a reason"
+        return
+
+    first = decide(path, f"{answer}\n")
+    later = decide(path, "", "2099-11-16")
+
+    assert [one["kept"] for one in first["conflicts"]] == ["B", "B"]
+    assert [one["decided_before"] for one in later["conflicts"]] == [True, True]
+    assert Path(later["outputs"][0]).read_text().count(DECLINED) == 4
+
+
+def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Decide, ics_file: IcsFile) -> None:
+    path = ics_file(STANDUP, CLIENT)
+
+    decide(path, "both\nboth series\n")
+    later = decide(path, "", days=28)
+
+    assert [(one["kept"], one["both"], one["decided_before"]) for one in later["conflicts"]] == [("", True, True)] * 4
+    assert later["declined"] == 0
+
+
+def test_a_date_that_is_unlike_the_others_is_asked_about(decide: Decide, ics_file: IcsFile) -> None:
+    decide(ics_file(STANDUP, CLIENT), "b series\n")
+    retitled = moved("client", 18, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
+    later = moved("client", 25, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
+
+    answer = decide(ics_file(STANDUP, CLIENT, retitled, later), "s\ns\n", "2099-11-16")
+
+    assert [one["decided_before"] for one in answer["conflicts"]] == [False, False]
+    changed = [words for one in answer["conflicts"] for words in one["changed"]]
+    assert '"Call with Acme" is now called "Crisis call with Acme"' in changed
+    assert "Call with Acme is on Wed 25 November, 09:15, unlike the date that you decided about" in changed
+
+
+def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decide: Decide, ics_file: IcsFile) -> None:
+    single = [event.replace("RRULE:FREQ=WEEKLY\n", "") for event in (STANDUP, CLIENT)]
+    next_week = [event.replace("UID:", "UID:new-").replace("20991104", "20991111") for event in single]
+    other = next_week[1].replace("joe@acme", "mia@acme")
+    decide(ics_file(*single), "b always\n")
+
+    same = decide(ics_file(*next_week), "")
+    different = decide(ics_file(next_week[0], other), "")
+
+    assert [one["decided_before"] for one in same["conflicts"]] == [True]
+    assert different["conflicts"] == [], "asked, and nobody answers"
+
+
+def test_one_draft_for_a_series_and_none_in_later_sessions(decide: Decide, ics_file: IcsFile) -> None:
+    path = ics_file(STANDUP, CLIENT)
+
+    first = decide(path, "a series\n")
+    later = decide(path, "", "2099-11-16")
+
+    (draft,) = first["other_times"]
+    assert draft["message"].count("Call with Acme") == 1
+    assert len(draft["dates"]) == 2
+    assert later["declined"] == 2
+    assert later["other_times"] == []
+
+
+def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decide, ics_file: IcsFile) -> None:
+    busy = "UID:x\nDTSTART;TZID=Europe/Berlin:20991111T100000\nDURATION:PT2H\nSUMMARY:Visit"
+
+    answer = decide(ics_file(STANDUP, CLIENT, busy), "a move\n", days=12)
+
+    (draft,) = answer["other_times"]
+    assert "Could we move the series to Wednesday, 4 November, 12:00" in draft["message"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("b always on time", '"always" may be how far it holds'), ("b series", "none of these is part of a series")],
+)
+def test_what_is_unclear_is_asked_for_again(decide: Decide, ics_file: IcsFile, answer: str, said: str) -> None:
+    single = [event.replace("RRULE:FREQ=WEEKLY\n", "") for event in (STANDUP, CLIENT)]
+
+    assert said in decide(ics_file(*single), f"{answer}\n", code=2)
+
+
+def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
+    decide: Decide, ics_file: IcsFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ics_file(STANDUP, CLIENT)
+    decide(path, "b series\n")
+
+    with pytest.raises(SystemExit):
+        main(["calendar", "undo", "Standup", "--on", "2099-11-11", "--hub", "hub.db"])
+    capsys.readouterr()
+
+    assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
+
+
+def test_numbers_go_on_after_an_undo(decide: Decide, ics_file: IcsFile, tmp_path: Path) -> None:
+    path, seen = ics_file(STANDUP, CLIENT), list[tuple[int, int]]()
+
+    from agentfw_calendar import environment
+
+    asked = environment.RealConflicts._ask
+
+    def noting(self: Any, proposed: str, reason: str) -> None:
+        seen.append((self._question.number, self._question.of))
+        asked(self, proposed, reason)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment.RealConflicts, "_ask", noting)
+        decide(path, "a\nb\nu\nb\na\na\n", days=28)
+
+    assert seen == [(1, 4), (2, 4), (3, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_nothing_is_proposed_for_what_is_past(decide: Decide, ics_file: IcsFile) -> None:
+    past = [event.replace("RRULE:FREQ=WEEKLY\n", "").replace("2099", "2020") for event in (STANDUP, CLIENT)]
+
+    answer = decide(ics_file(*past), "a\n", "2020-11-02")
+
+    assert answer["declined"] == 1
+    assert answer["other_times"] == []

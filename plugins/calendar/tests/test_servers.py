@@ -1,0 +1,338 @@
+"""Calendars on servers: a real Radicale, where other clients edit too, and a published file."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentfw_calendar.answers import AnswersGiven
+from agentfw_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource
+from agentfw_calendar.discovery import calendars_at
+from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.texts import Texts
+
+from agentfw.errors import EndpointError, UsageError
+from agentfw_cli.main import main
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+
+caldav = pytest.importorskip("caldav")
+pytest.importorskip("radicale")
+pytest.importorskip("icalendar")
+
+DAY = date(2026, 11, 23)
+
+
+def event(uid: str, day: int, hour: str, title: str) -> str:
+    return (
+        "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//other//client//EN\r\nBEGIN:VEVENT\r\n"
+        f"UID:{uid}\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:202611{day}T{hour}00Z\r\nDURATION:PT1H\r\nSUMMARY:{title}\r\n"
+        "DESCRIPTION:Grüße\\, 👩‍⚕️ and a line that is long enough to be folded by every program that writes it\r\n"
+        "X-OF-ANOTHER:kept\r\nORGANIZER:mailto:bob@lab.example\r\nATTENDEE:mailto:ana@lab.example\r\n"
+        "END:VEVENT\r\nEND:VCALENDAR\r\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def radicale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a Radicale with one user."""
+    folder = tmp_path_factory.mktemp("radicale")
+    (folder / "users").write_text("ana:secret\nlena:secret\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [f"--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
+    words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
+    words += ["--auth-htpasswd-encryption=plain", "--logging-level=error", "--auth-delay=0"]
+    server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words])
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit:
+        with socket.socket() as asked:
+            if asked.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    yield port
+    server.terminate()
+    server.wait(30)
+
+
+@pytest.fixture
+def other(radicale: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A new calendar as another client sees it."""
+    monkeypatch.setenv(PASSWORD, "secret")
+    address = f"http://127.0.0.1:{radicale}/"
+    with caldav.DAVClient(address, username="ana", password="secret", require_tls=False) as client:
+        yield client.principal().make_calendar(name=request.node.name)
+
+
+def source_of(calendar: Any) -> CalDavSource:
+    return CalDavSource(str(calendar.url).replace("http://", "caldav://ana@").replace("ana@ana:secret@", "ana@"))
+
+
+def contents(calendar: Any) -> dict[str, list[str]]:
+    """The lines of each event, unfolded."""
+    texts = [found.data.replace("\r\n", "\n").replace("\n ", "") for found in calendar.events()]
+    return {next(line for line in text.splitlines() if line.startswith("UID:")): text.splitlines() for text in texts}
+
+
+def decide(source: CalDavSource, hub: Path, answers: str) -> Session:
+    session = Session.open([source], Wishes(since=DAY, owner="ana@lab.example", zone="Europe/Berlin"))
+    with PersonFile(hub, session.person) as known:
+        asyncio.run(session.play(LinearPolicy(), AnswersGiven(answers, "test"), known))
+    return session
+
+
+def write(session: Session, hub: Path) -> list[str]:
+    with PersonFile(hub, session.person) as known:
+        return [Texts.of().say(told) for told in session.write(known)]
+
+
+@pytest.mark.slow
+def test_only_what_was_decided_changes_on_the_server(other: Any, tmp_path: Path) -> None:
+    for number in range(6):
+        other.save_event(event(f"a{number}", 23 + number, "0900", f"Review {number}"))
+        other.save_event(event(f"b{number}", 23 + number, "0930", f"Call {number}"))
+    other.save_event(event("alone", 24, "1500", "Alone"))
+    before = contents(other)
+
+    session = decide(source_of(other), tmp_path / "hub.db", "A\nb\ns\nb\nA\nb\n")
+    written = write(session, tmp_path / "hub.db")
+
+    after = contents(other)
+    declined = {"UID:b0", "UID:a1", "UID:a3", "UID:b4", "UID:a5"}
+    assert [text.rpartition(", ")[2] for text in written] == ["5 events"]
+    assert after.keys() == before.keys()
+    assert {uid for uid in after if after[uid] != before[uid]} == declined
+    for uid in declined:
+        gone = {line for line in before[uid] if line not in after[uid]}
+        new = {line.partition(":")[0] for line in after[uid] if line not in before[uid]}
+        assert {line.partition(":")[0] for line in gone} <= {"ATTENDEE", "DTSTAMP"}
+        assert new == {
+            "ATTENDEE;PARTSTAT=DECLINED", "TRANSP", "X-AGENTFW-DECLINED", "DTSTAMP", "LAST-MODIFIED", "SEQUENCE"
+        }  # fmt: skip
+    again = decide(source_of(other), tmp_path / "hub.db", "q\n")
+    assert len(again.outcomes) == 0, "the declined are free, and what was left is asked about first"
+
+
+@pytest.mark.slow
+def test_an_edit_of_another_client_is_kept(other: Any, tmp_path: Path) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Call"))
+    other.save_event(event("c", 24, "0900", "Demo"))
+    other.save_event(event("d", 24, "0930", "Visit"))
+    session = decide(source_of(other), tmp_path / "hub.db", "A\nA\n")
+
+    edited = other.event_by_uid("b")
+    edited.data = edited.data.replace("Call", "Call moved to Tuesday")
+    edited.save()
+    written = write(session, tmp_path / "hub.db")
+
+    after = contents(other)
+    assert "SUMMARY:Call moved to Tuesday" in after["UID:b"]
+    assert not any("DECLINED" in line for line in after["UID:b"])
+    assert any("DECLINED" in line for line in after["UID:d"])
+    assert "1 not written" in written[1]
+    assert "somebody changed it meanwhile" in written[1]
+
+
+@pytest.mark.slow
+def test_nothing_is_declined_for_the_sake_of_an_event_that_changed_meanwhile(other: Any, tmp_path: Path) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Call"))
+    session = decide(source_of(other), tmp_path / "hub.db", "A\n")
+
+    other.event_by_uid("a").delete()
+    written = write(session, tmp_path / "hub.db")
+
+    assert not any("DECLINED" in line for line in contents(other)["UID:b"])
+    assert written == ["1 not written, as somebody changed it meanwhile"]
+
+
+@pytest.mark.slow
+def test_an_event_that_was_retitled_since_it_was_decided_is_not_declined_at_the_next_start(
+    other: Any, tmp_path: Path
+) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Optional demo"))
+    decide(source_of(other), tmp_path / "hub.db", "A\n")
+
+    edited = other.event_by_uid("b")
+    edited.data = edited.data.replace("Optional demo", "CRISIS")
+    edited.save()
+    later = decide(source_of(other), tmp_path / "hub.db", "q\n")
+    write(later, tmp_path / "hub.db")
+
+    assert later.outcomes == []
+    assert not any("DECLINED" in line for line in contents(other)["UID:b"])
+
+
+@pytest.mark.slow
+def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
+    other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other.save_event(event("secret", 23, "1000", "Secret").replace("202611", "209911"))
+    call = [event(name, 23, "0900", name).replace("202611", "209911") for name in ("kept", "call")]
+    (tmp_path / "my.ics").write_text("".join(call))
+    busy = CalDavBusy(f"caldav://ana@{source_of(other).name}")
+    lines = [line for part in busy.read(date(2099, 11, 23), 7) for line in part.lines.physical]
+
+    words = ["run", "calendar", "--ics", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--busy", f"bob@lab.example=caldav://ana@{source_of(other).name}"])
+
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "Monday, 23 November, 11:00 instead?" in shown
+    assert "(write to bob@lab.example, who is free then)" in shown
+    assert not any(b"Secret" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_wrong_password_and_a_wrong_address_are_told(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = CalDavSource(f"{str(source_of(other).name).replace('127', 'caldav://ana@127', 1)}nothing/")
+    with pytest.raises(EndpointError, match="is no CalDAV calendar: HTTP 404"):
+        wrong.read(DAY, 7)
+
+    monkeypatch.setenv(PASSWORD, "wrong")
+    with pytest.raises(EndpointError, match="refuses the user ana with this password"):
+        source_of(other).read(DAY, 7)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("caldav://ana@dav.example/c/", "unencrypted"),
+        ("caldavs://ana:pw@dav.example/c/", "must not contain a password"),
+    ],
+)
+def test_a_password_is_neither_in_an_address_nor_sent_in_the_clear(address: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        CalDavSource(address)
+
+
+def test_a_published_calendar_is_read_from_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (event("a", 23, "0900", "Review") + event("b", 23, "0930", "Call")).encode()
+
+    class Published(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path == "/private-token/basic.ics"
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(data if found else b"")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    monkeypatch.chdir(tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Published) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/private-token/"
+        ends = []
+        for name in ("basic.ics", "gone.ics"):
+            words = ["run", "calendar", "--ics", address + name, "--from", "2026-11-23", "--hub", "hub.db"]
+            with pytest.raises(SystemExit) as ended:
+                main([*words, "--yes", "--json"])
+            ends.append((ended.value.code, *capsys.readouterr()))
+        server.shutdown()
+
+    (code, out, _), (refused, _, err) = ends
+    assert code == 0
+    assert json.loads(out)["outputs"] == ["basic.decided.ics"]
+    assert "private-token" not in out, "whoever knows the address can read the calendar"
+    assert (tmp_path / "basic.decided.ics").read_text().count("X-AGENTFW-DECLINED") == 1
+    assert refused != 0
+    assert "HTTP 404" in err
+
+
+@pytest.mark.slow
+def test_what_was_declined_on_a_server_is_restored_and_the_edits_of_others_stay(
+    other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        other.save_event(event(f"a{number}", 23 + number, "0900", f"Review {number}"))
+        other.save_event(event(f"b{number}", 23 + number, "0930", f"Call {number}"))
+    before = contents(other)
+    write(decide(source_of(other), tmp_path / "hub.db", "A\nA\nA\n"), tmp_path / "hub.db")
+    edited = other.event_by_uid("b1")
+    edited.data = edited.data.replace("SUMMARY:Call 1", "SUMMARY:Call with Mia").replace("kept", "changed")
+    edited.save()
+    other.event_by_uid("b2").delete()
+
+    with pytest.raises(SystemExit):
+        main(["calendar", "undo", "--hub", str(tmp_path / "hub.db"), "--json"])
+
+    answer = json.loads(capsys.readouterr().out)
+    after = contents(other)
+    assert {one["title"] for one in answer["restored"]} == {"Call 0", "Call 1"}
+    assert [one["title"] for one in answer["gone"]] == ["Call 2"]
+    assert after["UID:b0"] == before["UID:b0"]
+    assert "SUMMARY:Call with Mia" in after["UID:b1"]
+    assert "X-OF-ANOTHER:changed" in after["UID:b1"]
+    assert "ATTENDEE:mailto:ana@lab.example" in after["UID:b1"]
+    assert not any(line.startswith(("TRANSP", "X-AGENTFW")) for line in after["UID:b1"])
+    assert len(decide(source_of(other), tmp_path / "hub.db", "A\nA\n").outcomes) == 2, "asked about again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/", "/ana/"])
+def test_the_calendars_of_an_account_are_found(other: Any, radicale: int, path: str) -> None:
+    found = calendars_at(CalDavSource(f"caldav://ana@127.0.0.1:{radicale}{path}"))
+
+    own = f"caldav://ana@{source_of(other).name}"
+    assert own in [one.address for one in found]
+    assert [one.address for one in calendars_at(CalDavSource(own))] == [own], (
+        "a calendar's own address is this calendar"
+    )
+
+
+@pytest.mark.slow
+def test_an_account_without_calendars_is_an_error(radicale: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORD, "secret")
+
+    with pytest.raises(EndpointError, match="there is no calendar at"):
+        calendars_at(CalDavSource(f"caldav://lena@127.0.0.1:{radicale}/lena/"))
+
+
+@pytest.mark.slow
+def test_calendars_are_chosen_from_a_list_once(
+    other: Any, radicale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other.save_event(event("a", 23, "0900", "Review"))
+    other.save_event(event("b", 23, "0930", "Call"))
+    address = f"http://127.0.0.1:{radicale}/"
+    with caldav.DAVClient(address, username="ana", password="secret", require_tls=False) as client:
+        client.principal().make_calendar(name="Another")
+    account, hub = f"caldav://ana@127.0.0.1:{radicale}/ana/", tmp_path / "hub.db"
+    words = ["calendar", "list", account, "--from", "2026-11-23", "--hub", str(hub), "--json"]
+    found = [one.address for one in calendars_at(CalDavSource(account))]
+    number = found.index(f"caldav://ana@{source_of(other).name}") + 1
+
+    ends = []
+    for at_terminal in (False, True, False):
+        monkeypatch.setattr("agentfw_calendar.ics_command._at_terminal", lambda said=at_terminal: said)
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        ends.append((ended.value.code, *capsys.readouterr()))
+
+    assert ends[0][0] == 2
+    assert all(one in ends[0][2] for one in found), "whoever can't be asked is told the addresses"
+    assert "which calendars?" in ends[1][2]
+    for code, out, _ in ends[1:]:
+        assert code == 0
+        assert [one["title"] for one in json.loads(out)["conflicts"][0]["events"]] == ["Review", "Call"]

@@ -1,0 +1,403 @@
+"""A whole session: proposals, answers, what is learned and kept, and the new file beside the old one."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from agentfw_calendar.answers import TakesProposals
+from agentfw_calendar.environment import RealConflicts
+from agentfw_calendar.ics_lines import FileLines
+from agentfw_calendar.ics_marking import DECLINED
+from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource
+
+from agentfw.testing import check_component
+from agentfw_cli.main import main
+from agentfw_memory import StrategyHubs
+
+pytest.importorskip("icalendar")
+
+IcsFile = Callable[..., Path]
+
+GROUP = """UID:group@lab
+DTSTART;TZID=Europe/Berlin:20261005T100000
+DTEND;TZID=Europe/Berlin:20261005T110000
+RRULE:FREQ=WEEKLY
+SUMMARY:Group meeting
+X-SOMETHING:of another program
+ATTENDEE;CN="Ana; the boss: me";PARTSTAT=ACCEPTED:mailto:ana@lab.example
+ATTENDEE:mailto:bob@lab.example
+BEGIN:VALARM
+ACTION:DISPLAY
+TRIGGER:-PT15M
+END:VALARM"""
+LONG = "Call with Acme, about a contract whose name is so long that its line has to be folded"
+CALL = """UID:call@acme
+DTSTART:20261123T093000Z
+DURATION:PT1H
+SUMMARY:Call with Acme, about a contract whose name is so long that its line has to be folded
+ORGANIZER:mailto:joe@acme.example
+ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:ana@lab.example"""
+DENTIST = """UID:dentist
+DTSTART;TZID=Europe/Berlin:20261130T103000
+DTEND;TZID=Europe/Berlin:20261130T113000
+SUMMARY:Dentist
+TRANSP:OPAQUE"""
+FROM = ("--from", "2026-11-23")
+
+
+class Answered(NamedTuple):
+    """What came of one session."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Sessions:
+    """Calls `agentfw run calendar --ics` with a hub of its own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.hub = folder, folder / "hub.db"
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+        monkeypatch.chdir(folder)
+
+    def words(self, file: Path, *words: str) -> list[str]:
+        return ["run", "calendar", "--ics", str(file), *FROM, "--hub", str(self.hub), *words]
+
+    def __call__(self, file: Path, *words: str, given: str = "") -> Answered:
+        self._monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(self.words(file, *words))
+        assert isinstance(ended.value.code, int)
+        return Answered(ended.value.code, *self._capsys.readouterr())
+
+    def json(self, file: Path, *words: str) -> Any:
+        done = self(file, *words, "--json")
+        assert (done.code, done.err) == (0, "")
+        return json.loads(done.out)
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sessions:
+    return Sessions(tmp_path, monkeypatch, capsys)
+
+
+def events(path: Path) -> list[tuple[Any, ...]]:
+    """What a reader sees of every date of a file."""
+    found = Session.open([FileSource(path)], Wishes(60, date(2026, 11, 1)))
+    return [
+        (one.entry.uid, one.start, one.end, one.entry.title, one.entry.texts.get("LOCATION")) for one in found.found
+    ]
+
+
+def test_declined_events_are_marked_and_nothing_else_is_changed(sessions: Sessions, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    before = path.read_bytes()
+    (sessions.folder / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
+
+    answer = sessions.json(path, "--answers", str(sessions.folder / "answers.txt"))
+
+    assert path.read_bytes() == before
+    written = Path(answer["outputs"][0])
+    assert written.name == "my.decided.ics"
+    assert [conflict["kept"] for conflict in answer["conflicts"]] == ["B", "A"]
+    old, new = before.splitlines(), written.read_bytes().splitlines()
+    gone = [line for line in old if line not in new]
+    assert gone == [b"TRANSP:OPAQUE"]
+    added = b"\n".join(line for line in new if line not in old)
+    assert b"RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000" in added
+    assert b"DTEND;TZID=Europe/Berlin:20261123T110000" in added
+    assert b'ATTENDEE;CN="Ana; the boss: me";PARTSTAT=DECLINED:mailto:ana@lab.example' in added
+    assert new.count(b"X-SOMETHING:of another program") == 2
+    assert added.count(DECLINED.encode()) == 2
+    assert all(len(line) <= 75 for line in added.splitlines())
+    assert events(written) == events(path)
+
+
+def test_what_is_declined_is_in_nobodys_way_in_the_new_file(sessions: Sessions, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    written = Path(sessions.json(path, "--yes")["outputs"][0])
+
+    again = sessions.json(written, "--yes")
+
+    assert again["conflicts"] == []
+    assert again["outputs"] == []
+
+
+def test_a_changed_date_of_a_series_is_marked_where_it_is(sessions: Sessions, ics_file: IcsFile) -> None:
+    date_of = "RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000"
+    path = ics_file(GROUP, f"UID:group@lab\n{date_of}\nDTSTART:20261123T093000Z\nDURATION:PT1H\nSUMMARY:Moved", CALL)
+
+    written = Path(sessions.json(path, "--yes", "--days", "7")["outputs"][0]).read_text()
+
+    assert written.count("BEGIN:VEVENT") == 3
+    assert written.count("TRANSP:TRANSPARENT") == 1
+
+
+@pytest.mark.slow
+def test_what_was_answered_is_learned_and_not_asked_again(sessions: Sessions, ics_file: IcsFile) -> None:
+    lunches = [
+        f"UID:l{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Lunch\nATTENDEE:mailto:bob@lab.example"
+        for n in range(7)
+    ]
+    forms = [f"UID:f{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Expenses" for n in range(7)]
+    first, second = ics_file(*lunches[:6], *forms[:6]), ics_file(*lunches, *forms, name="more.ics")
+    before = sessions.json(second, "--answers", os.devnull)["conflicts"]
+    assert before == [], "without an answer, nothing is decided"
+    (sessions.folder / "answers").write_text(json.dumps([{"keep": "Expenses", "why": "money first"}] * 6))
+
+    sessions.json(first, "--answers", "answers")
+    later = sessions.json(second, "--yes")
+
+    assert [conflict["decided_before"] for conflict in later["conflicts"]] == [True] * 6 + [False]
+    fresh = later["conflicts"][-1]
+    kept = next(event["title"] for event in fresh["events"] if event["letter"] == fresh["proposed"])
+    assert kept == "Expenses"
+    assert "get-together" in fresh["reason"], "what speaks against lunch"
+    assert any(strategy.startswith("admin +") for strategy in later["strategies"])
+    with StrategyHubs.open(sessions.hub) as hubs:
+        changed = [change.round for change in hubs.hub("ana@lab.example").history()]
+    assert changed[0] == 1
+    assert changed == sorted(set(changed))
+    assert changed[-1] <= 7
+    anew = sessions.json(second, "--yes", "--anew")
+    assert not any(conflict["decided_before"] for conflict in anew["conflicts"])
+
+
+def test_strategies_that_a_model_wrote_stay(sessions: Sessions, ics_file: IcsFile) -> None:
+    with StrategyHubs.open(sessions.hub) as hubs:
+        hubs.hub("ana@lab.example").update(["Her boss goes first, whatever it is"])
+
+    (sessions.folder / "answers").write_text("b\nb\n")
+    strategies = sessions.json(ics_file(GROUP, CALL, DENTIST), "--answers", "answers")["strategies"]
+
+    assert "Her boss goes first, whatever it is" in strategies
+    assert len(strategies) > 1
+
+
+@pytest.mark.parametrize("policy", [("rules", "--set", "policy.rule=earliest"), ("random",), ("linear",)])
+def test_any_policy_of_the_benchmark_proposes(sessions: Sessions, ics_file: IcsFile, policy: Sequence[str]) -> None:
+    answer = sessions.json(ics_file(GROUP, CALL, DENTIST), "--yes", "--policy", *policy)
+
+    assert answer["policy"] == policy[0]
+    assert len(answer["conflicts"]) == 2
+    # Chance may name an event that isn't there; then nothing is proposed.
+    assert {conflict["proposed"] for conflict in answer["conflicts"]} <= {"A", "B", ""}
+    assert policy[0] == "random" or all(conflict["proposed"] for conflict in answer["conflicts"])
+
+
+def test_a_policy_that_never_decides_leaves_it_to_the_person(sessions: Sessions, ics_file: IcsFile) -> None:
+    words = ("--policy", "scripted", "--set", 'policy.replies=["I don\'t know."]')
+    answer = sessions.json(ics_file(GROUP, CALL), "--days", "5", "--yes", *words)
+
+    assert [(one["proposed"], one["kept"]) for one in answer["conflicts"]] == [("", "")]
+    assert answer["declined"] == 0
+
+
+def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
+    sessions: Sessions, ics_file: IcsFile
+) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+
+    done = sessions(path, "--answers", "-", given="b\nperhaps\n")
+
+    assert done.code == 2
+    assert 'stdin, line 2: "perhaps" is no answer: answer one of A, B, s or q' in done.err
+    assert not path.with_name("my.decided.ics").exists()
+    assert sessions.json(path, "--yes")["conflicts"][0]["decided_before"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "no terminal to ask on"),
+        (("--yes", "--answers", "x"), "can't be combined"),
+        (("--yes", "--output", "my.ics"), "never changed"),
+        (("--yes", "--output", "nowhere/x.ics"), "there is no directory"),
+        (("--yes", "--from", "9999-12-31"), "go beyond the year 9999"),
+        (("--yes", "--hub", "my.ics"), "can't keep what is learned"),
+        (("--answers", "none.txt"), "can't read none.txt"),
+        (("--yes", "--polcy", "linear"), "--polcy"),
+        (("--yes", "--policy", "liner"), 'did you mean "linear"?'),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    sessions: Sessions, ics_file: IcsFile, words: Sequence[str], message: str
+) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    before = path.read_bytes()
+
+    done = sessions(path, *words)
+
+    assert done.code == 2
+    assert message in done.err
+    assert path.read_bytes() == before
+    assert not path.with_name("my.decided.ics").exists()
+
+
+def test_a_second_session_goes_on_with_the_file_and_output_takes_the_given_one(
+    sessions: Sessions, ics_file: IcsFile
+) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    given = sessions.folder / "given.ics"
+
+    names = [sessions.json(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", str(given)))]
+
+    assert [Path(name).name for name in names] == ["my.decided.ics", "my.decided.ics", "given.ics"]
+    # What changed says when, to the second.
+    whole = [re.sub(rb"(DTSTAMP|LAST-MODIFIED):[0-9TZ]+", rb"\1:", Path(name).read_bytes()) for name in names]
+    assert whole[0] == whole[1] == whole[2]
+
+
+def test_a_file_of_old_macs_and_one_without_an_end_of_line_are_marked_in_their_own_way(
+    sessions: Sessions, ics_file: IcsFile
+) -> None:
+    path = ics_file(GROUP, CALL)
+    path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").rstrip())
+    written = Path(sessions.json(path, "--yes", "--days", "5")["outputs"][0])
+
+    assert b"\r" not in written.read_bytes()
+    assert FileLines(written.read_bytes()).problems == []
+    assert events(written) == events(path)
+
+
+def test_a_bare_series_at_the_very_end_of_a_file_is_marked(sessions: Sessions) -> None:
+    path = sessions.folder / "bare.ics"
+    head = "ATTENDEE:mailto:ana@lab.example"
+    events_of = [f"UID:{n}\nDTSTART:20261123T0{n}0000Z\nDURATION:PT2H\nRRULE:FREQ=WEEKLY\n{head}" for n in (8, 9)]
+    path.write_text("\n".join(f"BEGIN:VEVENT\n{event}\nEND:VEVENT" for event in events_of))
+    (sessions.folder / "answers").write_text("a\nb\n")
+
+    answer = sessions.json(path, "--days", "14", "--answers", "answers", "--me", "ana@lab.example")
+
+    written = Path(answer["outputs"][0])
+    assert written.read_bytes().startswith(path.read_bytes().partition(b"END:VEVENT")[0])
+    assert written.read_text().count("PARTSTAT=DECLINED") == 2
+    assert sessions.json(written, "--days", "14", "--yes", "--anew")["conflicts"] == []
+
+
+@pytest.mark.slow
+def test_what_a_broken_file_says_cannot_command_the_terminal(sessions: Sessions, ics_file: IcsFile) -> None:
+    path = ics_file("UID:1\nSUMMARY:\x1b]0;owned\x07\nDTSTART:never\x1b[2J")
+
+    done = sessions(path, "--yes")
+
+    assert done.code == 0
+    assert "line 5" in done.err
+    assert not {"\x1b", "\x07"} & set(done.out + done.err)
+
+
+class Typed:
+    """A session on a terminal of its own."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.terminal, other = pty.openpty()
+        command = [sys.executable, "-m", "agentfw_cli.main", *words]
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+        self.process = subprocess.Popen(
+            command, stdin=other, stdout=other, stderr=other, env=environment, start_new_session=True
+        )
+        os.close(other)
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        limit = time.monotonic() + 90
+        while text not in self.seen:
+            assert time.monotonic() < limit, self.seen
+            try:
+                self.seen += re.sub(r"\x1b\[[0-9;]*m", "", os.read(self.terminal, 4096).decode(errors="replace"))
+            except OSError:
+                break
+        assert text in self.seen, self.seen
+
+    def says(self, text: str) -> None:
+        self.seen = ""
+        os.write(self.terminal, text.encode())
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions, ics_file: IcsFile) -> None:
+    typed = Typed(sessions.words(ics_file(GROUP, CALL, DENTIST)))
+
+    typed.until("q stop, ? help)")
+    head = " ".join(typed.seen.split())  # where lines break depends on the length of the folder's name
+    assert "ana@lab.example Europe/Berlin 23 November 2026 to 20 December 2026" in head
+    assert "policy" not in head, "it matters to whoever chose one"
+    assert "1 of 2   Mon 23 November 2026" in typed.seen
+    assert "10:00 - 11:00" in typed.seen
+    assert "proposed: keep" in typed.seen
+    typed.says("x\n")
+    typed.until('"x" is no answer')
+    typed.says("?\n")
+    typed.until("leave all of them as they are")
+    typed.says("a because we decide there\n")
+    typed.until("kept Group meeting; declined Call with Acme")
+    typed.until("2 of 2   Mon 30 November 2026")
+    typed.says("\x04")
+    typed.until("there is more: run the same command again to go on")
+    assert "1 conflict: " in typed.seen
+    assert typed.process.wait(30) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_a_session_that_is_cut_off_keeps_every_answer(
+    sessions: Sessions, ics_file: IcsFile, kill: signal.Signals
+) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    typed = Typed(sessions.words(path))
+    typed.until("q stop, ? help)")
+    typed.says("a\n")
+    typed.until("2 of 2")
+    typed.until("q stop, ? help)")
+
+    time.sleep(0.5)  # the prompt is out a moment before the terminal is read; nobody's Ctrl-C is that quick
+    typed.process.send_signal(kill)
+    code = typed.process.wait(30)
+
+    assert code == (130 if kill == signal.SIGINT else -kill)
+    assert not path.with_name("my.decided.ics").exists()
+    again = sessions.json(path, "--yes")
+    first = again["conflicts"][0]
+    assert (first["kept"], first["decided_before"]) == ("A", True)
+
+
+def test_the_help_of_run_tells_of_it() -> None:
+    def shown(*words: str) -> str:
+        command = [sys.executable, "-m", "agentfw_cli.main", "run", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    assert "calendar --ics" in shown("--help")
+    assert "Decide the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
+
+
+@pytest.mark.slow
+def test_a_persons_calendar_keeps_the_promises_of_an_environment(tmp_path: Path, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    made = itertools.count()
+
+    def make() -> RealConflicts:
+        session = Session.open([FileSource(path)], Wishes(60, date(2026, 11, 1)))
+        known = PersonFile(tmp_path / f"{next(made)}.db", "ana@lab.example")
+        return RealConflicts(session.agenda, TakesProposals(), known, session.home)
+
+    results = check_component("environment", make)
+
+    assert [(result.promise, result.detail) for result in results if not result.passed and not result.skipped] == []

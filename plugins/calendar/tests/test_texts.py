@@ -1,0 +1,249 @@
+"""What a person reads is in the language of their calendar, or in the one they choose."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import shutil
+import string
+import sys
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from agentfw_calendar import texts as module
+from agentfw_calendar.answers import Answer, Question, understood
+from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource
+from agentfw_calendar.texts import LANGUAGES, Texts
+
+from agentfw_cli.main import main
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES
+from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+from agentfw_plugins.worlds.calendar.simple_rules import RULES
+
+OTHERS = [language for language in LANGUAGES if language != "en"]
+PACKAGE = files("agentfw_calendar")
+DATES = ("day", "day_and_year", "date", "moment", "draft_date")
+FIRST, LATER = datetime(2026, 11, 1, 9, 30), datetime(2026, 11, 23, 14, 5)
+IcsFile = Callable[..., Path]
+
+
+def given(language: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.load(
+        PACKAGE.joinpath("texts", f"{language}.yaml").read_text("utf-8"), Loader=yaml.BaseLoader
+    )
+    return found
+
+
+def forms(text: str | Mapping[str, str]) -> Mapping[str, str]:
+    return {"": text} if isinstance(text, str) else text
+
+
+def fields(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_each_language_has_every_text_with_the_same_fields(language: str) -> None:
+    own, english = given(language), given("en")
+
+    assert {part: set(texts) for part, texts in own.items()} == {part: set(texts) for part, texts in english.items()}
+    for name, text in english["said"].items():
+        if name not in DATES:  # a language may leave out the weekday
+            assert {form: fields(one) for form, one in forms(own["said"][name]).items()} == {
+                form: fields(one) for form, one in forms(text).items()
+            }, name
+    assert {name: len(texts) for name, texts in own["dates"].items() if isinstance(texts, list)} == {
+        "weekdays": 7,
+        "short": 7,
+        "months": 12,
+    }
+
+
+def test_no_text_is_without_a_user() -> None:
+    sources = [one.read_text("utf-8") for one in PACKAGE.iterdir() if one.name.endswith((".py", ".html"))]
+    named = {name for source in sources for name in re.findall(r"[\"'](\w+)[\"']", source)}
+    scopes = {f"page_far_{scope}" for scope in ("series", "always")}
+
+    english = given("en")
+
+    assert set(english["said"]) - named - set(RULES) - scopes == set()
+    assert set(english["attributes"]) == {*FEATURES, *(f"by={relation}" for relation in PRIVATE)}
+    assert set(english["compared"]) <= set(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("language", "first", "later"),
+    [
+        ("en", "Sun 1 November 2026", "Mon 23 November, 14:05"),
+        ("de", "So, 1. November 2026", "Mo, 23. November, 14:05 Uhr"),
+        ("fr", "dim. 1er novembre 2026", "lun. 23 novembre à 14:05"),
+        ("es", "dom, 1 de noviembre de 2026", "lun, 23 de noviembre, 14:05"),
+        ("it", "dom 1º novembre 2026", "lun 23 novembre alle 14:05"),
+        ("pt", "dom, 1 de novembro de 2026", "seg, 23 de novembro, 14:05"),
+    ],
+)
+def test_dates_and_weekdays_are_said_in_the_language(language: str, first: str, later: str) -> None:
+    texts = Texts.of(language)
+
+    assert (texts.date("day_and_year", FIRST), texts.date("moment", LATER)) == (first, later)
+
+
+@pytest.mark.parametrize(
+    ("language", "count", "said"),
+    [
+        ("en", 1, "1 event"),
+        ("en", 0, "0 events"),
+        ("de", 1, "1 Eintrag"),
+        ("de", 12345, "12.345 Einträge"),
+        ("fr", 0, "0 entrée"),
+        ("fr", 2, "2 entrées"),
+        ("es", 2, "2 entradas"),
+    ],
+)
+def test_a_number_decides_between_one_and_several(language: str, count: int, said: str) -> None:
+    assert Texts.of(language)("events", count=count) == said
+
+
+def test_what_a_language_lacks_is_said_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for language in ("en", "de"):
+        shutil.copy(str(PACKAGE.joinpath("texts", f"{language}.yaml")), tmp_path)
+    path = tmp_path / "de.yaml"
+    path.write_text(re.sub(r"(?m)^  no_conflicts: .*\n", "", path.read_text("utf-8")), "utf-8")
+    monkeypatch.setattr(module, "_FOLDER", tmp_path)
+    Texts.of.cache_clear()
+
+    said = [Texts.of("de")(name) for name in ("no_conflicts", "nothing_proposed")]
+    Texts.of.cache_clear()
+
+    assert said == ["no conflicts", "kein Vorschlag"]
+
+
+# Titles that belong to no language, so that only the program's own words differ.
+LEAVE = "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:OOO\nX-MICROSOFT-CDO-BUSYSTATUS:OOF"
+IN_IT = "UID:in\nDTSTART;TZID=Europe/Berlin:20991106T100000\nDURATION:PT1H\nSUMMARY:XY 1"
+PEOPLE = "ORGANIZER;CN=Joe:mailto:joe@acme.example\nATTENDEE:mailto:ana@lab.example"
+TWICE = "DURATION:PT1H\nRRULE:FREQ=WEEKLY;COUNT=2"
+SERIES = f"UID:s\nDTSTART;TZID=Europe/Berlin:20991102T090000\n{TWICE}\nSUMMARY:XY 2"
+CLASH = f"UID:c\nDTSTART;TZID=Europe/Berlin:20991102T093000\n{TWICE}\nSUMMARY:XY 3\n{PEOPLE}"
+BROKEN = "UID:b\nSUMMARY:XY 4"
+
+
+@pytest.fixture
+def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Call `agentfw calendar`, and return everything that it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")  # no line is broken
+
+    def call(*words: object, answers: str = "") -> str:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["calendar", *map(str, words)])
+        assert ended.value.code == 0
+        return "".join(capsys.readouterr())
+
+    return call
+
+
+def everything(agentfw: Callable[..., str], path: Path, language: str) -> list[str]:
+    """What a person reads who decides, looks at what is known, and takes everything back."""
+    hub = ("--hub", f"{language}.db", "--language", language)
+    reading = (*hub, "--from", "2099-11-02", "--output", f"{language}.ics")
+    said = agentfw("list", path, *reading[:-2])
+    said += agentfw("decide", path, *reading, "--answers", "-", answers="b series\na\n")
+    changed = path.read_text().replace("XY 1", "XY 5").encode()
+    path.with_name("changed.ics").write_bytes(changed)
+    said += agentfw("list", path.with_name("changed.ics"), *reading[:-2])
+    said += agentfw("me", *hub) + agentfw("undo", "--list", *hub) + agentfw("undo", *hub) + agentfw("undo", *hub)
+    return said.splitlines()
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_no_line_of_a_session_is_english_in_another_language(
+    agentfw: Callable[..., str], ics_file: IcsFile, language: str
+) -> None:
+    pytest.importorskip("icalendar")
+    path = ics_file(LEAVE, IN_IT, SERIES, CLASH, BROKEN)
+
+    english, other = (everything(agentfw, path, one) for one in ("en", language))
+
+    words = re.compile(r"[a-z]{2,} [a-z]{2,}")
+    same = [line for line in other if line in english and words.search(line.replace("agentfw calendar", ""))]
+    assert len(other) == len(english)
+    assert [line for line in same if "has no DTSTART" not in line] == []
+
+
+class Asked:
+    """Keeps the question that it is asked, and stops."""
+
+    is_person = True
+
+    def answer(self, question: Question) -> Answer:
+        self.question = question
+        return Answer("", stop=True)
+
+    def told(self, *given: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp_path: Path, language: str) -> None:
+    pytest.importorskip("icalendar")
+    person, texts = Asked(), Texts.of(language)
+    found = Session.open([FileSource(ics_file(SERIES, CLASH))], Wishes(since=date(2099, 11, 2)))
+    with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
+        asyncio.run(found.play(LinearPolicy(), person, known))
+    rows = [re.split(r"  +", line)[0] for line in texts("help").splitlines()]
+    both, later, series, always, move, undo, stop = rows[2:]
+    named = [words.split(" ", 1)[1] for words in texts("prompt_answers", default="", letters="").split(", ")[2:5]]
+    again = re.findall('["„«] ?(.+?) ?["“»]', texts("clash_again"))
+
+    def read(*words: str) -> list[Answer]:
+        return [understood(one, person.question) for one in words]
+
+    assert read(both) == [Answer("", both=True)]
+    assert read(f"b {series}", f"b {always}", f"{both} {series}") == [
+        Answer("B", scope="series"),
+        Answer("B", scope="always"),
+        Answer("", both=True, scope="series"),
+    ]
+    assert read(f"b {move}", f"B {always} : Acme") == [
+        Answer("B", scope="series", move=True),
+        Answer("B", "Acme", scope="always"),
+    ]
+    assert read(*again) == [Answer("B", scope="series"), Answer("", both=True, scope="series")]
+    assert read(later, undo, stop) == read(*named) == [Answer(""), Answer("", undo=True), Answer("", stop=True)]
+
+
+def test_the_language_is_that_of_the_calendar_unless_it_is_chosen(
+    agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path
+) -> None:
+    pytest.importorskip("icalendar")
+    german = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
+    words = ("list", german, "--from", "2099-11-02", "--hub", "hub.db")
+    (tmp_path / "people.toml").write_text('[me]\nlanguage = "es"\n')
+
+    assert "Vorschlag: A behalten" in agentfw(*words)
+    assert "propuesta: mantener A" in agentfw(*words, "--people", "people.toml")
+    assert "proposed: keep A" in agentfw(*words, "--people", "people.toml", "--language", "en")
+
+
+def test_what_is_known_is_said_in_the_language_of_what_was_decided(
+    agentfw: Callable[..., str], ics_file: IcsFile
+) -> None:
+    pytest.importorskip("icalendar")
+    path = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
+    agentfw("decide", path, "--from", "2099-11-02", "--hub", "hub.db", "--answers", "-", answers="a\n")
+
+    assert "1 Entscheidung" in agentfw("me", "--hub", "hub.db")
+    assert "1 Entscheidung zurückgenommen" in agentfw("undo", "--hub", "hub.db")
+    assert "0 Entscheidungen" in agentfw("me", "--hub", "hub.db"), "also when nothing is left"

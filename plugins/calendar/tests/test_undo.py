@@ -1,0 +1,168 @@
+"""What was decided can be taken back: the last session, one event, or everything. Edits of others stay."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentfw_calendar.ics_lines import FileLines
+from agentfw_calendar.ics_marking import DECLINED, Mark, unmarked
+
+from agentfw_cli.main import main
+
+pytest.importorskip("icalendar")
+
+IcsFile = Callable[..., Path]
+Calendar = Callable[..., Any]
+
+GROUP = """UID:group
+DTSTART;TZID=Europe/Berlin:20261123T100000
+DTEND;TZID=Europe/Berlin:20261123T110000
+RRULE:FREQ=WEEKLY
+SUMMARY:Group meeting
+X-MICROSOFT-CDO-BUSYSTATUS:BUSY
+ATTENDEE;PARTSTAT=ACCEPTED:mailto:ana@lab.example
+BEGIN:VALARM
+ACTION:DISPLAY
+TRIGGER:-PT15M
+END:VALARM"""
+CALL = """UID:call
+DTSTART:20261123T093000Z
+DURATION:PT1H
+TRANSP:OPAQUE
+SUMMARY:Call with Acme
+SEQUENCE:4
+X-SOMETHING:of another program
+ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"""
+DENTIST = """UID:dentist
+DTSTART;TZID=Europe/Berlin:20261130T103000
+DTEND;TZID=Europe/Berlin:20261130T113000
+SUMMARY:Dentist"""
+
+
+@pytest.fixture
+def calendar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calendar:
+    """Call `agentfw calendar` with a hub of its own, and return what it prints as JSON."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: object, answers: str = "") -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
+        given = ["--from", "2026-11-23", "--answers", "-"] if words[0] == "decide" else []
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["calendar", *map(str, words), *given, "--hub", "hub.db", "--json"])
+        out, err = capsys.readouterr()
+        assert ended.value.code == 0, err
+        return json.loads(out)
+
+    return call
+
+
+def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
+    calendar: Calendar, ics_file: IcsFile
+) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
+    assert decided.read_bytes() != path.read_bytes()
+
+    undone = calendar("undo")
+    again = calendar("decide", path, answers="a\n")
+
+    assert [one["title"] for one in undone["restored"]] == ["Call with Acme", "Group meeting"]
+    assert undone["decisions"] == 2
+    assert [one["decided_before"] for one in again["conflicts"]] == [False]
+    calendar("undo", "--all")
+    assert decided.read_bytes() == path.read_bytes()
+
+
+def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar, ics_file: IcsFile) -> None:
+    other = "UID:lunch\nDTSTART:20261123T094500Z\nDURATION:PT1H\nSUMMARY:Lunch"
+    path = ics_file(GROUP, CALL, other)  # the declined date of the group is written between the two
+    decided = Path(calendar("decide", path, answers="Lunch\n")["outputs"][0])
+    assert decided.read_text().count(DECLINED) == 2
+
+    calendar("undo", "--all")
+
+    assert decided.read_bytes() == path.read_bytes()
+
+
+def test_one_event_is_undone_and_the_others_stay_declined(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
+
+    calendar("undo", "call with")
+    again = calendar("decide", path)
+
+    assert decided.read_text().count(DECLINED) == 1
+    assert again["conflicts"] == [], "the first is asked about, and nobody answers"
+    assert calendar("undo", "--list")[0]["title"] == "Group meeting"
+
+
+def test_only_the_last_session_is_undone(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    calendar("decide", path, answers="a\n")
+    calendar("decide", path, answers="b\n")
+
+    undone = calendar("undo")
+
+    assert [one["title"] for one in undone["restored"]] == ["Group meeting"]
+    assert (path.parent / "my.decided.ics").read_text().count(DECLINED) == 1
+
+
+def test_what_others_changed_in_the_new_file_stays(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
+    decided.write_bytes(decided.read_bytes().replace(b"SUMMARY:Call with Acme", b"SUMMARY:Call with Acme and Mia"))
+
+    calendar("undo")
+
+    old, new = path.read_bytes().splitlines(), decided.read_bytes().splitlines()
+    assert b"SUMMARY:Call with Acme and Mia" in new
+    assert {line for line in old if line not in new} == {b"SUMMARY:Call with Acme", b"SEQUENCE:4"}
+    assert not [line for line in new if b"DECLINED" in line or b"TRANSPARENT" in line]
+
+
+def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    decided = Path(calendar("decide", path, answers="a\n")["outputs"][0])
+    decided.write_bytes(decided.read_bytes() + b"\r\n")
+    theirs = decided.read_bytes()
+
+    (second,) = calendar("decide", path, answers="b\n")["outputs"]
+
+    assert decided.read_bytes() == theirs
+    assert Path(second).name == "my.decided-2.ics"
+    assert Path(second).read_text().count(DECLINED) == 2
+
+
+def test_one_file_goes_on_and_knows_earlier_weeks(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    calendar("decide", path, "--days", "5", answers="a\n")
+
+    (written,) = calendar("decide", path, "--from", "2026-11-28", answers="b\n")["outputs"]
+
+    assert Path(written).name == "my.decided.ics"
+    assert Path(written).read_text().count(DECLINED) == 2
+
+
+def test_a_decline_of_an_earlier_week_is_dropped_if_its_conflict_is_gone(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, CALL, DENTIST)
+    calendar("decide", path, "--days", "5", answers="a\n")
+    path = ics_file(GROUP, CALL.replace("Acme", "Acme and the CEO"), DENTIST)
+
+    (written,) = calendar("decide", path, "--from", "2026-11-28", answers="b\n")["outputs"]
+
+    assert Path(written).read_text().count(DECLINED) == 1
+
+
+def test_a_mark_that_somebody_else_removed_is_not_undone_again() -> None:
+    now = f"BEGIN:VEVENT\r\nUID:a\r\n{DECLINED}:TRUE\r\nEND:VEVENT"
+    mark = Mark("a", "BEGIN:VEVENT\r\nUID:a\r\nEND:VEVENT", now)
+    data = b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:a\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+
+    assert unmarked(FileLines(data), [mark], "ana@lab.example") == (data, [])

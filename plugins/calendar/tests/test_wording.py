@@ -1,0 +1,57 @@
+"""A person reads what attributes mean, and no names of the benchmark."""
+
+from __future__ import annotations
+
+import pytest
+from agentfw_calendar.texts import LANGUAGES, Texts
+from agentfw_calendar.wording import reason_in_words, weights_in_words
+
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES
+from agentfw_plugins.worlds.calendar.simple_rules import RULES
+
+JARGON = ("steering", "outreach", "admin", "oneself", "delivery", "topic", "=")
+TITLES = {"A": "Lunch", "B": "Demo"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_attribute_is_called_by_its_name_in_the_benchmark(language: str) -> None:
+    said = [Texts.of(language).attributes[feature] for feature in FEATURES]
+
+    assert [words for words in said for one in JARGON if one in words] == []
+    assert len(set(said)) == len(FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("given", "language", "shown"),
+    [
+        ("due today, B: outreach", "en", 'due today; against "Demo": for customers or partners'),
+        ("B: outreach", "de", "gegen „Demo“: für Kunden oder Partner"),
+        ("a client comes, due today", "fr", "avec un client, à rendre aujourd'hui"),
+        ("hardly any difference", "es", "casi ninguna diferencia"),
+        ("you are away then", "it", "quel giorno non ci sei"),
+        ("they pay us, and it is admin work", "de", "they pay us, and it is admin work"),
+        ("C: nobody comes", "en", "C: nobody comes"),
+        ("", "pt", ""),
+    ],
+)
+def test_the_reason_of_a_rule_is_reworded_and_that_of_a_model_is_not(given: str, language: str, shown: str) -> None:
+    assert reason_in_words(given, TITLES, Texts.of(language)) == shown
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_simple_rule_is_said_in_the_language(rule: str) -> None:
+    reason = rule.replace("_", " ")
+
+    assert reason_in_words(reason, TITLES, Texts.of()) == reason
+    assert reason_in_words(reason, TITLES, Texts.of("de")) != reason
+
+
+def test_weights_are_said_in_words() -> None:
+    strategies = ["steering -0.3", "due today +0.8", "Ask before Fridays"]
+
+    english, german = (weights_in_words(strategies, Texts.of(language)) for language in ("en", "de"))
+
+    assert english == 'more weight for "due today"; less weight for "about strategy or budgets"; Ask before Fridays'
+    assert german == (
+        "mehr Gewicht für „heute fällig“; weniger Gewicht für „Strategie oder Budget“; Ask before Fridays"
+    )

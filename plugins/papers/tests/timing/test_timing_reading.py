@@ -1,0 +1,266 @@
+"""Predictions out of what a model wrote: every form that is meant beyond doubt is read, and no text raises anything."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw_papers.timing import Action, Catalog, Input, Opportunity, Parameter, read_answer, read_value
+from agentfw_papers.timing.reading import MOST_OPPORTUNITIES, Answer
+
+CATALOG = Catalog(
+    "shop",
+    "1",
+    (
+        Action("pull-up-account", parameters=(Parameter("customer_name", required=True), Parameter("account_id"))),
+        Action("send-link", aliases=("Email link",)),
+    ),
+)
+ACCOUNT = Opportunity(
+    "pull-up-account",
+    "ready_to_trigger",
+    required=(Input("customer_name", True, "Joyce Wu"),),
+    optional=(Input("account_id"),),
+)
+ROW = {
+    "name": "pull-up-account",
+    "status": "ready_to_trigger",
+    "required": [{"name": "customer_name", "provided": True, "value": "Joyce Wu"}],
+    "optional": [{"name": "account_id", "provided": False, "value": None}],
+}
+NAMED_AS_IN_THE_PAPER = {
+    "action_opportunity": {
+        "name": "pull-up-account",
+        "description": "",
+        "inputs": {
+            "required": {"input_name": "customer_name", "provided": "true", "value": "Joyce Wu"},
+            "optional": [{"input_name": "account_id", "provided": False, "value": ""}],
+        },
+        "readiness_maturity": "medium",
+        "trigger_confidence": "medium",
+        "action_trigger_status": "READY_TO_TRIGGER",
+    }
+}
+PLAIN = json.dumps([ROW])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN,
+        json.dumps({"opportunities": [ROW]}),
+        json.dumps({"proactive_action_opportunities": [NAMED_AS_IN_THE_PAPER]}),
+        json.dumps({"proactive_annotations": NAMED_AS_IN_THE_PAPER}),
+        json.dumps(ROW),
+        json.dumps({"name": "predict", "arguments": {"opportunities": [ROW]}}),
+        json.dumps([ROW | {"inputs": {"customer_name": "Joyce Wu", "account_id": None}}]),
+        json.dumps([ROW | {"required": {"customer_name": "Joyce Wu", "account_id": "?"}, "optional": None}]),
+        json.dumps([ROW | {"name": "Pull up account", "status": "Ready to trigger"}]),
+        f"Here you are:\n```json\n{PLAIN}\n```\nI hope that it helps.",
+        f'<think>An empty list [] or {{"opportunities": []}}?</think>{PLAIN}',
+        f"<think>hm</think><action>{PLAIN}</action><question>[]</question>",
+        f"<action>{PLAIN}",
+        f"First I thought of [] but then {PLAIN}",
+        "pull-up-account READY_TO_TRIGGER customer_name=Joyce Wu account_id=?",
+        "- `pull-up-account ready-to-trigger account_id= customer_name='Joyce Wu'`",
+        "<think>hm</think>\n<action>\npull-up-account ready_to_trigger customer_name=Joyce Wu account_id=?\n</action>",
+    ],
+)
+def test_an_opportunity_is_read_in_every_form(text: str) -> None:
+    answer = read_answer(text, CATALOG)
+
+    assert answer.failures == ()
+    assert not answer.repaired
+    (found,) = answer.opportunities
+    assert found.inputs == ACCOUNT.inputs
+    assert (found.name, found.status, found.required) == (ACCOUNT.name, ACCOUNT.status, ACCOUNT.required)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN[:-1] + ",]",
+        PLAIN[:-1],
+        PLAIN[:-2],
+        PLAIN.replace('"', "“"),
+        '{"opportunities": ' + PLAIN + ",}",
+        '{"opportunities": ' + PLAIN,
+        "[" + json.dumps(ROW) + ",\n ]",
+    ],
+)
+def test_small_damage_is_repaired(text: str) -> None:
+    answer = read_answer(text, CATALOG)
+
+    assert answer.opportunities == (ACCOUNT,)
+    assert answer.repaired
+
+
+def test_a_value_with_angle_brackets_is_a_value() -> None:
+    answer = read_answer("<action>pull-up-account pending customer_name=<username></action>", CATALOG)
+
+    assert answer.opportunities[0].inputs["customer_name"].value == "<username>"
+
+
+@pytest.mark.parametrize("text", ["[]", '{"opportunities": []}', "nothing", "None.", "<action>[]</action>"])
+def test_nothing_is_a_fine_answer(text: str) -> None:
+    assert read_answer(text) == Answer()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "I would wait.\nLet us see what she says.", "{", '{"a": 1}', "[1, 2]", "<action>"]
+)
+def test_an_answer_without_a_prediction_is_a_failure_and_empty(text: str) -> None:
+    answer = read_answer(text)
+
+    assert answer.opportunities == ()
+    assert len(answer.failures) == 1
+    assert "there is no JSON" in answer.failures[0]
+
+
+def test_numbers_and_truth_values_are_read_as_text() -> None:
+    answer = read_value([{"name": "a", "status": "pending", "inputs": {"amount": 50.0, "count": 3, "gift": True}}])
+
+    assert [one.value for one in answer.opportunities[0].required] == ["50", "3", "true"]
+
+
+def test_what_is_wrong_is_said_in_words() -> None:
+    rows = [
+        {"name": "dance", "status": "pending"},
+        {"name": "send-link", "status": "soon"},
+        {"name": "send-link", "status": "pending", "inputs": {"colour": "red"}},
+        {"status": "pending"},
+    ]
+
+    answer = read_value(rows, CATALOG)
+
+    assert answer.failures == (
+        'there is no action "dance"',
+        '"soon" is not a status; use one of pending, ready_to_trigger, triggered, repeatable, dismissed',
+        '"send-link" has no input "colour"',
+        "an opportunity has no name",
+    )
+    # An invented action stays a prediction, so that it costs agreement; without a status nothing can be said of it.
+    assert [one.name for one in answer.opportunities] == ["dance", "send-link"]
+    assert answer.unknown_names == ("dance",)
+
+
+def test_an_input_may_be_called_name() -> None:
+    mapping = read_value([{"name": "a", "status": "pending", "inputs": {"name": "Joyce Wu", "day": "friday"}}])
+    alone = read_value([{"name": "a", "status": "pending", "inputs": {"name": "Joyce Wu"}}])
+    single = read_value([{"name": "a", "status": "pending", "inputs": {"name": "day", "value": "friday"}}])
+
+    assert [[(one.name, one.value) for one in each.opportunities[0].required] for each in (mapping, alone, single)] == [
+        [("name", "Joyce Wu"), ("day", "friday")],
+        [("name", "Joyce Wu")],
+        [("day", "friday")],
+    ]
+
+
+def test_of_an_input_that_is_listed_twice_the_first_counts() -> None:
+    answer = read_answer("send-link pending email=a@b.c email=d@e.f")
+
+    assert answer.opportunities[0].inputs["email"].value == "a@b.c"
+
+
+def test_questions_stand_beside_opportunities() -> None:
+    by_json = read_answer(json.dumps({"opportunities": [ROW], "questions": ["Your name?", 3, " "]}))
+    by_line = read_answer("send-link pending\nQuestion: Your name?")
+    alone = read_answer('{"raised_questions": ["Your name?"]}')
+
+    assert [by_json.questions, by_line.questions, alone.questions] == [("Your name?",)] * 3
+    assert [len(one.opportunities) for one in (by_json, by_line, alone)] == [1, 1, 0]
+
+
+def test_an_endless_answer_is_cut_and_what_is_left_out_is_counted() -> None:
+    by_json = read_value([{"name": f"a{n}", "status": "pending"} for n in range(10_000)])
+    by_line = read_answer("\n".join(f"a{n} pending" for n in range(100)))
+
+    assert len(by_json.opportunities) == len(by_line.opportunities) == MOST_OPPORTUNITIES
+    assert (by_json.left_out, by_line.left_out) == (10_000 - MOST_OPPORTUNITIES, 100 - MOST_OPPORTUNITIES)
+    assert "only the first 64" in by_json.failures[0]
+
+
+PIECES = [
+    '{"opportunities": [',
+    '{"name": "send-link", "status": "pending"',
+    '"inputs": {',
+    '{"arguments":',
+    "send-link pending a=1",
+    "question:",
+    "<action>",
+    "</think>",
+    *("}", "]", ",", "\n", "\ud800", "NaN", "1e999", "[" * 50),
+]
+
+
+@given(st.lists(st.text(max_size=12) | st.sampled_from(PIECES)).map("".join))
+def test_no_text_raises_anything(text: str) -> None:
+    answer = read_answer(text, CATALOG)
+
+    assert answer.opportunities or answer.questions or answer.failures or answer == Answer(repaired=answer.repaired)
+
+
+KEYS = ("name", "status", "inputs", "opportunities", "required", "arguments", "action_opportunity", "value", "provided")
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@pytest.mark.slow
+@given(VALUES)
+def test_no_json_value_raises_anything(value: object) -> None:
+    answer = read_value(value, CATALOG)
+
+    assert len(answer.opportunities) <= MOST_OPPORTUNITIES
+
+
+# Quadratic reading would take hours.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"a":' * 100_000,
+        "{" * 100_000,
+        '["' * 100_000,
+        "<action>" * 50_000,
+        "a pending " + "x=" * 100_000,
+        "," * 100_000,
+        "a pending\n" * 50_000,
+        '{"opportunities": [' + '{"name": "a", "status": "pending"},' * 20_000,
+    ],
+)
+def test_a_text_that_is_made_to_be_slow_is_read_all_the_same(text: str) -> None:
+    answer = read_answer(text, CATALOG)
+
+    assert answer.failures
+
+
+def test_a_damaged_answer_is_a_prediction_or_a_failure_in_words() -> None:
+    chance = random.Random(7)
+    texts = []
+    for _ in range(500):
+        place = chance.randrange(len(PLAIN))
+        cut, lost, gained = PLAIN[:place], PLAIN[:place] + PLAIN[place + 1 :], PLAIN[:place] + "," + PLAIN[place:]
+        texts.append(chance.choice([cut, lost, gained]))
+
+    answers = [read_answer(text, CATALOG) for text in texts]
+
+    assert all(answer.opportunities or answer.failures for answer in answers)
+    # Brackets and commas at most places can be repaired.
+    assert sum(answer.opportunities == (ACCOUNT,) for answer in answers) >= 50
+    assert sum(bool(answer.failures) for answer in answers) >= 50
+
+
+def test_inputs_that_cannot_be_read_are_failures() -> None:
+    rows = [{"name": "a", "status": "pending", "inputs": inputs} for inputs in ([{"value": "1"}], [3], "page", None)]
+
+    answer = read_value(rows)
+
+    assert answer.failures == ("an input has no name", "an input has no name")
+    assert [[one.name for one in each.required] for each in answer.opportunities] == [[], [], ["page"], []]
