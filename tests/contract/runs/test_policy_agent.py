@@ -16,7 +16,6 @@ from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.request import Brief, Sampling
 from agentfw.tool import Tool, tool
-from agentfw.turns.policy_agent import PolicyAgent
 
 
 class Scripted(Policy):
