@@ -1,4 +1,4 @@
-"""What the contract tests of the reward models share: the numbers that a fitted model is made of, read from its files."""
+"""What the contract tests of the reward models share: the numbers of a fitted model, read from its files."""
 
 from __future__ import annotations
 
