@@ -269,4 +269,4 @@ def test_on_a_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_on_a_server(tmp_path: Path, postgres_database: Callable[[str], str]) -> None:
     stores = (postgres_database(f"store {place}") for place in itertools.count())
-    run(tmp_path, lambda: next(stores), examples=3, steps=25)
+    run(tmp_path, lambda: next(stores), examples=2, steps=20)
