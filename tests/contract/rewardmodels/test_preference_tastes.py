@@ -62,6 +62,23 @@ def test_conformity_follows_what_is_popular_and_interest_ones_own_kind(model: Pr
     assert np.mean(np.array(pull["conformity"]) > np.array(pull["interest"])) > 0.9
 
 
+def test_a_newcomer_has_interest_and_conformity_of_those_with_such_a_profile(likes: list[tuple[str, str]]) -> None:
+    hobbies = ("museums and art", "jazz and concerts", "hiking and mountains")
+    profiles = {f"u{number}": {"hobby": hobbies[number % KINDS]} for number in range(USERS)}
+    settings = PreferenceSettings(dimensions=16, epochs=40, validation=0.0, learning_rate=0.01, device="cpu")
+    newcomers = {f"new {kind}": {"hobby": hobby} for kind, hobby in enumerate(hobbies)}
+    model = PreferenceModel.fit(likes, profiles={**profiles, **newcomers}, settings=settings, encoder="hash:32")
+
+    for kind, newcomer in enumerate(newcomers):
+        for name in ("interest", "conformity"):
+            alike = [
+                getattr(model.score_items([f"u{number}"] * len(KIND_OF), list(KIND_OF)), name)
+                for number in range(kind, USERS, KINDS)
+            ]
+            own = getattr(model.score_items([newcomer] * len(KIND_OF), list(KIND_OF)), name)
+            assert own == pytest.approx(np.mean(alike, axis=0), abs=0.15)
+
+
 def test_a_dislike_takes_back_what_a_like_said(likes: list[tuple[str, str]]) -> None:
     settings = PreferenceSettings(dimensions=8, epochs=5, validation=0.0, device="cpu")
     rows = [*likes, ("u0", "i1", 0)]
