@@ -70,13 +70,17 @@ def test_a_newcomer_has_interest_and_conformity_of_those_with_such_a_profile(lik
     model = PreferenceModel.fit(likes, profiles={**profiles, **newcomers}, settings=settings, encoder="hash:32")
 
     for kind, newcomer in enumerate(newcomers):
-        for name in ("interest", "conformity"):
-            alike = [
-                getattr(model.score_items([f"u{number}"] * len(KIND_OF), list(KIND_OF)), name)
-                for number in range(kind, USERS, KINDS)
-            ]
-            own = getattr(model.score_items([newcomer] * len(KIND_OF), list(KIND_OF)), name)
-            assert own == pytest.approx(np.mean(alike, axis=0), abs=0.15)
+        alike = [
+            model.score_items([f"u{number}"] * len(KIND_OF), list(KIND_OF)) for number in range(kind, USERS, KINDS)
+        ]
+        own = model.score_items([newcomer] * len(KIND_OF), list(KIND_OF))
+        of_kind = {name: np.mean([getattr(one, name) for one in alike], axis=0) for name in ("interest", "conformity")}
+        for name, other in (("interest", "conformity"), ("conformity", "interest")):
+            likeness = {
+                each: float(np.corrcoef(getattr(own, name), of_kind[each])[0, 1]) for each in ("interest", "conformity")
+            }
+            assert likeness[name] > 0.99
+            assert likeness[name] > likeness[other]
 
 
 def test_a_dislike_takes_back_what_a_like_said(likes: list[tuple[str, str]]) -> None:
