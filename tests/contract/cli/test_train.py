@@ -88,7 +88,7 @@ def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
     lines = [line.split()[0] for line in answer.err.splitlines()]
     assert lines == ["bandit", "0/2", "1/2", "1/2", "2/2", "2/2", "next:"], "in a pipe: lines, not a picture"
     assert (folder / "report.html").exists()
-    assert (folder / "curve.png").exists()
+    assert (folder / "curve.svg").exists()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Writes the report of a run: report.html, one self-contained page, and curve.png.
+"""Writes the report of a run: report.html, one self-contained page, and curve.svg.
 
 It uses only the run folder, so it can be written again at any time, also during the run.
 
@@ -27,7 +27,7 @@ from ..records.journal import write_whole
 from ..records.summary import Summary, beside, columns, figures_of, in_order, intervals, leading
 from .comparison import change
 from .run_charts import curve, timeline_picture
-from .training_charts import clipping_note, update_charts, updates_table
+from .training_charts import clipping_note, phases_table, update_charts, updates_table
 from .training_notes import training_notes
 from .transcript import transcript
 
@@ -48,14 +48,11 @@ _Records = Sequence[Mapping[str, Any]]
 
 
 def write_report(folder: RunFolder) -> list[Path]:
-    """Write report.html and curve.png. Returns both paths."""
+    """Write report.html and curve.svg. Returns both paths."""
     records = folder.metrics()
     if not records:
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
-    files: dict[str, str | bytes] = {
-        "report.html": _page(folder, records).render(),
-        "curve.png": curve(folder).to_png(),
-    }
+    files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
         write_whole(folder.path / name, data)
     return [folder.path / name for name in files]
@@ -91,6 +88,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.section("During training", intro.rstrip())
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
+        page.table(*phases_table(lines))
         _samples(page, lines)
     _failed(page, folder)
     shown = _shown_whole(folder, records)

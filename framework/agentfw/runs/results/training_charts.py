@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...report import Bar, Canvas, Series, bar_chart, line_chart, short
-from ...report.html import Cell
+from ...report import Canvas, Series, line_chart, short
+from ...report.html import Cell, Number
 from ..records.figures import flat
 
-__all__ = ["clipping_note", "update_charts", "updates_table"]
+__all__ = ["clipping_note", "phases_table", "update_charts", "updates_table"]
 
 _CHARTS = (
     ("Reward of the rollouts by update", "reward", {"reward": "reward"}),
@@ -77,11 +77,17 @@ def update_charts(lines: Sequence[Mapping[str, Any]], widths: tuple[float, float
                 for width in widths
             )
             yield wide, narrow
+
+
+def phases_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
+    """Where the time went: the headings and rows of a table of all updates' seconds by phase."""
+    rows = [flat(line) for line in lines]
     phases = [name for name in _PHASES if name != "wait" or any("seconds/wait" in row for row in rows)]
     seconds = {name: sum(row.get(f"seconds/{name}", 0.0) for row in rows) for name in phases}
-    bars = [Bar(_PHASES[name], value) for name, value in seconds.items()]
-    wide, narrow = (bar_chart(bars, title="Seconds by phase, in all", width=width) for width in widths)
-    yield wide, narrow
+    whole = sum(seconds.values()) or 1.0
+    return ["phase", "seconds", "share"], [
+        [_PHASES[name], short(value), Number(value, f"{value / whole:.0%}")] for name, value in seconds.items()
+    ]
 
 
 def clipping_note(lines: Sequence[Mapping[str, Any]]) -> str:
