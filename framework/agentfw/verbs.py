@@ -85,20 +85,22 @@ class RunResult:
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """The figures before and after a training. Of another run, its figures and those of simple players."""
-        from .runs.records.summary import beside, in_order
+        from .runs.records.figure_table import figure_title, in_order
+        from .runs.records.summary import beside
 
         headline = self.folder.headline
         if self.summary.before:
             names = in_order(self.summary.before.keys() & self.figures.keys(), headline)
             return ["", "before", "after"], [
-                [name, str(self.summary.before[name]), str(self.figures[name])] for name in names
+                [figure_title(name, self.folder), str(self.summary.before[name]), str(self.figures[name])]
+                for name in names
             ]
         names = [name for name in self.folder.columns if name in self.figures] or in_order(self.figures, headline)
         rows = [
             [who, *(str(figures[name]) if name in figures else "" for name in names)]
             for who, figures in beside(self.summary, self.folder)
         ]
-        return ["", *(self.folder.columns.get(name, name) for name in names)], rows
+        return ["", *(self.folder.columns.get(name, figure_title(name, self.folder)) for name in names)], rows
 
 
 def run(

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from agentfw.report.canvas import MUTED, Canvas
 
-__all__ = ["PADDING", "SMALL", "Axis", "begin", "ellipsis", "exact_axis", "nice_axis", "number_labels", "text_width"]
+__all__ = ["PADDING", "SMALL", "Axis", "begin", "ellipsis", "exact_axis", "nice_axis", "number_labels", "rounded"]
+__all__ += ["text_width"]
 
 PADDING = 24.0
 SMALL, TITLE = 11.5, 15.0
@@ -93,6 +94,11 @@ def _step(low: float, high: float, target: int, integral: bool) -> float:
     if integral:
         return float(max(1.0, 2 * power if step == 2.5 * power and power < 10 else step))
     return step
+
+
+def rounded(value: float) -> str:
+    """A number alone, with three decimals where they matter."""
+    return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def number_labels(values: Sequence[float], *, resolution: float | None = None) -> list[str]:

@@ -21,7 +21,7 @@ from html import escape
 from importlib.resources import files
 
 from agentfw.errors import UsageError
-from agentfw.report.axis import number_labels
+from agentfw.report.axis import number_labels, rounded
 from agentfw.report.canvas import Canvas, printable
 from agentfw.report.statistics import Interval
 from agentfw.report.web_page import web_page
@@ -46,7 +46,7 @@ def short(value: float) -> Number | int | None:
         return value
     if math.isnan(value):
         return None
-    return Number(value, f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}")
+    return Number(value, rounded(value))
 
 
 class Page:
