@@ -64,12 +64,20 @@ class Figure:
         return format(value, self.digits) if self.digits else rounded(value)
 
 
+def _share(record: Record, of: str, each: str) -> float | None:
+    """One number by another. None where either is none, as the tokens of a program are."""
+    return record[of] / record[each] if record.get(of) and record.get(each) else None
+
+
 _EPISODE = (
     Figure("reward", "reward", lambda record: record["reward"], better="higher"),
     Figure("utility", "utility", lambda record: record["utility"], better="higher", listed=False),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
+    Figure(
+        "answer_tokens", "answer length", lambda record: _share(record, "tokens", "turns"), unit="tokens", digits=",.1f"
+    ),
     Figure("cost", "cost", lambda record: record.get("usage", {}).get("cost") or None, digits=".4g", averaged=False),
     Figure(
         "failures", "not understood", lambda record: record.get("failures"), digits=",.0f", averaged=False, listed=False
