@@ -118,15 +118,7 @@ class Canvas:
             self._add("polygon", {"points": _path(placed), **_paint(fill, opacity, stroke, 1.25)})
 
     def rectangle(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        *,
-        fill: str = INK,
-        radius: float = 0,
-        opacity: float = 1,
+        self, x: float, y: float, width: float, height: float, *, fill: str = INK, radius: float = 0, opacity: float = 1
     ) -> None:
         size: _Values = {"x": x, "y": y, "width": max(width, 0), "height": max(height, 0), "rx": radius or None}
         self._add("rect", {**size, **_paint(fill, opacity)})

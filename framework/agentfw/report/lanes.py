@@ -31,13 +31,7 @@ CROWDED = 6.0
 """Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
 BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
-COLOURS = {
-    "work": BLUE,
-    "thinking": FAINT,
-    "observation": MUTED,
-    "intervention": GREEN,
-    "interruption": VERMILLION,
-}
+COLOURS = {"work": BLUE, "thinking": FAINT, "observation": MUTED, "intervention": GREEN, "interruption": VERMILLION}
 RANK = {"interruption": 0, "intervention": 1}
 """Kinds in the order in which their names are placed if there isn't room for all."""
 

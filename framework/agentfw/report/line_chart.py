@@ -16,17 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentfw.errors import UsageError
-from agentfw.report.axis import (
-    PADDING,
-    SMALL,
-    Axis,
-    begin,
-    ellipsis,
-    exact_axis,
-    nice_axis,
-    number_labels,
-    text_width,
-)
+from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, Point, series_colour
 
 __all__ = ["Series", "line_chart"]
@@ -164,10 +154,7 @@ def _end_labels(drawn: Sequence[_Drawn]) -> list[str]:
 
 
 def _vertical(
-    drawn: Sequence[_Drawn],
-    points: Sequence[Point],
-    y_range: tuple[float, float] | None,
-    height: float,
+    drawn: Sequence[_Drawn], points: Sequence[Point], y_range: tuple[float, float] | None, height: float
 ) -> Axis:
     target = max(2, int(height / 40))
     if y_range is not None:
