@@ -62,6 +62,7 @@ MODULES = {
     "agentfw_rewardmodels.keypoints": "a judge that marks each attempt by a list of points",
     "agentfw_plugins.registration": "make a plugin of folders",
     "agentfw_plugins.command_options": "the option `--json` for the command of a plugin",
+    "agentfw_plugins.learners.losses": "write a loss of your own",
     "agentfw_plugins.models": "find and load language models",
     "agentfw_plugins.models.making": "make small language models from lessons",
     "agentfw_plugins.models.conversation": "convert a conversation to the format of chat models",
