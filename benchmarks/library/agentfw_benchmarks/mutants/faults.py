@@ -1,0 +1,185 @@
+"""The planted faults: where each is, what it changes, and how it is written into a source text.
+
+A fault names a definition (`Class.method`, a function, a class or a variable of a module) and a piece of code in it, as
+an expression or as statements. Both are found by syntax in any file of the packages, so a fault survives the moves of
+its file and any change of layout. It must fit exactly once: a fault that fits nowhere, or twice, is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDERS = ("framework", "plugins", "memory", "rewardmodels", "cli")
+"""Where faults are looked for."""
+_NO_SOURCES = {"tests", "templates", "benchmarks", "model_making"}
+AREAS = Path(__file__).parent / "faults"
+"""A file for each area."""
+
+
+class UnfitFaultError(Exception):
+    """Raised when a fault doesn't fit exactly once, or when what it makes isn't Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A slip that somebody could make."""
+
+    name: str
+    where: str
+    """The qualified name of the definition it is in. It doesn't have to be unique if the code in it is."""
+    old: str
+    new: str
+    """What stands there instead. Nothing deletes statements."""
+    suffers: str
+    """What it does to a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Faults that the same tests should notice."""
+
+    name: str
+    tests: tuple[str, ...]
+    """Files and folders of tests, as patterns, in the order in which they run."""
+    faults: tuple[Fault, ...]
+
+    def files(self, root: Path) -> list[Path]:
+        """The files of its tests, each once."""
+        found: dict[Path, None] = {}
+        for pattern in self.tests:
+            for path in sorted(root.glob(pattern)):
+                found |= dict.fromkeys(sorted(path.rglob("test_*.py")) if path.is_dir() else [path])
+        return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A file with a fault in it."""
+
+    path: Path
+    text: str
+    line: int
+
+
+def read_areas(folder: Path = AREAS) -> list[Area]:
+    """All areas with their faults. A name that stands twice is an error."""
+    areas = []
+    for path in sorted(folder.glob("*.toml")):
+        content = tomllib.loads(path.read_text("utf-8"))
+        faults = tuple(Fault(**values) for values in content["fault"])
+        areas.append(Area(path.stem, tuple(content["tests"]), faults))
+    names = [fault.name for area in areas for fault in area.faults]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UnfitFaultError(f"more than one fault has the name {', '.join(twice)}")
+    return areas
+
+
+class Sources:
+    """The source files of a tree, read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.texts = {
+            path: path.read_text("utf-8")
+            for folder in FOLDERS
+            for path in sorted((root / folder).rglob("*.py"))
+            if _NO_SOURCES.isdisjoint(path.relative_to(root).parts)
+        }
+        self._trees: dict[Path, ast.Module] = {}
+
+    def definitions(self, where: str) -> Iterator[tuple[Path, ast.AST]]:
+        """What has this qualified name, in any file."""
+        defined = re.compile(
+            rf"\b(def|class) {re.escape(name := where.rpartition('.')[2])}\b|^ *{re.escape(name)} *[:=]", re.M
+        )
+        for path, text in self.texts.items():
+            if defined.search(text):
+                if path not in self._trees:
+                    self._trees[path] = ast.parse(text)
+                yield from ((path, definition) for definition in _definitions(self._trees[path], where))
+
+
+def plant(fault: Fault, sources: Sources) -> Planted:
+    """The file with the fault in it. Nothing is written."""
+    pattern = ast.parse(textwrap.dedent(fault.old)).body
+    only = pattern[0]
+    wanted = [
+        ast.dump(node) for node in ([only.value] if len(pattern) == 1 and isinstance(only, ast.Expr) else pattern)
+    ]
+    looked_for = _expressions if isinstance(only, ast.Expr) and len(pattern) == 1 else _statements
+    definitions = list(sources.definitions(fault.where))
+    if not definitions:
+        raise UnfitFaultError(f"{fault.name}: nothing is called {fault.where}")
+    found = [(path, *ends) for path, definition in definitions for ends in looked_for(definition, wanted)]
+    if len(found) != 1:
+        places = ", ".join(f"{path.relative_to(sources.root)}:{first.lineno}" for path, first, _ in found)
+        raise UnfitFaultError(
+            f"{fault.name}: in {fault.where}, this stands {len(found)} times instead of once: {places}\n"
+            + textwrap.indent(fault.old, "    ")
+        )
+    path, first, last = found[0]
+    text = sources.texts[path]
+    changed = _replaced(text, first, last, fault.new)
+    try:
+        compiled = ast.dump(ast.parse(changed))
+    except SyntaxError as error:
+        raise UnfitFaultError(f"{fault.name}: what it makes of {path.name} isn't Python: {error}") from None
+    if compiled == ast.dump(ast.parse(text)):
+        raise UnfitFaultError(f"{fault.name}: it changes nothing")
+    return Planted(path, changed, first.lineno)
+
+
+def _definitions(tree: ast.Module, where: str) -> Iterator[ast.AST]:
+    """What has this qualified name: classes, functions, and variables of a module or a class."""
+
+    def below(node: ast.AST, prefix: str) -> Iterator[ast.AST]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = f"{prefix}{child.name}"
+                if name == where:
+                    yield child
+                yield from below(child, f"{name}.")
+            elif isinstance(child, ast.Assign | ast.AnnAssign) and not isinstance(node, ast.FunctionDef):
+                targets = child.targets if isinstance(child, ast.Assign) else [child.target]
+                if any(isinstance(target, ast.Name) and f"{prefix}{target.id}" == where for target in targets):
+                    yield child
+            elif isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+                yield from below(child, prefix)
+
+    return below(tree, "")
+
+
+def _expressions(definition: ast.AST, wanted: list[str]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for node in ast.walk(definition):
+        if isinstance(node, ast.expr) and [ast.dump(node)] == wanted:
+            yield node, node
+
+
+def _statements(definition: ast.AST, wanted: list[str]) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    for node in ast.walk(definition):
+        for _, block in ast.iter_fields(node):
+            if not isinstance(block, list) or not block or not isinstance(block[0], ast.stmt):
+                continue
+            dumps = [ast.dump(statement) for statement in block]
+            for start in range(len(block) - len(wanted) + 1):
+                if dumps[start : start + len(wanted)] == wanted:
+                    yield block[start], block[start + len(wanted) - 1]
+
+
+def _replaced(text: str, first: ast.stmt | ast.expr, last: ast.stmt | ast.expr, new: str) -> str:
+    """The text with the code from one node to another replaced. Columns of nodes count bytes."""
+    lines = text.encode().splitlines(keepends=True)
+    start = sum(map(len, lines[: first.lineno - 1])) + first.col_offset
+    assert last.end_lineno is not None
+    assert last.end_col_offset is not None
+    end = sum(map(len, lines[: last.end_lineno - 1])) + last.end_col_offset
+    new = textwrap.dedent(new).strip()
+    new = f"({new})" if isinstance(first, ast.expr) else (new or "pass").replace("\n", "\n" + " " * first.col_offset)
+    data = text.encode()
+    return (data[:start] + new.encode() + data[end:]).decode()
