@@ -49,7 +49,7 @@ class Kept:
 
 
 def _digest(fault: Fault) -> str:
-    return hashlib.sha256(f"{fault.where}\0{fault.old}\0{fault.new}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{fault.where}\0{fault.old or fault.text}\0{fault.new}".encode()).hexdigest()[:12]
 
 
 def measure(

@@ -1,8 +1,9 @@
 """The planted faults: where each is, what it changes, and how it is written into a source text.
 
-A fault names a definition (`Class.method`, a function, a class or a variable of a module) and a piece of code in it, as
-an expression or as statements. Both are found by syntax in any file of the packages, so a fault survives the moves of
-its file and any change of layout. It must fit exactly once: a fault that fits nowhere, or twice, is an error.
+A fault names a definition (`Class.method`, a function, a class or a variable of a module) and a piece of code in it: an
+expression, statements, or a part of a string such as an SQL statement. Both are found by syntax in any file of the
+packages, so a fault survives the moves of its file and any change of layout. It must fit exactly once: a fault that fits
+nowhere, or twice, is an error.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 FOLDERS = ("framework", "plugins", "memory", "rewardmodels", "cli")
@@ -33,11 +36,14 @@ class Fault:
     name: str
     where: str
     """The qualified name of the definition it is in. It doesn't have to be unique if the code in it is."""
-    old: str
-    new: str
-    """What stands there instead. Nothing deletes statements."""
     suffers: str
     """What it does to a user."""
+    new: str
+    """What stands there instead. Nothing deletes statements."""
+    old: str = ""
+    """An expression or statements."""
+    text: str = ""
+    """Instead of `old`: a part of a string literal, as it is written in the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +101,10 @@ class Sources:
 
     def definitions(self, where: str) -> Iterator[tuple[Path, ast.AST]]:
         """What has this qualified name, in any file."""
-        defined = re.compile(
-            rf"\b(def|class) {re.escape(name := where.rpartition('.')[2])}\b|^ *{re.escape(name)} *[:=]", re.M
-        )
+        name = where.rpartition(".")[2]
+        defined = re.compile(rf"\b(?:def|class) {name}\b|^ *{name} *[:=]", re.MULTILINE)
         for path, text in self.texts.items():
-            if defined.search(text):
+            if name in text and defined.search(text):
                 if path not in self._trees:
                     self._trees[path] = ast.parse(text)
                 yield from ((path, definition) for definition in _definitions(self._trees[path], where))
@@ -107,32 +112,48 @@ class Sources:
 
 def plant(fault: Fault, sources: Sources) -> Planted:
     """The file with the fault in it. Nothing is written."""
-    pattern = ast.parse(textwrap.dedent(fault.old)).body
-    only = pattern[0]
-    wanted = [
-        ast.dump(node) for node in ([only.value] if len(pattern) == 1 and isinstance(only, ast.Expr) else pattern)
-    ]
-    looked_for = _expressions if isinstance(only, ast.Expr) and len(pattern) == 1 else _statements
     definitions = list(sources.definitions(fault.where))
     if not definitions:
         raise UnfitFaultError(f"{fault.name}: nothing is called {fault.where}")
-    found = [(path, *ends) for path, definition in definitions for ends in looked_for(definition, wanted)]
+    found = [
+        (path, span)
+        for path, definition in definitions
+        for span in (_in_strings(sources.texts[path], definition, fault) if fault.text else _in_code(definition, fault))
+    ]
     if len(found) != 1:
-        places = ", ".join(f"{path.relative_to(sources.root)}:{first.lineno}" for path, first, _ in found)
+        places = ", ".join(f"{path.relative_to(sources.root)}:{span.line}" for path, span in found)
         raise UnfitFaultError(
             f"{fault.name}: in {fault.where}, this stands {len(found)} times instead of once: {places}\n"
-            + textwrap.indent(fault.old, "    ")
+            + textwrap.indent(fault.text or fault.old, "    ")
         )
-    path, first, last = found[0]
+    path, span = found[0]
     text = sources.texts[path]
-    changed = _replaced(text, first, last, fault.new)
+    changed = span.replaced(text)
     try:
         compiled = ast.dump(ast.parse(changed))
     except SyntaxError as error:
         raise UnfitFaultError(f"{fault.name}: what it makes of {path.name} isn't Python: {error}") from None
     if compiled == ast.dump(ast.parse(text)):
         raise UnfitFaultError(f"{fault.name}: it changes nothing")
-    return Planted(path, changed, first.lineno)
+    return Planted(path, changed, span.line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A stretch of source and what it becomes. Lines count from 1, columns in bytes, as those of nodes."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    new: str
+
+    def replaced(self, text: str) -> str:
+        data = text.encode()
+        lines = data.splitlines(keepends=True)
+        start = sum(map(len, lines[: self.line - 1])) + self.column
+        end = sum(map(len, lines[: self.end_line - 1])) + self.end_column
+        return (data[:start] + self.new.encode() + data[end:]).decode()
 
 
 def _definitions(tree: ast.Module, where: str) -> Iterator[ast.AST]:
@@ -155,31 +176,45 @@ def _definitions(tree: ast.Module, where: str) -> Iterator[ast.AST]:
     return below(tree, "")
 
 
-def _expressions(definition: ast.AST, wanted: list[str]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    for node in ast.walk(definition):
-        if isinstance(node, ast.expr) and [ast.dump(node)] == wanted:
-            yield node, node
-
-
-def _statements(definition: ast.AST, wanted: list[str]) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+def _in_code(definition: ast.AST, fault: Fault) -> Iterator[_Span]:
+    """Where a definition has the fault's expression, or its statements in one block."""
+    pattern, new = ast.parse(textwrap.dedent(fault.old)).body, textwrap.dedent(fault.new).strip()
+    only = pattern[0]
+    if len(pattern) == 1 and isinstance(only, ast.Expr):
+        wanted = ast.dump(only.value)
+        for node in ast.walk(definition):
+            if isinstance(node, ast.expr) and ast.dump(node) == wanted:
+                yield _span(node, node, f"({new})")
+        return
+    several = [ast.dump(statement) for statement in pattern]
     for node in ast.walk(definition):
         for _, block in ast.iter_fields(node):
             if not isinstance(block, list) or not block or not isinstance(block[0], ast.stmt):
                 continue
             dumps = [ast.dump(statement) for statement in block]
-            for start in range(len(block) - len(wanted) + 1):
-                if dumps[start : start + len(wanted)] == wanted:
-                    yield block[start], block[start + len(wanted) - 1]
+            for start in range(len(block) - len(several) + 1):
+                if dumps[start : start + len(several)] == several:
+                    indented = (new or "pass").replace("\n", "\n" + " " * block[start].col_offset)
+                    yield _span(block[start], block[start + len(several) - 1], indented)
 
 
-def _replaced(text: str, first: ast.stmt | ast.expr, last: ast.stmt | ast.expr, new: str) -> str:
-    """The text with the code from one node to another replaced. Columns of nodes count bytes."""
-    lines = text.encode().splitlines(keepends=True)
-    start = sum(map(len, lines[: first.lineno - 1])) + first.col_offset
+def _span(first: ast.stmt | ast.expr, last: ast.stmt | ast.expr, new: str) -> _Span:
     assert last.end_lineno is not None
     assert last.end_col_offset is not None
-    end = sum(map(len, lines[: last.end_lineno - 1])) + last.end_col_offset
-    new = textwrap.dedent(new).strip()
-    new = f"({new})" if isinstance(first, ast.expr) else (new or "pass").replace("\n", "\n" + " " * first.col_offset)
-    data = text.encode()
-    return (data[:start] + new.encode() + data[end:]).decode()
+    return _Span(first.lineno, first.col_offset, last.end_lineno, last.end_col_offset, new)
+
+
+def _in_strings(text: str, definition: ast.AST, fault: Fault) -> Iterator[_Span]:
+    """Where a string literal in a definition has the fault's text, in one line."""
+    assert isinstance(definition, ast.stmt)
+    first, last = definition.lineno, definition.end_lineno or definition.lineno
+    for token in tokenize.generate_tokens(StringIO(text).readline):
+        if tokenize.tok_name[token.type] not in ("STRING", "FSTRING_MIDDLE") or not first <= token.start[0] <= last:
+            continue
+        for place in re.finditer(re.escape(fault.text), token.string):
+            before = token.string[: place.start()]
+            line = token.start[0] + before.count("\n")
+            column = len(before.rpartition("\n")[2].encode())
+            if "\n" not in before:
+                column += len(token.line.splitlines()[0][: token.start[1]].encode())
+            yield _Span(line, column, line, column + len(fault.text.encode()), fault.new)

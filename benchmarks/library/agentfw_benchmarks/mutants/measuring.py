@@ -171,7 +171,7 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, wide: bool) -> Outcom
 def _near_and_others(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
     """The area's files of tests: those that name the module or the definition, or tell of what is seen; the others."""
     words = {planted.path.stem, *fault.where.split(".")}
-    near, others = [], []
+    near, others = list[str](), list[str]()
     for path in area.files(root):
         text = path.read_text("utf-8")
         (near if any(word in text for word in words) else others).append(str(path.relative_to(root)))
