@@ -2,7 +2,7 @@
 
 A fault names a definition (`Class.method`, a function, a class or a variable of a module) and a piece of code in it: an
 expression, statements, or a part of a string such as an SQL statement. Both are found by syntax in any file of the
-packages, so a fault survives the moves of its file and any change of layout. It must fit exactly once: a fault that fits
+packages, so a fault survives the moves of its file and any change of layout. It must fit exactly once: one that fits
 nowhere, or twice, is an error.
 """
 
@@ -130,10 +130,10 @@ def plant(fault: Fault, sources: Sources) -> Planted:
     text = sources.texts[path]
     changed = span.replaced(text)
     try:
-        compiled = ast.dump(ast.parse(changed))
+        ast.parse(changed)
     except SyntaxError as error:
         raise UnfitFaultError(f"{fault.name}: what it makes of {path.name} isn't Python: {error}") from None
-    if compiled == ast.dump(ast.parse(text)):
+    if changed == text:
         raise UnfitFaultError(f"{fault.name}: it changes nothing")
     return Planted(path, changed, span.line)
 
@@ -180,22 +180,30 @@ def _in_code(definition: ast.AST, fault: Fault) -> Iterator[_Span]:
     """Where a definition has the fault's expression, or its statements in one block."""
     pattern, new = ast.parse(textwrap.dedent(fault.old)).body, textwrap.dedent(fault.new).strip()
     only = pattern[0]
-    if len(pattern) == 1 and isinstance(only, ast.Expr):
-        wanted = ast.dump(only.value)
+    if len(pattern) == 1 and isinstance(only, ast.Expr) and _is_expression(new):
+        kind, wanted = type(only.value), ast.dump(only.value)
         for node in ast.walk(definition):
-            if isinstance(node, ast.expr) and ast.dump(node) == wanted:
+            if type(node) is kind and isinstance(node, ast.expr) and ast.dump(node) == wanted:
                 yield _span(node, node, f"({new})")
         return
-    several = [ast.dump(statement) for statement in pattern]
+    kinds, several = [type(one) for one in pattern], [ast.dump(one) for one in pattern]
     for node in ast.walk(definition):
         for _, block in ast.iter_fields(node):
             if not isinstance(block, list) or not block or not isinstance(block[0], ast.stmt):
                 continue
-            dumps = [ast.dump(statement) for statement in block]
             for start in range(len(block) - len(several) + 1):
-                if dumps[start : start + len(several)] == several:
-                    indented = (new or "pass").replace("\n", "\n" + " " * block[start].col_offset)
-                    yield _span(block[start], block[start + len(several) - 1], indented)
+                some = block[start : start + len(several)]
+                if [type(one) for one in some] == kinds and [ast.dump(one) for one in some] == several:
+                    indented = (new or "pass").replace("\n", "\n" + " " * some[0].col_offset)
+                    yield _span(some[0], some[-1], indented)
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _span(first: ast.stmt | ast.expr, last: ast.stmt | ast.expr, new: str) -> _Span:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,8 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _HANGS = 300.0
 """Seconds after which a test that says nothing stands still."""
+_NEAR = 4
+"""How many files of tests run first: those that speak most of what is changed."""
 _ATTEMPTS = 5
 """How many tests that fail by themselves are left out before a fault counts as unnoticed."""
 
@@ -48,7 +51,7 @@ class Outcome:
     by: str
     """The test that failed, or what there is to say of a fault that none noticed."""
     tests: str
-    """`near` for those that name the module, `area`, or `wide`."""
+    """`near` for the few that speak of what was changed, `area`, or `wide`."""
     seconds: float
 
 
@@ -68,6 +71,8 @@ class Copy:
             "PYTHONPATH": os.pathsep.join(str(self.root / name) for name in _PYTHON_FOLDERS),
             "TMPDIR": str(self._temporary),
             "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
         }
         self._must_be_imported()
 
@@ -169,10 +174,15 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, wide: bool) -> Outcom
 
 
 def _near_and_others(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
-    """The area's files of tests: those that name the module or the definition, or tell of what is seen; the others."""
-    words = {planted.path.stem, *fault.where.split(".")}
-    near, others = list[str](), list[str]()
+    """The files of tests that speak most of the fault's module, definition and subject, and the others of its area."""
+    module, outer, *inner = planted.path.stem, *fault.where.split(".")
+    ranks: list[tuple[int, str]] = []
     for path in area.files(root):
-        text = path.read_text("utf-8")
-        (near if any(word in text for word in words) else others).append(str(path.relative_to(root)))
-    return near, others
+        text, stem = path.read_text("utf-8"), path.stem
+        rank = 4 * (module in stem) + 3 * (re.search(rf"\b{module} import|import {module}\b", text) is not None)
+        rank += 2 * (outer in text) + sum(name in text for name in inner)
+        rank += 2 * sum(len(word) > 3 and word in stem for word in fault.name.split("-"))
+        ranks.append((rank, str(path.relative_to(root))))
+    ordered = [name for rank, name in sorted(ranks, key=lambda one: -one[0])]
+    near = ordered[: min(_NEAR, sum(rank > 0 for rank, _ in ranks))]
+    return near, ordered[len(near) :]
