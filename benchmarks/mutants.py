@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import queue
+import signal
 import sys
 import tempfile
 import threading
@@ -80,13 +81,18 @@ def measure(
             errors.append(error)
 
     if not waiting.empty():
+        copies: list[Copy] = []
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
-            copies = [Copy(ROOT, Path(folder) / str(number), limit) for number in range(jobs)]
-            workers = [threading.Thread(target=work, args=[copy], daemon=True) for copy in copies]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
+            try:
+                copies += [Copy(ROOT, Path(folder) / str(number), limit) for number in range(jobs)]
+                workers = [threading.Thread(target=work, args=[copy], daemon=True) for copy in copies]
+                for worker in workers:
+                    worker.start()
+                for worker in workers:
+                    worker.join()
+            finally:
+                for copy in copies:
+                    copy.stop()
     if errors:
         raise errors[0]
     return _summary([(area, fault, kept.of(fault) or {}) for area, fault in chosen])
@@ -168,5 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # the tests that run are ended, and the copies removed
+        signal.signal(number, signal.default_int_handler)
     _result = main()
     sys.exit(_result["share"] < _result["floor"])

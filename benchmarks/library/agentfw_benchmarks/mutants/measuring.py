@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class Copy:
         self._output = folder / "output"
         self._limit = limit
         self._healthy: dict[str, bool] = {}
+        self._process: subprocess.Popen[bytes] | None = None
         self._temporary.mkdir(parents=True)
         shutil.copytree(root, self.root, ignore=_LEFT_OUT, symlinks=True)
         self.sources = Sources(self.root)
@@ -89,7 +91,7 @@ class Copy:
         options = ["-x", "-v", "--tb=no", "-rfE", "-p", "no:cacheprovider", f"--basetemp={self._temporary / 'b'}"]
         command = [sys.executable, "-m", "pytest", *options, *(f"--deselect={test}" for test in without), *tests]
         with self._output.open("wb") as output:
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 command, cwd=self.root, env=self._environment, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
@@ -118,17 +120,20 @@ class Copy:
             ended = "limit" if time.monotonic() > until else "hangs" if time.monotonic() - since > _HANGS else ""
         if ended:
             process.send_signal(signal.SIGINT)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(20)
-            except subprocess.TimeoutExpired:
-                pass
-        for number in (process.pid, *self._database_servers()):
-            try:
-                os.killpg(number, signal.SIGKILL) if number == process.pid else os.kill(number, signal.SIGQUIT)
-            except ProcessLookupError:
-                pass
-        process.wait()
+        self.stop()
         return ended
+
+    def stop(self) -> None:
+        """End the tests that run here, and what they started."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        for number in self._database_servers():
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGQUIT)
 
     def _database_servers(self) -> Iterator[int]:
         for path in self._temporary.glob("agentfw-postgres-*/postmaster.pid"):
