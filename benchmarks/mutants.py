@@ -54,7 +54,7 @@ def _digest(fault: Fault) -> str:
 
 
 def measure(
-    chosen: list[tuple[Area, Fault]], kept: Kept, *, jobs: int, wide: bool, retry: bool, limit: float
+    chosen: list[tuple[Area, Fault]], kept: Kept, *, jobs: int, quick: bool, wide: bool, retry: bool, limit: float
 ) -> dict[str, Any]:
     """Measure what isn't kept yet, and summarise all that was chosen."""
     sources = Sources(ROOT)
@@ -71,7 +71,7 @@ def measure(
         try:
             while not errors:
                 area, fault = waiting.get_nowait()
-                outcome = measure_fault(fault, area, copy, wide=wide)
+                outcome = measure_fault(fault, area, copy, quick=quick, wide=wide)
                 kept.keep(fault, asdict(outcome))
                 told = f"noticed by {outcome.by}" if outcome.noticed else f"NOT NOTICED {outcome.by}"
                 print(f"{area.name} {fault.name}: {told}, {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
@@ -151,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         floor=(0.85, "the share that must be noticed"),
         limit=(900.0, "seconds for each group of tests of a fault"),
         results=("mutants.json", "file of outcomes, to go on with"),
+        quick=(False, "run only the few files of tests that speak most of what is changed"),
         wide=(False, "if its area notices nothing, run all tests that aren't nightly"),
         retry=(False, "measure again what wasn't noticed"),
     )
@@ -169,7 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         if (not given.only or fault.name in given.only) and given.area in ("", area.name)
     ]
     kept = Kept(Path(given.results))
-    result = measure(chosen, kept, jobs=given.jobs, wide=given.wide, retry=given.retry, limit=given.limit)
+    result = measure(
+        chosen, kept, jobs=given.jobs, quick=given.quick, wide=given.wide, retry=given.retry, limit=given.limit
+    )
     return tell(result, given.json, show) | {"floor": given.floor}
 
 

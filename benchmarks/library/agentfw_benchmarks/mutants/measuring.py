@@ -151,12 +151,14 @@ class Copy:
         return self._healthy[test]
 
 
-def measure_fault(fault: Fault, area: Area, copy: Copy, *, wide: bool) -> Outcome:
+def measure_fault(fault: Fault, area: Area, copy: Copy, *, quick: bool = False, wide: bool = False) -> Outcome:
     """Plant a fault, run the tests of its area until one notices it, and take it out again."""
     planted = plant(fault, copy.sources)
     whole = copy.sources.texts[planted.path]
     near, others = _near_and_others(fault, area, planted, copy.root)
-    groups = [("near", near), ("area", others)] + ([("wide", ["tests", "plugins/papers/tests"])] if wide else [])
+    groups = [("near", near)]
+    groups += [] if quick else [("area", others)]
+    groups += [("wide", ["tests", "plugins/papers/tests"])] if wide else []
     began, left_out, last, over = time.monotonic(), list[str](), "area", False
     for name, tests in groups:
         last = name
@@ -180,14 +182,14 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, wide: bool) -> Outcom
 
 def _near_and_others(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
     """The files of tests that speak most of the fault's module, definition and subject, and the others of its area."""
-    module, outer, *inner = planted.path.stem, *fault.where.split(".")
+    module, (outer, *inner) = planted.path.stem, fault.where.split(".")
+    about = {word[:4] for word in (*module.split("_"), *fault.name.split("-")) if len(word) > 3}
     ranks: list[tuple[int, str]] = []
     for path in area.files(root):
-        text, stem = path.read_text("utf-8"), path.stem
-        rank = 4 * (module in stem) + 3 * (re.search(rf"\b{module} import|import {module}\b", text) is not None)
+        text, subject = path.read_text("utf-8"), path.stem.removeprefix("test_")
+        rank = 4 * (module == subject) + 2 * sum(word[:4] in about for word in subject.split("_"))
+        rank += 3 * (re.search(rf"\b{module} import|import {module}\b", text) is not None)
         rank += 2 * (outer in text) + sum(name in text for name in inner)
-        rank += 2 * sum(len(word) > 3 and word in stem for word in fault.name.split("-"))
         ranks.append((rank, str(path.relative_to(root))))
-    ordered = [name for rank, name in sorted(ranks, key=lambda one: -one[0])]
-    near = ordered[: min(_NEAR, sum(rank > 0 for rank, _ in ranks))]
-    return near, ordered[len(near) :]
+    ordered = [name for _, name in sorted(ranks, key=lambda one: -one[0])]
+    return ordered[:_NEAR], ordered[_NEAR:]
