@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 def undocumented(path: Path) -> Iterator[str]:
     """The imports of our packages in a file, anywhere in it, that name what isn't documented."""
     api = documented()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+    nodes = ast.walk(ast.parse(path.read_text("utf-8"), str(path)))
+    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
         if isinstance(node, ast.Import):
             named = [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -7,6 +7,7 @@ by itself, here or under load, is left out and the tests go on. A test that stan
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -181,15 +183,23 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, quick: bool = False, 
 
 
 def _near_and_others(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
-    """The files of tests that speak most of the fault's module, definition and subject, and the others of its area."""
-    module, (outer, *inner) = planted.path.stem, fault.where.split(".")
-    about = {word[:4] for word in (*module.split("_"), *fault.name.split("-")) if len(word) > 3}
-    ranks: list[tuple[int, str]] = []
-    for path in area.files(root):
-        text, subject = path.read_text("utf-8"), path.stem.removeprefix("test_")
-        rank = 4 * (module == subject) + 2 * sum(word[:4] in about for word in subject.split("_"))
-        rank += 3 * (re.search(rf"\b{module} import|import {module}\b", text) is not None)
-        rank += 2 * (outer in text) + sum(name in text for name in inner)
-        ranks.append((rank, str(path.relative_to(root))))
-    ordered = [name for _, name in sorted(ranks, key=lambda one: -one[0])]
+    """The files of tests that have most words of the fault, as a search ranks pages, and the others of its area.
+
+    Names of tests are sentences here, and so is what a fault does to a user.
+    """
+    about = set(_words(f"{fault.name} {fault.where} {fault.suffers} {planted.path.stem}"))
+    counts = {
+        path: Counter(word for word in _words(path.read_text("utf-8")) if word in about) for path in area.files(root)
+    }
+    spread = Counter(word for some in counts.values() for word in some)
+    rare = {word: math.log(len(counts) / files) for word, files in spread.items()}
+    ranks = {
+        path: sum(rare[word] * (1 + math.log(often)) for word, often in some.items()) for path, some in counts.items()
+    }
+    ordered = [str(path.relative_to(root)) for path in sorted(ranks, key=lambda path: -ranks[path])]
     return ordered[:_NEAR], ordered[_NEAR:]
+
+
+def _words(text: str) -> list[str]:
+    """The beginnings of its words, and of the parts of its names."""
+    return [word[:6].lower() for word in re.findall(r"[A-Z]?[a-z]{2,}", text)]
