@@ -7,7 +7,7 @@ same command goes on after an interruption.
 
     python benchmarks/mutants.py                              # some hours on two cores; exits 1 below --floor
     python benchmarks/mutants.py --area memory --retry        # measure again those of an area that weren't noticed
-    python benchmarks/mutants.py --only kto-sign-of-dislikes
+    python benchmarks/mutants.py --only kto-weights-swapped
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from pathlib import Path
 
 FOLDERS = ("framework", "plugins", "memory", "rewardmodels", "cli")
 """Where faults are looked for."""
+_DEFINITION = re.compile(r"^ *(?:(?:async )?def|class) (\w+)|^ *(\w+) *(?::|=(?!=))", re.MULTILINE)
 _NO_SOURCES = {"tests", "templates", "benchmarks", "model_making"}
 AREAS = Path(__file__).parent / "faults"
 """A file for each area."""
@@ -98,16 +99,18 @@ class Sources:
             if _NO_SOURCES.isdisjoint(path.relative_to(root).parts)
         }
         self._trees: dict[Path, ast.Module] = {}
+        self._defining: dict[str, dict[Path, None]] = {}
+        """The files that may define a name."""
+        for path, text in self.texts.items():
+            for found in _DEFINITION.finditer(text):
+                self._defining.setdefault(found[1] or found[2], {})[path] = None
 
     def definitions(self, where: str) -> Iterator[tuple[Path, ast.AST]]:
         """What has this qualified name, in any file."""
-        name = where.rpartition(".")[2]
-        defined = re.compile(rf"\b(?:def|class) {name}\b|^ *{name} *[:=]", re.MULTILINE)
-        for path, text in self.texts.items():
-            if name in text and defined.search(text):
-                if path not in self._trees:
-                    self._trees[path] = ast.parse(text)
-                yield from ((path, definition) for definition in _definitions(self._trees[path], where))
+        for path in self._defining.get(where.rpartition(".")[2], ()):
+            if path not in self._trees:
+                self._trees[path] = ast.parse(self.texts[path])
+            yield from ((path, definition) for definition in _definitions(self._trees[path], where))
 
 
 def plant(fault: Fault, sources: Sources) -> Planted:
