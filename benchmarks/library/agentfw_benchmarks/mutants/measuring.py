@@ -6,6 +6,7 @@ by itself, here or under load, is left out and the tests go on. A test that stan
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import math
 import os
@@ -39,8 +40,8 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _HANGS = 300.0
 """Seconds after which a test that says nothing stands still."""
-_NEAR = 4
-"""How many files of tests run first: those that speak most of what is changed."""
+_NEAR = 30
+"""How many tests run first: those that speak most of what is changed."""
 _ATTEMPTS = 5
 """How many tests that fail by themselves are left out before a fault counts as unnoticed."""
 
@@ -54,7 +55,7 @@ class Outcome:
     by: str
     """The test that failed, or what there is to say of a fault that none noticed."""
     tests: str
-    """`near` for the few that speak of what was changed, `area`, or `wide`."""
+    """`near` for the few that speak most of what was changed, `area`, or `wide`."""
     seconds: float
 
 
@@ -157,9 +158,9 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, quick: bool = False, 
     """Plant a fault, run the tests of its area until one notices it, and take it out again."""
     planted = plant(fault, copy.sources)
     whole = copy.sources.texts[planted.path]
-    near, others = _near_and_others(fault, area, planted, copy.root)
+    near, whole_area = _near_and_area(fault, area, planted, copy.root)
     groups = [("near", near)]
-    groups += [] if quick else [("area", others)]
+    groups += [] if quick else [("area", whole_area)]
     groups += [("wide", ["tests", "plugins/papers/tests"])] if wide else []
     began, left_out, last, over = time.monotonic(), list[str](), "area", False
     for name, tests in groups:
@@ -182,22 +183,40 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, quick: bool = False, 
     return Outcome(fault.name, False, said, last, round(time.monotonic() - began, 1))
 
 
-def _near_and_others(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
-    """The files of tests that have most words of the fault, as a search ranks pages, and the others of its area.
+def _near_and_area(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
+    """The tests of an area that have most words of a fault, as a search ranks pages; and all its files.
 
     Names of tests are sentences here, and so is what a fault does to a user.
     """
     about = set(_words(f"{fault.name} {fault.where} {fault.suffers} {planted.path.stem}"))
-    counts = {
-        path: Counter(word for word in _words(path.read_text("utf-8")) if word in about) for path in area.files(root)
-    }
+    files, counts, lengths, slow = area.files(root), dict[str, Counter[str]](), dict[str, int](), set[str]()
+    for path in files:
+        for name, source in _tests(path.read_text("utf-8")):
+            test, words = f"{path.relative_to(root)}::{name}", _words(f"{path.stem} {source}")
+            counts[test], lengths[test] = Counter(word for word in words if word in about), len(words)
+            slow |= {test} if "mark.slow" in source else set()
     spread = Counter(word for some in counts.values() for word in some)
-    rare = {word: math.log(len(counts) / files) for word, files in spread.items()}
+    rare = {word: math.log(len(counts) / often) for word, often in spread.items()}
     ranks = {
-        path: sum(rare[word] * (1 + math.log(often)) for word, often in some.items()) for path, some in counts.items()
+        test: sum(rare[word] * (1 + math.log(often)) for word, often in some.items()) / (100 + lengths[test]) ** 0.4
+        for test, some in counts.items()
     }
-    ordered = [str(path.relative_to(root)) for path in sorted(ranks, key=lambda path: -ranks[path])]
-    return ordered[:_NEAR], ordered[_NEAR:]
+    near = sorted(ranks, key=lambda test: -ranks[test])[:_NEAR]
+    near.sort(key=lambda test: test in slow)
+    best = {test.partition("::")[0]: place for place, test in reversed(list(enumerate(near)))}
+    names = [str(path.relative_to(root)) for path in files]
+    return near, sorted(names, key=lambda name: best.get(name, _NEAR))
+
+
+def _tests(text: str) -> Iterator[tuple[str, str]]:
+    """The tests of a file, with their source and their marks."""
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name.startswith("test"):
+                prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
+                first = min([inner.lineno, *(one.lineno for one in inner.decorator_list)])
+                yield prefix + inner.name, "\n".join(lines[first - 1 : inner.end_lineno])
 
 
 def _words(text: str) -> list[str]:
