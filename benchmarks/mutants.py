@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         floor=(0.85, "the share that must be noticed"),
         limit=(900.0, "seconds for each group of tests of a fault"),
         results=("mutants.json", "file of outcomes, to go on with"),
-        quick=(False, "run only the few tests that speak most of what is changed"),
+        quick=(False, "run only the few quick tests that speak most of what is changed"),
         wide=(False, "if its area notices nothing, run all tests that aren't nightly"),
         retry=(False, "measure again what wasn't noticed"),
     )

@@ -41,7 +41,7 @@ _LEFT_OUT = shutil.ignore_patterns(
 _HANGS = 300.0
 """Seconds after which a test that says nothing stands still."""
 _NEAR = 30
-"""How many tests run first: those that speak most of what is changed."""
+"""How many quick tests run first: those that speak most of what is changed."""
 _ATTEMPTS = 5
 """How many tests that fail by themselves are left out before a fault counts as unnoticed."""
 
@@ -184,17 +184,16 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, *, quick: bool = False, 
 
 
 def _near_and_area(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
-    """The tests of an area that have most words of a fault, as a search ranks pages; and all its files.
+    """The quick tests of an area that have most words of a fault, as a search ranks pages; and all its files.
 
     Names of tests are sentences here, and so is what a fault does to a user.
     """
     about = set(_words(f"{fault.name} {fault.where} {fault.suffers} {planted.path.stem}"))
-    files, counts, lengths, slow = area.files(root), dict[str, Counter[str]](), dict[str, int](), set[str]()
+    files, counts, lengths = area.files(root), dict[str, Counter[str]](), dict[str, int]()
     for path in files:
-        for name, source in _tests(path.read_text("utf-8")):
+        for name, source in _quick_tests(path.read_text("utf-8")):
             test, words = f"{path.relative_to(root)}::{name}", _words(f"{path.stem} {source}")
             counts[test], lengths[test] = Counter(word for word in words if word in about), len(words)
-            slow |= {test} if "mark.slow" in source else set()
     spread = Counter(word for some in counts.values() for word in some)
     rare = {word: math.log(len(counts) / often) for word, often in spread.items()}
     ranks = {
@@ -202,21 +201,22 @@ def _near_and_area(fault: Fault, area: Area, planted: Planted, root: Path) -> tu
         for test, some in counts.items()
     }
     near = sorted(ranks, key=lambda test: -ranks[test])[:_NEAR]
-    near.sort(key=lambda test: test in slow)
     best = {test.partition("::")[0]: place for place, test in reversed(list(enumerate(near)))}
     names = [str(path.relative_to(root)) for path in files]
     return near, sorted(names, key=lambda name: best.get(name, _NEAR))
 
 
-def _tests(text: str) -> Iterator[tuple[str, str]]:
-    """The tests of a file, with their source and their marks."""
+def _quick_tests(text: str) -> Iterator[tuple[str, str]]:
+    """The tests of a file that aren't marked as slow, with their source."""
+    if re.search(r"^pytestmark = .*(?:slow|nightly)", text, re.MULTILINE):
+        return
     lines = text.splitlines()
     for node in ast.parse(text).body:
         for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name.startswith("test"):
                 prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
-                first = min([inner.lineno, *(one.lineno for one in inner.decorator_list)])
-                yield prefix + inner.name, "\n".join(lines[first - 1 : inner.end_lineno])
+                if not any(ast.unparse(one).endswith(("mark.slow", "mark.nightly")) for one in inner.decorator_list):
+                    yield prefix + inner.name, "\n".join(lines[inner.lineno - 1 : inner.end_lineno])
 
 
 def _words(text: str) -> list[str]:
