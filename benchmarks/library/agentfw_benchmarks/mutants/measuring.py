@@ -76,6 +76,7 @@ class Copy:
             "PYTHONPATH": os.pathsep.join(str(self.root / name) for name in _PYTHON_FOLDERS),
             "TMPDIR": str(self._temporary),
             "PYTHONUNBUFFERED": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the tests need none, and some take seconds to import
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
