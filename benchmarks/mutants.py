@@ -83,6 +83,7 @@ def measure(
     if not waiting.empty():
         copies: list[Copy] = []
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+            os.chmod(folder, 0o755)  # a PostgreSQL server that a test starts as root runs as another user
             try:
                 copies += [Copy(ROOT, Path(folder) / str(number), limit) for number in range(jobs)]
                 workers = [threading.Thread(target=work, args=[copy], daemon=True) for copy in copies]
