@@ -27,7 +27,8 @@ class Node:
     message: Message
     place: int | None = None
     """Its index in `Episode.messages`. None for an answer that was not sent back so far."""
-    generation: Generation | None = None
+    generations: dict[str, Generation] = field(default_factory=dict)
+    """What the policy generated if this is an answer, by model: two models may have given it."""
     asked: int = 0
     """Number of times that the policy was asked what comes next."""
     told: str = ""
@@ -73,7 +74,7 @@ class MessageTree:
         above = path[-1].below
         node = above.setdefault(message_key(Message("assistant", told, message.calls)), Node(message, told=told))
         above.setdefault(message_key(message), node)
-        node.generation = node.generation or generation
+        node.generations.setdefault(generation.model, generation)
         self._stands_for(path, node, ())
         return node
 

@@ -271,9 +271,8 @@ class Session:
         self._offer(asked.actions)
         answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
         started = self.now
-        before = path[answered].generation if answered >= 0 else None
-        if before is not None and before.model != asked.model:
-            before = None  # its tokens are those of another model
+        # The tokens of another model mean nothing to this one.
+        before = path[answered].generations.get(asked.model) if answered >= 0 else None
         request = Request(
             [node.message for node in path],
             asked.actions,
@@ -530,16 +529,23 @@ class SessionEnvironment(Environment):
 
 def _recalled_in(episode: Episode) -> Iterator[tuple[Hashable, str]]:
     """What was recalled for each conversation of a session, by the messages as they were sent."""
-    found = dict[int, list[Recollection]]()
+    found, said = dict[int, list[Recollection]](), set[int]()
     for event in episode.events:
         if (event.kind, event.name) == ("memory", "changed"):
             found.clear()
+            said.clear()
+        elif (event.kind, event.name) == ("memory", "said"):
+            said.add(event.data["message"])
         elif (event.kind, event.name) == ("memory", "recalled") and "message" in event.data:
             found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
     for turn in episode.turns:
         shown = [episode.messages[place] for place in turn.shown]
         first = next((i for i, message in enumerate(shown) if message.role == "user"), None)
-        if first is None or turn.shown[0] not in found:
+        if first is None:
+            continue
+        if turn.shown[0] not in found:
+            if turn.shown[first] in said:  # the memories were asked, and had nothing
+                yield tuple(map(message_key, shown[: first + 1])), ""
             continue
         recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
         system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Agentfw
 
 from agentfw_cli.completion import ComponentName, EnvironmentName, RunName
-
-from .conftest import Agentfw
 
 Install = Callable[..., None]
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Agentfw
 
 from agentfw import progress
 from agentfw.runs import RunFolder
-
-from .conftest import Agentfw
 
 _LINE = re.compile(r"   \d+ s$", re.M)
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 from agentfw import __version__
 from agentfw.host.origin import origin_of
-
-from .conftest import Agentfw
 
 DICE = """
 from agentfw import Component, Policy, Generation, hookimpl

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from hearing_memories import Ears
 
 from agentfw import Component, Memory, hookimpl
 from agentfw.errors import PluginError, UsageError
@@ -14,8 +15,6 @@ from agentfw.runs.components.creation import Guard
 from agentfw.runs.components.guarded import GuardedMemory
 from agentfw.runs.components.memory_thread import MemoryThread
 from agentfw.testing import check_component, fresh_host
-
-from .hearing_memories import Ears
 
 SAYING = Saying("run/tea/0", "ada", "I like green tea.", "tea", 1_700_000_000.0)
 

@@ -13,6 +13,7 @@ from statistics import pstdev, stdev
 from typing import Any
 
 import pytest
+from hearing_memories import Doubling, Keeping, Public, Stubborn
 
 from agentfw.episode import Episode, Task
 from agentfw.errors import SettingsError
@@ -25,8 +26,6 @@ from agentfw.testing.checks import run_check
 from agentfw.testing.memories import others_go_on_while_it_works
 from agentfw.tool import Tool, tool
 from agentfw.tracker import Tracker
-
-from .hearing_memories import Doubling, Keeping, Public, Stubborn
 
 
 @tool

@@ -72,7 +72,14 @@ class Hearing:
 
     def skip(self, episode: Episode) -> None:
         """Another process has let its memories hear what was said in a session so far."""
+        first = self._taken.get(episode.id, 0)
         self._taken[episode.id] = len(episode.events)
+        if any(memory.hears for memory in self._memories):
+            # The next start finds the session in this run, and must not take it for one that nobody has heard.
+            for saying in sayings(episode, self._run, episode.events[first:]):
+                if saying.id not in self._heard:
+                    self._heard.add(saying.id)
+                    self._journal.write({"heard": saying.id})
 
     async def finish(self, user: str | None = None, *, seconds: float | None = None) -> None:
         """Wait until everything was heard, or all of one user. What takes longer is left for the next start."""

@@ -101,6 +101,10 @@ class Work:
             session.note("session", "hung_up")
             await self._finder.keep(session)
             raise HungUp from None
+        except AgentfwError:
+            if not session.over:  # the next gateway that answers here has to know what was asked and said
+                await self._finder.keep(session)
+            raise
         await self._finder.keep(session, self.way.asked.messages, reply)
         return reply
 

@@ -87,7 +87,7 @@ class Marking:
         if isinstance(source, NewFile):
             source.go_on(self.known.written.output(source.identity))
         output = str(source.output.absolute()) if isinstance(source, NewFile) and source.output else ""
-        changed = []
+        changed, new, before = [], {}, {}
         for part in parts:
             wanted = {one.one.key: one for one in self._wanted[part]}
             if not wanted and source.in_place:
@@ -106,11 +106,18 @@ class Marking:
                 )
                 for mark in marks
             ]
+            found = [self.known.written.find(*mark.place) for mark in noted]
+            new[part], before[part] = noted, [mark for mark in found if mark is not None]
             # On disk before the calendar is changed.
             self.known.written.note(Writing(source.identity, output, digest(data), noted))
             changed.append((part, data))
         saved = source.write(changed)
         self._refused.update(wanted.one.key for part in saved.refused for wanted in self._wanted[part])
+        for part in saved.refused:
+            # The event is as it was, with the marks that it had before.
+            self.known.written.take_back([mark.place for mark in new[part]])
+            if before[part]:
+                self.known.written.note(Writing(source.identity, output, "", before[part]))
         return saved.told
 
     def refused(self, outcome: Outcome) -> bool:

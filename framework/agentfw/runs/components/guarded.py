@@ -111,7 +111,7 @@ class GuardedPolicy(Policy):
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         request = _without_secrets(request)
-        body, hear = struck(forwarded.body), forwarded.hear
+        body, hear, tell, pieces = struck(forwarded.body), forwarded.hear, forwarded.tell, Pieces()
         raw = forwarded.raw if body is forwarded.body else b""
         forwarded = replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled))
 
@@ -120,9 +120,15 @@ class GuardedPolicy(Policy):
                 alive()
                 hear(_strike_bytes(line))
 
-            return self.policy.forward(request, replace(forwarded, hear=pass_on))
+            def note(text: str) -> None:
+                if text := pieces.feed(text):
+                    tell(text)
+
+            return self.policy.forward(request, replace(forwarded, hear=pass_on, tell=note))
 
         passed = await self._asked("forward()", ask, request)
+        if rest := pieces.end():
+            tell(rest)
         for generation in passed.generations:
             self._counted(generation)
         return passed._replace(content=_strike_bytes(passed.content))

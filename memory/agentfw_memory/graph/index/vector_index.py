@@ -157,6 +157,8 @@ class ListIndex:
         self.faiss: Any = index
         self.dimensions = int(index.d)
         self.trained_for = trained_for
+        self.trained_at = 0
+        """The change of the store that its lists' centres were computed at. A centre may be somebody's vector."""
         self.probes = max(1, round(probed * index.nlist))
         self._here = np.zeros(0, np.bool_)
         for place in range(index.nlist if index.ntotal else 0):

@@ -30,7 +30,9 @@ def save_index(index: ListIndex, part: str, counter: int, store: Store) -> bool:
     faiss = faiss_library()
 
     path = _path(store, part)
-    if path is None:
+    # The centre of a list of one skill is the vector of that skill, and stays when the skill is deleted. So an index
+    # from before a deletion is used as long as this process runs, and the next process makes another one.
+    if path is None or store.forgotten() > index.trained_at:
         return False
     head = {"format": FORMAT, "store": store.identity, "counter": counter, "trained_for": index.trained_for}
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
@@ -76,7 +78,9 @@ def load_index(store: Store, part: str, *, dimensions: int, probed: float) -> tu
         index = faiss.read_index(faiss.PyCallbackIOReader(file.read))
     if index.d != dimensions:
         return None
-    return ListIndex(index, probed, head["trained_for"]), head["counter"]
+    loaded = ListIndex(index, probed, head["trained_for"])
+    loaded.trained_at = head["counter"]  # it was saved then, so nothing had been deleted since its training
+    return loaded, head["counter"]
 
 
 def remove_indexes(store: Store) -> int:

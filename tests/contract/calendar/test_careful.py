@@ -1,0 +1,275 @@
+"""What a session doesn't do: learn from itself, show files or titles to others, or change anything on --list."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("icalendar")
+
+GROUP = """UID:group@lab
+DTSTART;TZID=Europe/Berlin:20261123T100000
+DURATION:PT1H
+SUMMARY:Group meeting
+SEQUENCE:3
+X-MICROSOFT-CDO-BUSYSTATUS:BUSY
+ORGANIZER:mailto:bob@lab.example
+ATTENDEE:mailto:ana@lab.example"""
+THERAPY = """UID:therapy
+DTSTART;TZID=Europe/Berlin:20261123T103000
+DURATION:PT1H
+SUMMARY:Therapy"""
+REVIEW = """UID:review
+DTSTART;TZID=Europe/Berlin:20261124T100000
+DURATION:PT1H
+SUMMARY:Review"""
+DEMO = """UID:demo
+DTSTART;TZID=Europe/Berlin:20261124T100000
+DURATION:PT1H
+SUMMARY:Demo"""
+IcsFile = Callable[..., Path]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(calendar_session: Callable[..., Any]) -> Run:
+    """Call `agentfw calendar decide`; returns the exit code, stdout and stderr."""
+    return lambda *words, answers=None: calendar_session("decide", *words, answers=answers)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
+    run: Run, ics_file: IcsFile, tmp_path: Path
+) -> None:
+    path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
+
+    _, out, _ = run(path, "--yes", "--json")
+    _, again, _ = run(path, "--yes", "--json")
+
+    assert json.loads(out)["declined"] == 2
+    assert json.loads(out)["strategies"] == []
+    assert (tmp_path / "hub.db.decisions.jsonl").read_text() == ""
+    assert not any(conflict["decided_before"] for conflict in json.loads(again)["conflicts"])
+    assert [one["proposed"] for one in json.loads(out)["conflicts"]] == [
+        one["proposed"] for one in json.loads(again)["conflicts"]
+    ]
+
+
+@pytest.mark.parametrize("policy", ["tiny", "teacher"])
+def test_a_policy_of_generated_organisations_is_refused(
+    run: Run, ics_file: IcsFile, tmp_path: Path, policy: str
+) -> None:
+    code, _, err = run(ics_file(GROUP, THERAPY), "--yes", "--policy", policy)
+
+    assert code == 2
+    assert f'the policy "{policy}" knows generated organisations only' in err
+    assert not (tmp_path / "hub.db").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_files_are_as_private_as_the_calendar(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
+    path = ics_file(GROUP, THERAPY)
+    path.chmod(0o600)
+
+    _, out, _ = run(path, "--json", answers="b\n")
+
+    (written,) = json.loads(out)["outputs"]
+    assert mode(Path(written)) == 0o600
+    assert mode(tmp_path / "hub.db") == 0o600
+    assert mode(tmp_path / "hub.db.decisions.jsonl") == 0o600
+
+
+def test_the_title_that_is_kept_is_not_in_what_is_declined(run: Run, ics_file: IcsFile) -> None:
+    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers="b\n")
+
+    text = Path(json.loads(out)["outputs"][0]).read_text()
+
+    assert text.count("Therapy") == 1, "only in its own event"
+    assert "X-AGENTFW-DECLINED:TRUE" in text
+
+
+def test_other_programs_see_a_newer_event_that_is_free(run: Run, ics_file: IcsFile) -> None:
+    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers="b\n")
+
+    lines = Path(json.loads(out)["outputs"][0]).read_text().splitlines()
+
+    assert "X-MICROSOFT-CDO-BUSYSTATUS:FREE" in lines
+    assert "X-MICROSOFT-CDO-BUSYSTATUS:BUSY" not in lines
+    assert [line for line in lines if line.startswith("SEQUENCE")] == ["SEQUENCE:4"]
+    assert sum(line.startswith(("DTSTAMP:", "LAST-MODIFIED:")) for line in lines) == 2
+
+
+def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_file: IcsFile) -> None:
+    later = "UID:x\nDTSTART;TZID=Europe/Berlin:20261123T150000\nDURATION:PT1H\nSUMMARY:Pregnancy test"
+    words = ("--policy", "scripted", "--set", 'policy.replies=["?"]')
+
+    code, _, err = run(ics_file(GROUP, THERAPY, later), "--show-what-is-sent", "--quiet", "--yes", *words)
+
+    assert code == 0
+    assert "B: Therapy | start=10:30" in err
+    assert "also that day: 15:00 busy" in err
+    assert "Pregnancy" not in err
+    assert "ana@lab" not in err
+
+
+@pytest.mark.slow
+def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
+    bodies: list[Any] = []
+    answer = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}
+    answer["tool_calls"][0]["function"] = {"name": "decide", "arguments": '{"accept": "B", "reason": "mine"}'}
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"choices": [{"message": answer, "finish_reason": "stop"}]}).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    (tmp_path / "people.toml").write_text('"joe@acme.example" = "client"\n[me]\ncountry = "DE"\n')
+    path = ics_file(f"{GROUP}\nATTENDEE;CN=Joe Doe:mailto:joe@acme.example\nLOCATION:Ulm", THERAPY, REVIEW, DEMO)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        model = ["policy.model=m", f"policy.base_url=http://127.0.0.1:{server.server_port}/v1"]
+        settings = [word for one in model for word in ("--set", one)]
+        words = [path, "--people", "people.toml", "--busy", f"joe@acme.example={path}", "--policy", "openai"]
+        code, _, err = run(*words, *settings, "--show-what-is-sent", "--quiet", answers="b: the client can wait\nA\n")
+        server.shutdown()
+
+    assert code == 0
+    shown = [line for line in err.splitlines() if line]
+    sent = "\n".join(_texts(bodies))
+    assert all(line in err for line in sent.splitlines()), "everything that is sent is shown"
+    unsent = [line for line in shown if re.sub(r"^sent \w+: ", "", line) not in sent]
+    assert unsent == []
+    assert "the client can wait" in sent
+    assert not any(word in sent for word in ("joe@", "Joe", "ana@", "bob@", "Ulm", "+who=client"))
+
+
+def _texts(bodies: list[Any]) -> Iterator[str]:
+    """Everything in requests that depends on the person: messages, calls and tools."""
+    for body in bodies:
+        for tool in body["tools"]:
+            function = tool["function"]
+            yield f"{function['name']}: {function['description']}"
+            yield json.dumps(function["parameters"], ensure_ascii=False)
+        for message in body["messages"]:
+            yield message["content"] or ""
+            for call in message.get("tool_calls", ()):
+                yield f"{call['function']['name']} {call['function']['arguments']}"
+
+
+def test_a_list_shows_conflicts_and_changes_nothing(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
+    path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
+
+    code, out, _ = run(path, "--list")
+    _, listed, _ = run(path, "--json")
+
+    assert code == 0
+    assert out.count("proposed: keep") == 2
+    assert "Therapy" in out
+    answer = json.loads(listed)
+    assert answer["listed"]
+    assert len(answer["conflicts"]) == 2
+    assert answer["outputs"] == []
+    assert [file.name for file in tmp_path.iterdir()] == ["my.ics"]
+
+
+def test_an_undone_answer_is_asked_again_and_not_learned_from(run: Run, ics_file: IcsFile) -> None:
+    path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
+
+    _, out, _ = run(path, "--json", answers="b\nu\nA\nb\n")
+    _, later, _ = run(path, "--json", answers="")
+    _, undone, _ = run(path, "--json", answers="u\n")
+
+    answer = json.loads(out)
+    assert answer["undone"] == ["Therapy"]
+    assert [one["kept"] for one in answer["conflicts"]] == ["A", "B"]
+    assert [one["decided_before"] for one in json.loads(later)["conflicts"]] == [True, True]
+    assert json.loads(later)["strategies"] == answer["strategies"]
+    # All were decided, so nothing was asked and nothing could be undone.
+    assert json.loads(undone)["undone"] == []
+
+
+@pytest.mark.parametrize(("answers", "told"), [("b\nA\nu\nb\n", False), ("b\nA\nu\n", True)])
+def test_only_what_stays_undone_is_told_at_the_end(run: Run, ics_file: IcsFile, answers: str, told: bool) -> None:
+    next_day = (one.replace("UID:", "UID:next-").replace("20261124", "20261125") for one in (REVIEW, DEMO))
+
+    _, out, _ = run(ics_file(GROUP, THERAPY, REVIEW, DEMO, *next_day), answers=answers)
+
+    assert ("is asked about again" in out) == told
+
+
+def test_leaving_all_can_be_undone(run: Run, ics_file: IcsFile) -> None:
+    _, out, _ = run(ics_file(GROUP, THERAPY, REVIEW, DEMO), "--json", answers="s\nu\nb\nb\n")
+
+    assert [one["kept"] for one in json.loads(out)["conflicts"]] == ["B", "B"]
+
+
+def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file: IcsFile) -> None:
+    work, home = ics_file(GROUP, REVIEW, name="work.ics"), ics_file(THERAPY, DEMO, GROUP, name="home.ics")
+
+    _, out, _ = run(work, home, "--json", answers="b\nReview\n")
+
+    answer = json.loads(out)
+    texts = [Path(path).read_text() for path in answer["outputs"]]
+    assert [Path(path).name for path in answer["outputs"]] == ["work.decided.ics", "home.decided.ics"]
+    # The group meeting is in both; the demo is at home only.
+    assert [text.count("X-AGENTFW-DECLINED") for text in texts] == [1, 2]
+
+
+def test_one_output_for_several_calendars_is_refused(run: Run, ics_file: IcsFile) -> None:
+    code, _, err = run(ics_file(GROUP), ics_file(DEMO, name="b.ics"), "--output", "x.ics", "--yes")
+
+    assert code == 2
+    assert "--output is one file" in err
+
+
+def test_how_to_bring_the_file_back_is_said_for_three_programs(run: Run, ics_file: IcsFile) -> None:
+    _, _, err = run(ics_file(GROUP, THERAPY), "--yes")
+
+    assert all(name in err for name in ("Google Calendar", "Outlook", "Apple Calendar"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_is_read_and_written_in_it(run: Run, ics_file: IcsFile, encoding: str) -> None:
+    path = ics_file(GROUP, THERAPY.replace("Therapy", "Zahnärztin 👩‍⚕️"))
+    path.write_bytes(("\ufeff" + path.read_text()).encode(encoding))
+
+    _, out, _ = run(path, "--json", answers="a: wichtig\n")
+
+    answer = json.loads(out)
+    assert answer["conflicts"][0]["events"][1]["title"] == "Zahnärztin 👩‍⚕️"
+    written = Path(answer["outputs"][0]).read_bytes().decode(encoding)
+    assert written.startswith("\ufeffBEGIN:VCALENDAR")
+    assert "X-AGENTFW-DECLINED:TRUE" in written
+
+
+@pytest.mark.parametrize(
+    "answer", ["keep A", "Keep a, the team needs me", "A the team needs me", "a: the team", "a because of us", "1"]
+)
+def test_an_answer_can_be_a_sentence(run: Run, ics_file: IcsFile, answer: str) -> None:
+    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers=answer)
+
+    assert json.loads(out)["conflicts"][0]["kept"] == "A"
+
+
+def test_the_article_a_is_not_taken_for_the_letter(run: Run, ics_file: IcsFile) -> None:
+    code, _, err = run(ics_file(GROUP, THERAPY), answers="a boss matters more")
+
+    assert code == 2
+    assert 'may begin with the word "a"' in err

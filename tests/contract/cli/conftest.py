@@ -1,0 +1,5 @@
+"""The command, called in this process; the plugin agentfw-laboratory is installed."""
+
+from command_line import agentfw, install, quick
+
+__all__ = ["agentfw", "install", "quick"]

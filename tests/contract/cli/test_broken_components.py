@@ -1,0 +1,300 @@
+"""About two hundred ways in which a component goes wrong (kinds x faults), through `list`, `check`, `run` and `train`.
+
+What holds for each of them: the error names the distribution and the component and says what to do, the exit code is
+the documented one, nothing is called a bug of agentfw, and a run that doesn't select the component goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agentfw.component import KINDS
+
+Agentfw = Callable[..., Any]
+
+ZOO = "agentfw-zoo"
+
+BASES = {
+    "environment": "Environment",
+    "policy": "Policy",
+    "tool": "Toolbox",
+    "memory": "Memory",
+    "reward": "RewardModel",
+    "optimizer": "Optimizer",
+    "learner": "Learner",
+    "tracker": "Tracker",
+}
+
+SETTINGS = {
+    "no-module": "agentfw_zoo.gone:Settings",
+    "no-name": "agentfw_zoo.settings:Gone",
+    "no-model": "agentfw_zoo.settings:NoModel",
+    "unresolved": "agentfw_zoo.settings:Unresolved",
+    "key-error": "agentfw_zoo.settings:KeyErrors",
+    "ends-python": "agentfw_zoo.settings:EndsPython",
+    "speechless": "agentfw_zoo.settings:Speechless",
+    "default-fails": "agentfw_zoo.settings:DefaultFails",
+}
+"""Faults of settings: by the name of the fault, the path of the model."""
+
+FACTORIES = {
+    "absent": "agentfw_zoo.gone:Thing",
+    "nameless": "agentfw_zoo.factories:Gone",
+    "broken-import": "agentfw_zoo.broken:Thing",
+    "exit-at-import": "agentfw_zoo.exiting:Thing",
+    "not-callable": "agentfw_zoo.factories:NUMBER",
+    "raises": "agentfw_zoo.factories:raises",
+    "raises-speechless": "agentfw_zoo.factories:speechless",
+    "exits": "agentfw_zoo.factories:exits",
+    "cancelled": "agentfw_zoo.factories:cancelled",
+    "gives-none": "agentfw_zoo.factories:gives_none",
+    "gives-a-class": "agentfw_zoo.factories:gives_a_class",
+    "wants-more": "agentfw_zoo.factories:wants_more",
+}
+"""Faults of factories: by the name of the fault, the path of the factory."""
+
+METHODS = {
+    "environment": ("tasks", "begin", "describe", "headline"),
+    "policy": ("generate", "generation_time", "close"),
+    "tool": ("open", "close"),
+    "memory": ("recall", "learn", "begin", "open", "tools", "close"),
+    "reward": ("score", "open", "close"),
+    "optimizer": ("advantages", "loss", "metrics", "state"),
+    "learner": ("update", "state", "open", "start"),
+    "tracker": ("begin", "log", "finish", "close"),
+}
+"""What is called of a component in a run or a training."""
+
+WRONG = {
+    "environment": ("tasks", "describe", "headline"),
+    "policy": ("generate",),
+    "tool": ("open",),
+    "memory": ("recall", "tools"),
+    "reward": ("score",),
+    "optimizer": ("advantages", "loss", "metrics", "state"),
+    "learner": ("update", "state"),
+    "tracker": (),
+}
+"""What gives an answer that is used; the number 3 is none of them."""
+
+RAISED = {"value-error": "ValueError('spilt')", "exit": "SystemExit(0)", "wordless": "Wordless()"}
+NOTED = ("close",)
+"""A run that is over isn't lost to what fails at its end: it is noted, and the exit code is 0."""
+
+PACKAGE = {
+    "settings": """
+from __future__ import annotations
+from agentfw import Settings
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+class NoModel:
+    pass
+
+class Unresolved(BaseModel):
+    limit: NotThere = 3
+
+class KeyErrors(Settings):
+    limit: int = 3
+    @model_validator(mode="after")
+    def _check(self):
+        raise KeyError("limit")
+
+class EndsPython(Settings):
+    @model_validator(mode="after")
+    def _check(self):
+        raise SystemExit(0)
+
+class Wordless(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+class Speechless(Settings):
+    @model_validator(mode="after")
+    def _check(self):
+        raise Wordless()
+
+def fails():
+    raise OSError("no default today")
+
+class DefaultFails(Settings):
+    limit: int = Field(default_factory=fails)
+""",
+    "factories": """
+import asyncio
+from agentfw_zoo.settings import Wordless
+
+NUMBER = 3
+
+def raises(): raise ValueError("spilt")
+def speechless(): raise Wordless()
+def exits(): raise SystemExit(0)
+def cancelled(): raise asyncio.CancelledError()
+def gives_none(): return None
+def gives_a_class(): return dict
+def wants_more(one, two): return None
+""",
+    "broken": "1 / 0",
+    "exiting": "raise SystemExit(0)",
+}
+
+
+class Case(NamedTuple):
+    """One component of the zoo: its kind, its name, and how it is described to the host."""
+
+    kind: str
+    name: str
+    factory: str
+    settings: str = ""
+
+    @property
+    def called(self) -> str:
+        """The method that fails, where it is one that fails and not the component as a whole."""
+        return self.name.partition(".")[2].partition(".")[0]
+
+
+def _cases() -> Iterator[Case]:
+    for kind, base in BASES.items():
+        for fault, path in SETTINGS.items():
+            yield Case(kind, f"{kind}-settings-{fault}", f"agentfw:{base}", path)
+        for fault, path in FACTORIES.items():
+            yield Case(kind, f"{kind}-factory-{fault}", path)
+        for method in METHODS[kind]:
+            for fault in RAISED if method in (METHODS[kind][0], "learn") else ("value-error",):
+                name = f"{kind}.{method}.{fault}"
+                yield Case(kind, name, f"agentfw_zoo.calls:{_class_name(name)}")
+        for method in WRONG[kind]:
+            yield Case(kind, f"{kind}.{method}.number", f"agentfw_zoo.calls:{_class_name(f'{kind}.{method}.number')}")
+
+
+def _class_name(name: str) -> str:
+    return name.replace(".", "_").replace("-", "_")
+
+
+CASES = {case.name: case for case in _cases()}
+
+GOOD = """
+import agentfw
+from agentfw_laboratory import bandit, memories, rewards
+from agentfw_zoo.settings import Wordless
+
+class Good_environment(bandit.Bandit):
+    def __init__(self): super().__init__(bandit.BanditSettings(rounds=1))
+class Good_policy(bandit.Biased):
+    def __init__(self): super().__init__(bandit.BiasedSettings())
+class Good_tool(agentfw.Toolbox):
+    async def open(self): return []
+class Good_memory(memories.Scratch): pass
+class Good_reward(rewards.Varied): pass
+class Good_optimizer(bandit.Centred):
+    def __init__(self): super().__init__(bandit.CentredSettings())
+class Good_learner(bandit.Bias):
+    def __init__(self): super().__init__(bandit.BiasSettings())
+class Good_tracker(agentfw.Tracker):
+    def log(self, step, metrics): pass
+"""
+
+AWAITED = {
+    "environment": (),
+    "policy": ("generate", "close"),
+    "tool": ("open", "close"),
+    "memory": ("recall", "learn", "close"),
+    "reward": ("score", "close"),
+    "optimizer": (),
+    "learner": (),
+    "tracker": (),
+}
+
+
+def _calls() -> str:
+    """The module of components whose calls go wrong."""
+    lines = [GOOD]
+    for case in CASES.values():
+        if case.called:
+            fault = case.name.rpartition(".")[2]
+            work = "return 3" if fault == "number" else f"raise {RAISED[fault]}"
+            prefix = "async " if case.called in AWAITED[case.kind] else ""
+            property_ = "@property\n    " if case.called == "headline" else ""
+            lines.append(
+                f"class {_class_name(case.name)}(Good_{case.kind}):\n"
+                f"    {property_}{prefix}def {case.called}(self, *given, **more): {work}\n"
+            )
+    return "\n".join(lines)
+
+
+def _registration() -> str:
+    lines = ["from agentfw import Component, hookimpl"]
+    for kind, (_, _, hook, _) in KINDS.items():
+        offers = [
+            f"Component({case.name!r}, {case.factory!r}, 'Goes wrong', settings={case.settings!r})"
+            for case in CASES.values()
+            if case.kind == kind
+        ]
+        lines.append(f"@hookimpl\ndef {hook}():\n    return [{', '.join(offers)}]\n")
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the distribution agentfw-zoo."""
+    folder = tmp_path_factory.mktemp("site")
+    package, dist_info = folder / "agentfw_zoo", folder / "agentfw_zoo-1.0.0.dist-info"
+    package.mkdir()
+    dist_info.mkdir()
+    for module, code in {**PACKAGE, "calls": _calls(), "plugin": _registration(), "__init__": ""}.items():
+        (package / f"{module}.py").write_text(code, "utf-8")
+    (dist_info / "METADATA").write_text(f"Name: {ZOO}\nVersion: 1.0.0\n", "utf-8")
+    (dist_info / "entry_points.txt").write_text("[agentfw]\nzoo = agentfw_zoo.plugin\n", "utf-8")
+    return folder
+
+
+@pytest.fixture
+def zoo(site: Path, agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> Agentfw:
+    monkeypatch.syspath_prepend(str(site))
+    return agentfw
+
+
+RUN = {"environment": "bandit", "policy": "biased"}
+TRAIN = {**RUN, "optimizer": "centred", "learner": "bias"}
+SMALL = ("updates=1", "tasks=1", "samples=2", "evaluation.tasks=1")
+
+
+def words(kind: str = "", name: str = "") -> list[str]:
+    """A small run with this component, or a small training where only that uses such a component."""
+    training = kind in ("optimizer", "learner")
+    chosen = {**(TRAIN if training else RUN), **({kind: name} if kind else {})}
+    made = ["train" if training else "run", chosen.pop("environment")]
+    made += [word for kind, name in chosen.items() for word in (f"--{kind}", name)]
+    return made + ([word for each in SMALL for word in ("--set", each)] if training else ["--episodes", "1"])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_whoever_selects_it_is_told_who_is_to_blame(zoo: Agentfw, case: Case) -> None:
+    answer = zoo(*words(case.kind, case.name))
+
+    assert ZOO in answer.err
+    assert f'"{case.name}"' in answer.err
+    assert "bug in agentfw" not in answer.err
+    assert "Traceback" not in answer.err
+    assert answer.code == (0 if (case.kind == "tracker" and case.called) or case.called in NOTED else 3), answer.err
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_its_check_fails_and_says_how(zoo: Agentfw, case: Case) -> None:
+    answer = zoo("plugins", "check", f"{case.kind}:{case.name}")
+
+    assert answer.code == 3, answer.out
+    assert "broken" in answer.out or f'"{case.name}" of {ZOO}' in answer.err
+    assert "bug in agentfw" not in answer.err + answer.out
+
+
+@pytest.mark.slow
+def test_all_of_them_are_listed_and_those_who_select_none_go_on(zoo: Agentfw) -> None:
+    listed, run, train = zoo("plugins", "list", "--json"), zoo(*words()), zoo(*words("learner", "bias"))
+
+    assert CASES.keys() <= {row["name"] for row in listed.json if row["distribution"] == ZOO}
+    assert (listed.code, run.code, train.code) == (0, 0, 0)
+    assert ZOO not in listed.err + run.err + train.err

@@ -1,0 +1,100 @@
+"""The live picture: on a terminal of any width, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
+
+SITE = Path(__file__).parents[2] / "site"
+TRAINING = (
+    *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "4"),
+    *("--set", "tasks=2", "--set", "evaluation.tasks=3", "--set", "evaluation.every=2", "--set", "policy.pause=0.01"),
+)
+WORDS = ("run", "guessing", "--policy", "hashing", "--episodes", "12", "--set", "policy.pause=0.01")
+
+
+def on_terminal(folder: Path, columns: int, words: tuple[str, ...] = WORDS, **environment: str) -> str:
+    """What a run or a training writes to a terminal that is so wide."""
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentfw_cli.main", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        cwd=folder,
+        env={**inherited, "PYTHONPATH": str(SITE), "TERM": "xterm", **environment},
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while part := os.read(ours, 65536):
+            written += part
+    except OSError:  # Linux says so when the other side has closed
+        pass
+    os.close(ours)
+    assert process.wait(timeout=30) == 0
+    return written.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [30, 80, 200])
+def test_the_picture_fits_its_terminal(columns: int, tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, columns)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in re.split(r"[\r\n]+", written)]
+
+    assert any("60/60" in line for line in lines), "12 episodes of 5 rounds"
+    assert any("error, last" in line for line in lines)
+    drawn = [line for line in lines if "━" in line]
+    assert drawn
+    assert all(len(line) <= columns for line in drawn)
+
+
+@pytest.mark.slow
+def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, 80, NO_COLOR="1")
+
+    assert "60/60" in written
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|4[0-9]|38;5;\d+)m", written)
+
+
+@pytest.mark.slow
+def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, 80, TERM="dumb")
+
+    assert "\x1b" not in written
+    assert "60/60   error, last 25: 0." in written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [30, 80, 200])
+def test_the_picture_of_a_training_fits_its_terminal(columns: int, tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, columns, TRAINING)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in re.split(r"[\r\n]+", written)]
+
+    assert any("4/4" in line for line in lines)
+    for words in ("missed 0.", "reward ", "KL ", "entropy ", "playing, update ", "evaluating after 4", "evaluate "):
+        assert any(line.startswith(words) for line in lines), words
+    drawn = [line for line in lines if re.search("[━▁-█]", line)]
+    assert drawn
+    assert all(len(line) <= columns for line in drawn)
+
+
+@pytest.mark.slow
+def test_a_training_on_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, 80, TRAINING, TERM="dumb")
+
+    assert "\x1b" not in written
+    assert re.search(r"^4/4   reward [0-9.]+ \(utility [0-9.]+, format [0-9.]+\)   KL ", written, re.M)
+    assert re.search(r"^4/4   missed [0-9.]+ ± ", written, re.M)

@@ -1,0 +1,366 @@
+"""Faults of plugins that once were told as bugs of agentfw, or not at all, through the commands that a user types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Agentfw
+
+Install = Callable[..., None]
+
+HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
+
+
+@pytest.mark.parametrize("words", [("plugins", "list"), ("doctor",), ("run",)], ids=" ".join)
+def test_an_error_that_can_not_even_be_shown_is_told_with_its_plugin(
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    code = "class Wordless(Exception):\n    def __str__(self): raise RuntimeError('none')\nraise Wordless()\n"
+    install("agentfw-mute", "[agentfw]\nmute = agentfw_mute\n", code)
+
+    answer = agentfw(*(quick if words == ("run",) else words))
+
+    assert answer.code == (3 if words == ("doctor",) else 0)
+    assert "agentfw-mute 1.0.0" in answer.out + answer.err
+    assert "Wordless: its text can't be shown" in " ".join((answer.out + answer.err).split())
+
+
+def test_lists_and_descriptions_that_lie_about_themselves_are_read_as_what_they_hold(
+    agentfw: Agentfw, install: Install
+) -> None:
+    code = """
+class Odd(Component):
+    @property
+    def name(self): raise KeyError("name")
+    @property
+    def summary(self): return 3
+class Liar(list):
+    def __iter__(self): raise RuntimeError("no")
+    def __len__(self): return 10**9
+@hookimpl
+def agentfw_memories(): return Liar([Odd("notes", "agentfw_odd:Notes", "Keeps notes")])
+"""
+    install("agentfw-odd", "[agentfw]\nodd = agentfw_odd\n", HEAD + code)
+
+    listed = agentfw("plugins", "list", "--json").json
+
+    assert [(row["kind"], row["summary"]) for row in listed if row["name"] == "notes"] == [("memory", "Keeps notes")]
+
+
+def test_a_memory_that_can_not_recall_is_told_what_is_missing(agentfw: Agentfw, install: Install) -> None:
+    code = "class Notes(agentfw.Memory): pass\n@hookimpl\ndef agentfw_memories():\n    return [Component('notes', "
+    install("agentfw-bare", "[agentfw]\nbare = agentfw_bare\n", f"{HEAD}{code}'agentfw_bare:Notes', 'Notes')]\n")
+
+    checked = agentfw("plugins", "check", "notes")
+
+    assert checked.code == 3
+    assert "the class Notes has no method recall(), which its kind requires" in " ".join(checked.out.split())
+
+
+WORLD = """
+from agentfw import Environment, action
+class Odd(Environment):
+    headline = "poured"
+    columns = {{"poured": "cups", "spilt": "spilt"}}
+    def begin(self, world, task):
+        self.world = world
+        world.observe("thirsty")
+        {begin}
+    @action
+    def pour(self) -> None:
+        "Pour a cup."
+        self.world.finish(spilt=1.0)
+    def references(self, task): return {{"nobody": {{"poured": 0.0}}}}
+    def demonstrate(self, moment): return [agentfw.Intervention("pour")]
+@hookimpl
+def agentfw_environments(): return [Component("odd", "agentfw_world:Odd", "Odd")]
+"""
+
+
+def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD.format(begin="pass"))
+
+    answer = agentfw("run", "odd", "--episodes", "2")
+
+    assert answer.code == 0, answer.err
+    cells = {line.split()[0]: line.split()[1:] for line in answer.out.splitlines() if line}
+    assert cells["scripted"] == ["1.00"]
+    assert cells["nobody"][0] == "0.00"
+    assert (next(Path("runs").iterdir()) / "report.html").is_file()
+    assert "bug" not in answer.err
+
+
+def test_a_world_that_schedules_into_the_past_is_named_with_its_plugin(agentfw: Agentfw, install: Install) -> None:
+    install(
+        "agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD.format(begin="world.after(-1, self.pour)")
+    )
+
+    answer = agentfw("run", "odd", "--episodes", "2")
+
+    assert answer.code == 3
+    assert 'environment "odd" of agentfw-world 1.0.0 failed in' in answer.err
+    assert "-1" in answer.err
+
+
+CLOCK = """
+from agentfw import Settings
+from agentfw.tool import Toolbox, tool
+@tool
+def now() -> str:
+    "The time."
+    return "noon"
+class Clocks(Toolbox):
+    async def open(self): return [now]
+@hookimpl
+def agentfw_tools(): return [Component("clock", "agentfw_clock:Clocks", "Clocks")]
+"""
+
+
+def test_what_resuming_can_not_mend_is_not_offered_to_be_resumed(
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
+) -> None:
+    install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
+
+    answer = agentfw(*quick, "--tool", "clock=one", "--tool", "clock=two")
+
+    assert answer.code == 2
+    assert "two tools are called now" in answer.err
+    assert "runs resume" not in answer.err
+
+
+def test_an_alias_is_named_in_the_errors_of_a_toolbox(
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
+) -> None:
+    code = CLOCK.replace("return [now]", "raise ValueError('wound down')")
+    install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + code)
+
+    answer = agentfw(*quick, "--tool", "clock=one")
+
+    assert answer.code == 3
+    assert 'tool "clock" of agentfw-clock 1.0.0 as "one" failed in open(): ValueError: wound down' in answer.err
+
+
+AUTHORED = """
+from agentfw import Environment, RewardModel, Score
+from agentfw.tool import tool
+
+@tool
+def now() -> str:
+    "The time."
+    return "noon"
+
+class Ours(RewardModel):
+    components = ("utility",)
+    async def score(self, group): return [Score(each.id, "utility", 1.0) for each in group]
+
+@hookimpl
+def agentfw_tools(): return [Component("now", f"{__name__}:now", "The time")]
+@hookimpl
+def agentfw_reward_models(): return [Component("ours", f"{__name__}:Ours", "Ours")]
+"""
+
+
+def test_a_function_marked_as_a_tool_is_a_component(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-authored", "[agentfw]\nauthored = agentfw_authored\n", HEAD + AUTHORED)
+
+    run, check = agentfw("run", "inbox", "--tool", "now", "--episodes", "1"), agentfw("plugins", "check", "now")
+
+    assert run.code == 0, run.err
+    assert check.code == 0, check.out
+
+
+def test_two_rewards_that_share_a_component_are_refused_before_anything_is_played(
+    agentfw: Agentfw, install: Install
+) -> None:
+    install("agentfw-authored", "[agentfw]\nauthored = agentfw_authored\n", HEAD + AUTHORED)
+
+    answer = agentfw("run", "inbox", "--reward", "utility", "--reward", "ours", "--episodes", "1")
+
+    assert answer.code == 2
+    assert 'the reward models "utility" and "ours" both give a component "utility"' in answer.err
+    assert not Path("runs").exists()
+
+
+def test_the_author_of_a_plugin_is_told_what_to_mend_and_not_to_report_it(
+    agentfw: Agentfw, install: Install, tmp_path: Path
+) -> None:
+    code = "@hookimpl\ndef agentfw_tools(): return [Component('saw', 'a:B', '', needs=('torch',))]\n"
+    install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + code)
+    source = tmp_path / "saw"
+    source.mkdir()
+    origin = {"url": source.as_uri(), "dir_info": {"editable": True}}
+    (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+
+    told = " ".join(agentfw("plugins", "list").out.split())
+
+    assert "needs=('torch',) but no extra; write extra=\"NAME\"" in told
+    assert f"fix it in {source}, or disable it" in told
+    assert "report it" not in told
+
+
+CULPRITS = """
+import asyncio
+from agentfw import Environment, Generation, Intervention, Memory, Policy, action
+from agentfw.episode import Call
+from agentfw.tool import Tool, Toolbox
+from agentfw.request import Action
+
+class Panic(BaseException):
+    "As a library written in Rust raises it."
+
+class World(Environment):
+    "Pour."
+    def begin(self, world, task):
+        self.world = world
+        world.observe("thirsty")
+    @action
+    def pour(self) -> None:
+        "Pour a cup."
+        self.world.finish()
+    def demonstrate(self, moment): return [Intervention("pour")]
+
+class Wrong_demonstrate(World):
+    def demonstrate(self, moment): raise KeyError("cup")
+class Odd_demonstrate(World):
+    def demonstrate(self, moment): return [3]
+class Lazy_demonstrate(World):
+    def demonstrate(self, moment):
+        yield "pour"
+        raise KeyError("cup")
+class Panicking_begin(World):
+    def begin(self, world, task): raise Panic("at begin")
+class Panicking_turned(World):
+    def turned(self, turn): raise Panic("at turned")
+    def demonstrate(self, moment): return []
+
+class Answering(Policy):
+    answer = Generation("")
+    async def generate(self, request): return self.answer
+class Number_text(Answering):
+    answer = Generation(5)
+class Text_calls(Answering):
+    answer = Generation("", ("pour",))
+class Unstorable_calls(Answering):
+    answer = Generation("", (Call("pour", {"cup": object()}),))
+class Number_version(Answering):
+    answer = Generation("", version=3)
+class Negative_count(Answering):
+    answer = Generation("", count=-1)
+class Text_tokens(Answering):
+    answer = Generation("", token_ids=("a",), logprobs=(0.0,))
+class Cancelling(Policy):
+    async def generate(self, request):
+        for task in asyncio.all_tasks(): task.cancel()
+        await asyncio.sleep(1)
+class Stopping(Policy):
+    async def generate(self, request):
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(1)
+
+class Panicking_recall(Memory):
+    async def recall(self, query): raise Panic("at recall")
+class Panicking_made(Memory):
+    def __init__(self): raise Panic("when made")
+
+def offered(kind): return [
+    Component(name.lower(), f"{__name__}:{name}", "") for name, each in globals().items()
+    if isinstance(each, type) and issubclass(each, kind) and each.__module__ == __name__
+]
+@hookimpl
+def agentfw_environments(): return offered(Environment)
+@hookimpl
+def agentfw_policies(): return offered(Policy)
+@hookimpl
+def agentfw_memories(): return offered(Memory)
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        (("wrong_demonstrate",), 'environment "wrong_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
+        (("odd_demonstrate",), 'environment "odd_demonstrate" of agentfw-culprits 1.0.0 demonstrated 3, neither'),
+        (("lazy_demonstrate",), 'environment "lazy_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
+        (("panicking_begin",), 'environment "panicking_begin" of agentfw-culprits 1.0.0 failed in begin(), episode'),
+        (("panicking_turned",), 'environment "panicking_turned" of agentfw-culprits 1.0.0 failed in turned(), episode'),
+        (("world", "--policy", "number_text"), 'policy "number_text" of agentfw-culprits 1.0.0 answered with text=5'),
+        (("world", "--policy", "text_calls"), 'policy "text_calls" of agentfw-culprits 1.0.0 answered with calls'),
+        (("world", "--policy", "unstorable_calls"), 'policy "unstorable_calls" of agentfw-culprits 1.0.0 failed in'),
+        (("world", "--policy", "number_version"), 'policy "number_version" of agentfw-culprits 1.0.0 answered with v'),
+        (("world", "--policy", "negative_count"), 'policy "negative_count" of agentfw-culprits 1.0.0 answered with c'),
+        (
+            ("world", "--policy", "text_tokens"),
+            'policy "text_tokens" of agentfw-culprits 1.0.0 answered with token_ids',
+        ),
+        (("world", "--policy", "cancelling"), 'policy "cancelling" of agentfw-culprits 1.0.0 in generate()'),
+        (
+            ("world", "--memory", "panicking_recall"),
+            'memory "panicking_recall" of agentfw-culprits 1.0.0 failed in rec',
+        ),
+        (("world", "--memory", "panicking_made"), 'memory "panicking_made" of agentfw-culprits 1.0.0 can\'t be made'),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_who_is_to_blame_is_whose_call_it_was(
+    agentfw: Agentfw, install: Install, chosen: tuple[str, ...], words: str
+) -> None:
+    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
+
+    answer = agentfw("run", *chosen, "--episodes", "1")
+
+    assert answer.code == 3, answer.err
+    assert words in answer.err
+    assert "bug in agentfw" not in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_what_no_call_explains_names_the_last_one(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
+
+    answer = agentfw("run", "world", "--policy", "stopping", "--episodes", "1")
+
+    assert answer.code == 1
+    assert 'the last one that was called is policy "stopping" of agentfw-culprits 1.0.0 in generate()' in answer.err
+    assert "Traceback" not in answer.err
+
+
+GLOBALS = """
+import asyncio, os
+from agentfw import Memory
+
+class Policy(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self): raise RuntimeError("no loops today")
+
+class Loops(Memory):
+    def __init__(self): asyncio.set_event_loop_policy(Policy())
+    async def recall(self, query): return []
+class Moving(Memory):
+    async def recall(self, query):
+        os.chdir("/")
+        return []
+@hookimpl
+def agentfw_memories():
+    return [Component(name, f"{__name__}:{name.title()}", "") for name in ("loops", "moving")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ("loops", 'memory "loops" of agentfw-globals 1.0.0 changed the policy of event loops in its creation'),
+        ("moving", 'memory "moving" of agentfw-globals 1.0.0 changed the working directory in recall()'),
+    ],
+)
+def test_what_belongs_to_the_process_is_put_back_and_its_plugin_named(
+    agentfw: Agentfw, install: Install, memory: str, words: str
+) -> None:
+    install("agentfw-globals", "[agentfw]\nglobals = agentfw_globals\n", HEAD + GLOBALS)
+
+    answer = agentfw("run", "inbox", "--policy", "random", "--episodes", "1", "--memory", memory)
+
+    assert answer.code == 0, answer.err
+    assert words in answer.err
+    assert "disk space" not in answer.err

@@ -1,0 +1,159 @@
+"""Plugins that reach beyond their own code: the run goes on as if they hadn't, and somebody is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Agentfw
+
+Install = Callable[..., None]
+MOVING = """
+import os, signal
+from agentfw import Component, Memory, hookimpl
+
+{at_import}
+
+class Notes(Memory):
+    def __init__(self):
+        {when_made}
+    async def recall(self, query):
+        return []
+
+@hookimpl
+def agentfw_memories():
+    return [Component("notes", f"{{__name__}}:Notes", "Notes")]
+"""
+CHDIR = "os.chdir('/')"
+TAKE_SIGNALS = "signal.signal(signal.SIGINT, lambda *_: None)"
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [(CHDIR, "the working directory"), (TAKE_SIGNALS, "the handler of SIGINT")],
+    ids=["chdir", "signal"],
+)
+@pytest.mark.parametrize("when", ["at_import", "when_made"])
+def test_the_working_directory_and_signal_handlers_are_put_back_and_it_is_told(
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...], when: str, act: str, words: str
+) -> None:
+    code = MOVING.format(**{"at_import": "", "when_made": "pass", when: act})
+    install("agentfw-moving", "[agentfw]\nnotes = agentfw_moving\n", code)
+    before = os.getcwd(), signal.getsignal(signal.SIGINT)
+
+    answer = agentfw(*quick, "--memory", "notes")
+
+    assert answer.code == 0
+    assert (os.getcwd(), signal.getsignal(signal.SIGINT)) == before
+    assert Path("runs").is_dir()
+    (line,) = [line for line in answer.err.splitlines() if words in line]
+    assert "agentfw-moving 1.0.0" in line
+
+
+def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(install: Install, tmp_path: Path) -> None:
+    install(
+        "agentfw-raw",
+        "[agentfw]\nraw = agentfw_raw\n",
+        "import os\nos.write(1, b'a banner\\n')\nos.system('echo hi')\n",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "agentfw", "plugins", "list", "--json"],
+        capture_output=True, text=True, env=environment, check=True,
+    )  # fmt: skip
+
+    assert ended.stdout.startswith("[\n")
+    assert "a banner" in ended.stderr
+    assert "hi" in ended.stderr
+
+
+HOOK = """
+from agentfw import hookimpl
+
+@hookimpl
+def agentfw_episode_done(episode):
+    {act}
+"""
+
+
+def test_a_failing_hook_is_told_even_when_quiet(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
+    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK.format(act="1 / 0"))
+
+    answer = agentfw(*quick, "--quiet")
+
+    assert answer.code == 0
+    assert "agentfw-watch 1.0.0 raised ZeroDivisionError" in answer.err
+
+
+@pytest.mark.slow
+def test_a_hook_that_changes_an_episode_changes_its_own_copy(
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
+) -> None:
+    plain = agentfw(*quick, "--json").json
+    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK.format(act="episode.outcome.clear()"))
+
+    watched = agentfw(*quick, "--json")
+
+    assert watched.code == 0
+    assert watched.json["figures"] == plain["figures"]
+
+
+def test_foreign_text_can_not_steer_the_terminal(agentfw: Agentfw, install: Install) -> None:
+    code = """
+from pydantic import Field
+from agentfw import Component, Settings, hookimpl
+
+class NotesSettings(Settings):
+    limit: str = Field("\\x1b[2Jdefault", description="\\x1b]0;title\\x07How many\\nat most")
+
+@hookimpl
+def agentfw_memories():
+    return [Component("notes", "a:B", "Sum\\x1b[2Jmary\\nof two", settings=f"{__name__}:NotesSettings")]
+"""
+    install("agentfw-odd", "[agentfw]\nodd = agentfw_odd\n[agentfw.commands]\ngood\x1b[2J = a:b\n", code)
+
+    told = [agentfw("plugins", "list"), agentfw("plugins", "show", "notes"), agentfw("--help")]
+
+    assert [answer.code for answer in told] == [0, 0, 0]
+    for answer in told:
+        assert not set("\x1b\x07") & set(answer.out + answer.err)
+    assert "How many at most" in told[1].out
+
+
+COMMAND = """
+import click
+
+@click.command()
+def brew():
+    raise KeyError("tea")
+"""
+
+
+def test_a_command_that_raises_names_its_distribution(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-brew", "[agentfw.commands]\nbrew = agentfw_brew:brew\n", COMMAND)
+
+    answer = agentfw("brew")
+
+    assert answer.code == 3
+    assert "agentfw-brew 1.0.0 failed: KeyError: 'tea'" in answer.err
+    assert "bug in agentfw" not in answer.err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), (">&-", 0), ("2> /dev/full", 0), ("2>&-", 0)])
+def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
+    ended = subprocess.run(
+        f"{sys.executable} -m agentfw doctor {redirect}", shell=True, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == code
+    assert "bug in agentfw" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ("No space left" in ended.stderr) is (redirect == "> /dev/full")

@@ -1,0 +1,225 @@
+"""`agentfw train`: what a person gave last holds, what came of it is told, and a training is a run among others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Agentfw = Callable[..., Any]
+
+SPEC = """
+environment = { name = "bandit", settings = { rounds = 2 } }
+policy = "biased"
+optimizer = "centred"
+learner = { name = "bias", settings = { rate = 3.0 } }
+updates = 2
+tasks = 2
+samples = 3
+evaluation = { every = 1, tasks = 3 }
+"""
+WORDS = ("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "2")
+SMALL = (*WORDS, "--set", "tasks=2", "--set", "evaluation.tasks=3")
+
+
+def spec_of(agentfw: Agentfw, *words: str) -> Any:
+    """The resolved spec of the training that these words make."""
+    answer = agentfw("train", *words, "--json")
+    assert answer.code == 0, answer.err
+    return agentfw("runs", "show", answer.json["folder"], "--json").json["about"]["spec"]
+
+
+def test_options_go_before_the_file_and_assignments_before_options(agentfw: Agentfw) -> None:
+    Path("my.toml").write_text(SPEC)
+
+    spec = spec_of(
+        agentfw, "--spec", "my.toml", "--learner", "bias", "--updates", "3", "--seed", "4", "--set", "updates=1"
+    )
+
+    assert (spec["updates"], spec["seed"], spec["samples"]) == (1, 4, 3)
+    assert spec["learner"]["settings"]["rate"] == 3.0, "named again, it keeps its settings"
+    assert spec["environment"]["settings"]["rounds"] == 2
+
+
+@pytest.mark.slow
+def test_a_setting_of_each_part_can_be_given(agentfw: Agentfw) -> None:
+    Path("my.toml").write_text(SPEC)
+    settings = ("learner.rate=1.5", "optimizer.loss=likelihood", "evaluation.samples=2", "policy.pause=0.001")
+
+    spec = spec_of(agentfw, "--spec", "my.toml", *(word for each in settings for word in ("--set", each)))
+
+    assert spec["learner"]["settings"]["rate"] == 1.5
+    assert spec["optimizer"]["settings"]["loss"] == "likelihood"
+    assert spec["evaluation"]["samples"] == 2
+    assert spec["evaluation"]["every"] == 1
+    assert spec["policy"]["settings"]["pause"] == 0.001
+
+
+@pytest.mark.slow
+def test_an_environment_begins_with_the_training_that_a_plugin_ships_for_it(
+    agentfw: Agentfw, install: Callable[..., None], tmp_path: Path
+) -> None:
+    (tmp_path / "shipped.toml").write_text(SPEC)
+    code = f"""
+from agentfw import hookimpl
+from agentfw.hookspecs import NamedSpec
+@hookimpl
+def agentfw_specs():
+    path = {str(tmp_path / "shipped.toml")!r}
+    return [NamedSpec("train-bandit", path, "Learns a word"), NamedSpec("train-default", path, "The same")]
+"""
+    install("agentfw-shipped", "[agentfw]\nshipped = agentfw_shipped\n", code)
+
+    assert spec_of(agentfw, "bandit")["tasks"] == 2
+    assert spec_of(agentfw)["tasks"] == 2
+
+
+def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
+    answer = agentfw(*SMALL, "--set", "evaluation.every=1")
+
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert answer.code == 0
+    assert answer.out.startswith("missed after 0, 1, 2 updates   0.")
+    assert "from the first to the last, task by task   " in answer.out
+    assert f"{folder.relative_to(tmp_path)}/learner/00002/adapter.json   bias@2" in answer.out
+    lines = [line.split()[0] for line in answer.err.splitlines()]
+    assert lines == ["bandit", "0/2", "1/2", "1/2", "2/2", "2/2", "next:"], "in a pipe: lines, not a picture"
+    assert (folder / "report.html").exists()
+    assert (folder / "curve.png").exists()
+
+
+@pytest.mark.slow
+def test_json_is_one_value_and_quiet_is_quiet(agentfw: Agentfw) -> None:
+    answer = agentfw(*SMALL, "--json")
+
+    assert answer.err == ""
+    assert answer.json["updates"] == 2
+    assert answer.json["version"] == "bias@2"
+    assert set(answer.json["before"]) == set(answer.json["figures"]) == {"reward", "utility", "missed"}
+    assert agentfw(*SMALL, "--quiet").err == ""
+
+
+@pytest.mark.slow
+def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agentfw) -> None:
+    first = Path(agentfw(*SMALL, "--json").json["folder"])
+    agentfw(*SMALL, "--seed", "3")
+
+    listed = agentfw("runs", "list")
+    assert listed.out.count("2/2 updates") == 2
+    shown = agentfw("runs", "show", first.name)
+    assert "done, 2 of 2 updates" in shown.out
+    assert "learner bias" in shown.out
+    assert "is done already" in agentfw("runs", "resume", first.name).err
+    (first / "report.html").unlink()
+    assert agentfw("report", first.name).code == 0
+    page = (first / "report.html").read_text()
+    for words in ("bandit, biased by centred", "Missed by update", "Entropy by update", "bias@2"):
+        assert words in page
+    compared = agentfw("compare", first.name, "last", "--json").json
+    assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
+
+
+@pytest.mark.slow
+def test_specs_of_trainings_are_trained_and_compared(agentfw: Agentfw) -> None:
+    Path("slow.toml").write_text(SPEC)
+    Path("fast.toml").write_text(SPEC.replace("rate = 3.0", "rate = 30.0"))
+
+    answer = agentfw("compare", "slow.toml", "fast.toml", "--figure", "missed after 2", "--json")
+
+    assert answer.code == 0, answer.err
+    (row,) = answer.json
+    assert row["runs"][1]["difference"]["mean"] <= 0
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) -> None:
+    failed = agentfw(*SMALL, "--set", "learner.fault=memory")
+
+    assert failed.code == 1
+    out_of_memory = 'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1'
+    assert f"{out_of_memory}: 3 GB wanted, 1 GB there" in failed.err
+    assert "then resume: agentfw runs resume 20" in failed.err
+    (row,) = agentfw("runs", "list", "--json").json
+    assert (row["state"], row["done"], row["total"]) == ("interrupted", 0, 2)
+    file = Path("runs") / row["run"] / "run.json"
+    file.write_text(file.read_text().replace('"fault": "memory"', '"fault": ""'))
+    assert agentfw("runs", "resume", "last", "--json").json["updates"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("train",), 2, "a training needs an environment"),
+        (("train", "bandti"), 2, 'did you mean "bandit"?'),
+        ((*WORDS[:4], "--no-plugin", "builtin"), 2, "a training needs an optimizer"),
+        ((*WORDS, "--set", "learner.rat=2"), 2, 'did you mean "rate"?'),
+        ((*WORDS, "--policy", "unpublishable"), 2, "so it can't be trained"),
+        ((*WORDS, "--set", "policy.fault=tokenless"), 2, "returns no token ids"),
+        ((*WORDS, "--set", "optimizer.fault=unfinite"), 3, "the advantage nan"),
+        (
+            (*WORDS, "--set", "policy.fault=stuck", "--set", "deadline=0.2"),
+            1,
+            "has not answered generate() within 0.2 s",
+        ),
+    ],
+)
+def test_errors_have_the_exit_code_of_their_kind(agentfw: Agentfw, words: Any, code: int, told: str) -> None:
+    answer = agentfw(*words)
+
+    assert (answer.code, told in answer.err) == (code, True), answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_the_spec_of_a_training_is_no_run(agentfw: Agentfw) -> None:
+    Path("my.toml").write_text(SPEC)
+
+    for words in (("--spec", "my.toml"), ("train-any",)):
+        answer = agentfw("run", *words)
+        assert (answer.code, "agentfw train --help" in answer.err) == (2, True)
+
+
+def test_a_headline_that_was_not_measured_is_not_told(agentfw: Agentfw) -> None:
+    """In one turn an episode of three rounds isn't over, so nothing is missed or hit yet."""
+    answer = agentfw(*SMALL, "--set", "max_turns=1")
+
+    assert answer.out.startswith("utility after 0, 2 updates   0.")
+    assert "missed" not in answer.out
+    assert 'leads with "missed", which no episode has' in answer.err
+
+
+@pytest.mark.slow
+def test_a_state_that_is_damaged_hides_no_other_run(agentfw: Agentfw) -> None:
+    whole, damaged = (Path(agentfw(*SMALL, "--json").json["folder"]) for _ in range(2))
+    (damaged / "state.json").write_text("half")
+
+    rows = {row["run"]: row for row in agentfw("runs", "list", "--json").json}
+
+    assert rows[whole.name]["state"] == "done"
+    assert rows[damaged.name]["state"] == "damaged"
+    assert json.loads((whole / "state.json").read_text())["update"] == 2
+
+
+@pytest.mark.slow
+def test_a_resumed_training_takes_what_changes_no_result_and_forks_for_the_rest(
+    agentfw: Agentfw, tmp_path: Path
+) -> None:
+    (first,) = {Path(agentfw(*SMALL, "--json").json["folder"])}
+    before = {file: file.read_bytes() for file in first.rglob("*") if file.is_file() and file.name != "lock"}
+
+    refused = agentfw("runs", "resume", "last", "--set", "learner.rate=0.5")
+    fork = agentfw("runs", "resume", "last", "--fork", "--set", "learner.rate=0.5", "--set", "updates=3", "--json")
+
+    assert refused.code == 2
+    assert "learner.rate can't be changed" in refused.err
+    assert "--fork" in refused.err
+    assert fork.json["updates"] == 3, fork.err
+    assert {file: file.read_bytes() for file in before} == before
+    shown = agentfw("runs", "show", fork.json["folder"])
+    assert f"{first.name}, after 2 updates" in shown.out
+
+    more = agentfw("runs", "resume", first.name, "--set", "updates=4", "--json")
+    assert more.json["updates"] == 4, more.err

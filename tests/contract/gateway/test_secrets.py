@@ -1,0 +1,159 @@
+"""Secrets are struck out of what a gateway sends, records and shows, in whatever form and pieces they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from chat_server import Reply, chunks, completion, refusal, serving, tool_call
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentfw.secrets import MASK, Pieces, Secrets, strike
+
+from .conftest import EARS, Gateway, Start, gateway_of, said, until
+
+SECRET = "Swordfish-Hunter2.example"
+"""All of its letters are the same in a URL, in JSON and in HTML."""
+PAY = {"type": "function", "function": {"name": "pay", "parameters": {"type": "object", "properties": {}}}}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", SECRET)
+
+
+def leaks(text: str | bytes) -> bool:
+    """Whether a text has the secret, in capital letters or not. JSON's quotation marks don't hide it."""
+    text = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return SECRET.lower() in text.lower()
+
+
+def leaking_files(folder: Path) -> list[str]:
+    return [str(file) for file in folder.rglob("*") if file.is_file() and leaks(file.read_bytes())]
+
+
+def streamed(answer: httpx.Response) -> str:
+    """The text of a stream, with the arguments of its calls."""
+    deltas = [json.loads(line[6:])["choices"][0]["delta"] for line in answer.text.splitlines() if "{" in line]
+    calls = [call["function"].get("arguments", "") for delta in deltas for call in delta.get("tool_calls") or ()]
+    return "".join([*(delta.get("content") or "" for delta in deltas), *calls])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("tools", [[], [PAY]])
+def test_what_a_policy_says_is_without_secrets_in_texts_streams_and_calls(
+    gateway: Start, tools: list[Any], stream: bool
+) -> None:
+    running = gateway()
+    answer = running.ask("tea", "leak=SHOP_API_KEY", stream=stream, tools=tools)
+    text = streamed(answer) if stream else json.dumps(answer.json()["choices"][0]["message"])
+
+    assert MASK in text
+    assert not leaks(text)
+    assert ("the key" in text) == bool(tools), "the call is there"
+    [turn] = running.kept("tea").turns
+    assert MASK in turn.text
+    assert leaking_files(running.folder) == []
+    assert not leaks(running.request("GET", "/s/tea").text)
+
+
+@pytest.mark.parametrize("spelling", [SECRET, SECRET.lower()])
+def test_what_a_program_sends_is_without_secrets_for_the_model_the_memory_and_the_record(
+    gateway: Start, spelling: str
+) -> None:
+    running = gateway(memories=[str(EARS)])
+    answer = running.ask("tea", f"My key is {spelling}, remember.", user="ada")
+    until(lambda: running.remembered("ada"))
+    running.post("/s/tea/feedback", {"value": "bad", "words": f"Not {spelling}!", "user": "ada"})
+
+    assert MASK in said(answer)["content"], "the policy repeats what it was shown"
+    assert running.remembered("ada") == [f"My key is {MASK}, remember."]
+    assert leaking_files(running.folder) == []
+
+
+@pytest.fixture
+def passing() -> Iterator[Any]:
+    """A gateway in front of a server with this answer, and the server."""
+    with ExitStack() as stack:
+
+        def start(runs: Path, reply: Reply) -> tuple[Gateway, Any]:
+            def answer(body: dict[str, Any]) -> Reply:
+                own = body["messages"] == [{"role": "user", "content": "Hi"}]
+                return refusal(400, "not known") if own else reply
+
+            address, server = stack.enter_context(serving(answer))
+            settings = [f"policy.base_url={address}", "policy.model=served"]
+            return stack.enter_context(gateway_of(runs, policy="openai", assignments=settings)), server
+
+        yield start
+
+
+def test_what_passes_to_a_server_and_back_is_without_secrets(passing: Any, tmp_path: Path) -> None:
+    reply = completion(f"It is {SECRET}.", message={"tool_calls": [tool_call("pay", key=SECRET)]})
+    running, server = passing(tmp_path, reply)
+    call = {"role": "assistant", "content": None, "tool_calls": [tool_call("pay", key=SECRET)]}
+    result = {"role": "tool", "tool_call_id": "call-pay", "content": f"paid with {SECRET.lower()}"}
+    answer = running.ask("tea", f"Use {SECRET}.", call, result, tools=[PAY])
+
+    assert answer.status_code == 200, answer.text
+    assert MASK in answer.text
+    assert not leaks(answer.text)
+    assert not leaks(server.raw[-1])
+    assert leaking_files(running.folder) == []
+    [turn] = running.kept("tea").turns
+    assert dict(turn.calls[0].arguments) == {"key": MASK}
+
+
+def test_a_stream_that_passes_is_recorded_without_a_secret_that_came_in_pieces(passing: Any, tmp_path: Path) -> None:
+    pieces = [SECRET[:5], SECRET[5:9], SECRET[9:]]
+    events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+    running, _ = passing(tmp_path, chunks(*events))
+    assert running.ask("tea", "Which key?", stream=True).status_code == 200
+
+    assert [turn.text for turn in running.kept("tea").turns] == [MASK]
+    assert leaking_files(running.folder) == []
+
+
+@pytest.mark.slow
+def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(passing: Any, tmp_path: Path) -> None:
+    pieces = ["The key is ", SECRET[:5], SECRET[5:9], SECRET[9:], " and", *(" so on" for _ in range(20))]
+    events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+    running, _ = passing(tmp_path, chunks(*events, pause=0.1, done=False))
+
+    def written() -> str:
+        return "".join(file.read_text("utf-8") for file in running.folder.glob("streams/*"))
+
+    body = {"model": "agentfw", "stream": True, "messages": [{"role": "user", "content": "Which key?"}]}
+    with httpx.stream("POST", f"{running.url}/s/tea/v1/chat/completions", json=body, timeout=60) as answer:
+        lines = answer.iter_lines()
+        text = until(lambda: next(lines) and " so on" in written() and written())
+
+    assert f"The key is {MASK} and so on" in text
+
+
+@pytest.mark.slow
+@given(
+    secret=st.sampled_from([SECRET, "käse/brot & wein", 'a"b\\c\nd-e-f', "lower-already", "ABCDEF"]),
+    around=st.tuples(st.text("abS ", max_size=8), st.text("abS ", max_size=8)),
+    lower=st.booleans(),
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+)
+def test_a_secret_is_struck_wherever_the_stream_is_cut(
+    secret: str, around: tuple[str, str], lower: bool, cuts: list[int]
+) -> None:
+    known, pieces = Secrets(), Pieces()
+    known.add(secret)
+    text = around[0] + (secret.lower() if lower else secret) + around[1]
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+
+    told = [pieces.feed(text[start:end]) for start, end in pairwise(places)] + [pieces.end()]
+
+    assert "".join(told) == strike(text) == around[0] + MASK + around[1]
+    assert known.occur_in(text)

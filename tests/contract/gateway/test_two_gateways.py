@@ -1,0 +1,140 @@
+"""Gateways that share sessions: whoever answers in one has it to itself, until the answer is recorded or it dies."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentfw.runs import read_sessions
+
+from .conftest import (
+    EARS,
+    TOKENS,
+    Gateway,
+    Start,
+    gateway_of,
+    hold_for_nobody,
+    let_leases_lapse,
+    said,
+    shared_session,
+    until,
+)
+
+PATIENCE = {"queue_timeout": 0.3}
+
+
+@pytest.fixture
+def gateways(gateway: Start, shared: str) -> list[Gateway]:
+    return [gateway(name, limits={"shared": shared, **PATIENCE}) for name in ("a", "b", "c")]
+
+
+def is_answering(gateway: Gateway, text: str) -> bool:
+    """Whether a gateway has recorded this question, which it does before it asks the policy."""
+    found = read_sessions(gateway.folder, "tea")
+    return any(message.content == text for episode in found for message in episode.messages)
+
+
+def waits(gateway: Gateway) -> None:
+    """The gateway doesn't get the session, and says so."""
+    answer = gateway.ask("tea", "me, too")
+    assert answer.status_code == 503, answer.text
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "session_busy")
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.slow
+def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
+    gateways: list[Gateway], shared: str, tmp_path: Path
+) -> None:
+    a, b, c = gateways
+    first, question = said(b.ask("tea", "hello")), f"hold={tmp_path / 'go'}"
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(a.ask, "tea", question)
+        until(lambda: is_answering(a, question))
+        waits(b)
+        waits(c)
+        b.stop()
+        until(lambda: not is_up(b))
+        waits(c)
+        (tmp_path / "go").touch()
+        answered = said(slow.result())
+    last = said(c.ask("tea", "me"))
+
+    assert [turn.text for turn in shared_session(shared, "tea").turns] == [
+        one["content"] for one in (first, answered, last)
+    ]
+
+
+@pytest.mark.slow
+def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
+    gateways: list[Gateway], shared: str, tmp_path: Path
+) -> None:
+    a, b, c = gateways
+    go = [tmp_path / "go-a", tmp_path / "go-b"]
+    questions = [f"hold={each}" for each in go]
+    with ThreadPoolExecutor(2) as threads:
+        lost = threads.submit(a.ask, "tea", questions[0])
+        until(lambda: is_answering(a, questions[0]))
+        let_leases_lapse(shared)
+        taken = threads.submit(b.ask, "tea", questions[1])
+        until(lambda: is_answering(b, questions[1]))
+        go[0].touch()
+
+        refused = lost.result()
+        waits(c)
+        a.stop()
+        until(lambda: not is_up(a))
+        waits(c)
+        go[1].touch()
+        answered = said(taken.result())
+    last = said(c.ask("tea", "me"))
+
+    assert refused.status_code == 503
+    assert "taken this session over" in refused.json()["error"]["message"]
+    assert [turn.text for turn in shared_session(shared, "tea").turns] == [answered["content"], last["content"]]
+
+
+@pytest.mark.slow
+def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[Gateway], shared: str) -> None:
+    a, b, _ = gateways
+    first = said(a.ask("tea", "hello"))
+    hold_for_nobody(shared)
+    waits(b)
+    let_leases_lapse(shared)
+    last = said(b.ask("tea", "hello", first, "me"))
+
+    assert [turn.text for turn in shared_session(shared, "tea").turns] == [first["content"], last["content"]]
+
+
+@pytest.mark.slow
+def test_each_saying_is_heard_at_one_gateway_also_when_they_start_again(
+    gateway: Start, shared: str, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"policy": str(TOKENS), "memories": [str(EARS)], "limits": {"shared": shared}}
+    folders = list[Path]()
+    with gateway_of(tmp_path / "a", **options) as a, gateway_of(tmp_path / "b", **options) as b:
+        folders += [a.folder, b.folder]
+        first = said(a.ask("tea", "one", user="ada"))
+        second = said(b.ask("tea", "one", first, "two", user="ada"))
+        said(a.ask("tea", "one", first, "two", second, "three", user="ada"))
+        until(lambda: (len(a.remembered("ada")), len(b.remembered("ada"))) == (2, 1))
+
+    for folder in folders:
+        with gateway_of(folder.parent, resume=str(folder), limits={"shared": shared}) as again:
+            said(again.ask(f"after-{folder.parent.name}", "four", user="ben"))
+            until(lambda again=again: again.remembered("ben"))
+
+    logs = [(folder / "heard.log").read_text("utf-8").splitlines() for folder in folders]
+    assert [[json.loads(line)["text"] for line in log] for log in logs] == [["one", "three", "four"], ["two", "four"]]
+
+
+def is_up(gateway: Gateway) -> bool:
+    try:
+        return gateway.request("GET", "/healthz").status_code == 200
+    except httpx.TransportError:
+        return False

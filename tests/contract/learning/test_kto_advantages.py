@@ -1,0 +1,53 @@
+"""KTO: thumbs up and down become advantages, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentfw.optimizer import Loss
+
+
+def test_good_answers_get_one_weight_and_bad_ones_another(chosen, make, table) -> None:
+    kto = chosen("kto", {"desirable": 0.5, "undesirable": 1.5, "beta": 0.2})
+
+    found = table(kto.advantages([make.rewarded([1.0]), make.rewarded([-0.5], index=1), make.rewarded([0.0], index=2)]))
+
+    assert found == {("00000-0", 0): 0.5, ("00001-0", 0): -1.5}
+    assert kto.loss() == Loss("kto", aggregation="sequence_mean", beta=0.2)
+    assert kto.metrics() == {
+        "answers_good": 1.0,
+        "answers_bad": 1.0,
+        "answers_left_out": 0.0,
+        "episodes_unrated": 1.0,
+    }
+
+
+@pytest.mark.parametrize("reward", [1.0, -1.0])
+def test_an_answer_that_was_cut_off_is_no_example(chosen, make, reward: float) -> None:
+    kto, group = chosen("kto"), make.rewarded([reward], turns=2)
+    group[0].episode.turns[0].finish = "length"
+
+    found = kto.advantages([group])
+
+    assert [(one.turn, one.value) for one in found] == [(1, reward)]
+    assert kto.metrics()["answers_left_out"] == 1.0
+
+
+@pytest.mark.parametrize("reward", [1.0, -1.0])
+def test_an_answer_that_was_not_understood_or_interrupted_teaches_nothing(chosen, make, reward: float) -> None:
+    """Whoever liked it liked something else than its format, and a bad one isn't bad for what it says."""
+    kto, group = chosen("kto"), make.rewarded([reward], turns=3)
+    group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
+    group[0].episode.turns[1].finish = "interrupted"
+
+    found = kto.advantages([group])
+
+    assert [(one.turn, one.value) for one in found] == [(2, reward)]
+    assert kto.metrics()["answers_left_out"] == 2.0
+
+
+def test_no_optimizer_of_demonstrations_follows_an_answer_that_was_not_understood(chosen, make) -> None:
+    imitation, group = chosen("imitation"), make.rewarded([1.0], turns=2)
+    group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
+
+    assert [one.turn for one in imitation.advantages([group])] == [1]

@@ -1,0 +1,283 @@
+"""What a learner computes, against the formulas written out in plain torch: one row for each turn, nothing shared.
+
+Both start from the same adapter of the same small model. After an update the loss, the length of the gradient and the
+weights of the adapter are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Episode, Learner, Task, Turn
+from agentfw.learner import Batch, Update
+from agentfw.optimizer import Advantage, Loss
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+pytestmark = pytest.mark.slow
+
+PROMPT, OTHER = (10, 11, 12, 13), (5, 6, 7)
+
+
+@dataclass
+class Said:
+    """One turn: what was sampled after which prompt, how good it was, and how far off the sampler's logprobs are."""
+
+    episode: int
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    advantage: float
+    apart: float = 0.0
+    temperature: float = 1.0
+
+
+SAID = [
+    Said(0, PROMPT, (20, 21, 22), 1.5, apart=0.1),
+    Said(0, (*PROMPT, 20, 21, 22, 14), (23,), -0.5, apart=-0.6),
+    Said(1, PROMPT, (20, 31, 32, 33), -1.0, apart=0.05, temperature=0.7),
+    Said(2, OTHER, (40, 41), 0.75, apart=-0.1),
+    Said(3, OTHER, (50, 51, 52), 0.0),
+]
+
+
+class Plain:
+    """The training in plain torch."""
+
+    def __init__(self, model: Path, adapter: Path, loss: Loss, said: list[Said], reference: str) -> None:
+        from peft import PeftModel
+        from transformers import AutoModelForCausalLM
+
+        base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype=torch.float32)
+        self.model = PeftModel.from_pretrained(base, adapter, is_trainable=True)
+        self.model.eval()
+        self.loss, self.said = loss, said
+        self.before = [self.logprobs(one).detach() for one in said]
+        with torch.no_grad():
+            if reference == "start":
+                self.base, self.mixed_base = self._all(), self._mixed()
+            else:
+                with self.model.disable_adapter():
+                    self.base, self.mixed_base = self._all(), self._mixed()
+
+    def logprobs(self, one: Said, tokens: tuple[int, ...] | None = None) -> Any:
+        """The logprob of each sampled token; `clipped` is about the distribution that was sampled from."""
+        tokens = tokens or one.tokens
+        logits = self.model(torch.tensor([[*one.prompt, *tokens]])).logits[0, len(one.prompt) - 1 : -1]
+        temperature = one.temperature if self.loss.name == "clipped" else 1.0
+        return torch.log_softmax(logits / temperature, -1).gather(-1, torch.tensor(tokens)[:, None])[:, 0]
+
+    def _all(self) -> list[Any]:
+        return [self.logprobs(one) for one in self.said]
+
+    def _mixed(self) -> list[Any]:
+        """Each prompt with the answer of the next turn, where that has another prompt."""
+        pairs = zip(self.said, [*self.said[1:], self.said[0]], strict=True)
+        return [self.logprobs(one, other.tokens) for one, other in pairs if one.prompt != other.prompt]
+
+    def weight(self, one: Said) -> float:
+        """Of each token of a turn."""
+        episodes = {each.episode for each in self.said}
+        match self.loss.aggregation:
+            case "token_mean":
+                return 1 / sum(len(each.tokens) for each in self.said)
+            case "sequence_mean":
+                return 1 / len(self.said) / len(one.tokens)
+            case "episode_mean":
+                own = sum(len(each.tokens) for each in self.said if each.episode == one.episode)
+                return 1 / len(episodes) / own
+        assert self.loss.length
+        return 1 / len(episodes) / self.loss.length
+
+    def value(self) -> Any:
+        total = torch.zeros(())
+        now = self._all()
+        if self.loss.name == "kto":
+            with torch.no_grad():
+                mixed = [(a - b).sum() for a, b in zip(self._mixed(), self.mixed_base, strict=True)]
+            baseline = max(0.0, float(sum(mixed)) / len(mixed))
+        for one, present, before, base in zip(self.said, now, self.before, self.base, strict=True):
+            weight, good = self.weight(one), one.advantage
+            if self.loss.name == "likelihood":
+                total = total - weight * good * present.sum()
+            elif self.loss.name == "kto":
+                if good:
+                    away = (present - base).sum() - baseline
+                    kept = torch.sigmoid(self.loss.beta * math.copysign(1, good) * away)
+                    total = total + weight * len(one.tokens) * abs(good) * (1 - kept)
+            else:
+                total = total - weight * (self.gain(one, present, before)).sum()
+            if self.loss.kl:
+                further = base - present
+                total = total + self.loss.kl * weight * (further.exp() - further - 1).sum()
+        return total
+
+    def gain(self, one: Said, now: Any, before: Any) -> Any:
+        ratio = (now - before).exp() if self.loss.ratio == "token" else (now - before).mean().exp().expand(len(now))
+        if self.loss.ratio_cap is not None:
+            ratio = ratio.clamp(max=self.loss.ratio_cap)
+        clipped = ratio.clamp(1 - self.loss.clip_low, 1 + self.loss.clip_high)
+        gain = torch.minimum(ratio * one.advantage, clipped * one.advantage)
+        if self.loss.importance_cap is None:
+            return gain
+        apart = torch.full((len(now),), -one.apart)
+        level = apart if self.loss.importance_level == "token" else apart.sum().expand(len(now))
+        weight = level.exp().clamp(max=self.loss.importance_cap)
+        if self.loss.importance_mask is not None and abs(one.apart) > math.log(self.loss.importance_mask):
+            weight = weight * 0
+        return gain * weight
+
+    def train(self, steps: int, rate: float) -> tuple[float, float]:
+        """Take these steps. Returns the mean loss and the mean length of the gradient."""
+        parameters = [one for one in self.model.parameters() if one.requires_grad]
+        optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=0.0)
+        losses, lengths = [], []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            value = self.value()
+            value.backward()
+            lengths.append(float(torch.nn.utils.clip_grad_norm_(parameters, 1.0)))
+            losses.append(float(value.detach()))
+            if lengths[-1]:  # where every token is clipped, momentum doesn't move the weights either
+                optimizer.step()
+        return sum(losses) / steps, sum(lengths) / steps
+
+    def weights(self) -> dict[str, Any]:
+        from peft import get_peft_model_state_dict
+
+        return {name: value.detach().clone() for name, value in get_peft_model_state_dict(self.model).items()}
+
+
+def batch_of(plain: Plain, folder: Path) -> Batch:
+    """The same turns as a training has them, with the sampler's logprobs as far apart as they say."""
+    episodes: dict[int, Episode] = {}
+    advantages = []
+    for one, before in zip(plain.said, plain.before, strict=True):
+        episode = episodes.setdefault(one.episode, Episode(Task(one.episode, 7)))
+        index = len(episode.turns)
+        logprobs = tuple(value + one.apart for value in before.tolist())
+        tokens = {"prompt_ids": one.prompt, "token_ids": one.tokens, "logprobs": logprobs}
+        episode.turns.append(Turn(index, index, index + 1, text="said", temperature=one.temperature, **tokens))
+        advantages.append(Advantage(episode.id, index, one.advantage))
+    return Batch(list(episodes.values()), advantages, plain.loss, folder)
+
+
+def far(ones: dict[str, Any], others: dict[str, Any]) -> float:
+    return math.sqrt(sum(float((ones[name] - others[name]).square().sum()) for name in ones))
+
+
+CASES: dict[str, tuple[Loss, int, str]] = {
+    "token mean": (Loss(clip_low=0.05, clip_high=0.1), 4, "start"),
+    "clipped above and below differently": (Loss(clip_low=0.02, clip_high=0.3, aggregation="episode_mean"), 4, "start"),
+    "one ratio a turn": (
+        Loss(ratio="sequence", clip_low=0.03, clip_high=0.04, aggregation="sequence_mean"),
+        4,
+        "start",
+    ),
+    "capped ratio": (Loss(clip_high=1.0, ratio_cap=1.05), 4, "start"),
+    "constant length": (Loss(aggregation="token_sum", length=7), 1, "start"),
+    "kl from the start": (Loss(kl=0.5, aggregation="sequence_mean"), 4, "start"),
+    "kl from the base": (Loss(kl=0.5, aggregation="episode_mean"), 2, "base"),
+    "importance of tokens": (Loss(importance_cap=1.05, importance_mask=1.5), 2, "start"),
+    "importance of turns": (Loss(importance_cap=1.3, importance_level="sequence"), 1, "start"),
+    "likelihood": (Loss("likelihood"), 2, "start"),
+    "kto": (Loss("kto", aggregation="sequence_mean", beta=0.7), 4, "base"),
+}
+
+
+@pytest.mark.parametrize(("loss", "steps", "reference"), CASES.values(), ids=CASES)
+def test_an_update_is_what_the_formula_says(
+    learner_of: Callable[..., Learner],
+    small_model: Path,
+    make_adapter: Callable[..., Path],
+    tmp_path: Path,
+    loss: Loss,
+    steps: int,
+    reference: str,
+) -> None:
+    from safetensors.torch import load_file
+
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    plain = Plain(small_model, adapter, loss, SAID, reference)
+    began = plain.weights()
+    settings = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "reference": reference}
+    learner = learner_of(adapter=str(adapter), **settings)
+
+    update: Update = learner.update(batch_of(plain, tmp_path / "update"))
+    value, length = plain.train(steps, rate=1e-2)
+
+    assert update.metrics["loss"] == pytest.approx(value, rel=1e-3, abs=1e-5)
+    assert update.metrics["gradient_norm"] == pytest.approx(length, rel=1e-3)
+    learned, expected = load_file(update.adapter / "adapter_model.safetensors"), plain.weights()
+    assert learned.keys() == expected.keys()
+    assert far(learned, expected) < 0.03 * far(expected, began)
+    if steps > 1 and "clip" in str(loss.name) and loss.importance_cap is None and not loss.kl and not loss.ratio_cap:
+        assert update.metrics["clipped"] > 0, "the case is one in which clipping takes part"
+
+
+def test_kto_is_measured_from_what_mismatched_answers_gain(
+    learner_of: Callable[..., Learner], small_model: Path, make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    """With good and bad exchanged mismatched answers become likelier, so that the baseline is above 0."""
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    said = [replace(one, advantage=-one.advantage) for one in SAID]
+    plain = Plain(small_model, adapter, Loss("kto", aggregation="sequence_mean", beta=0.7), said, "start")
+    learner = learner_of(adapter=str(adapter), rank=4, alpha=8.0, learning_rate=1e-2, steps=3)
+
+    update: Update = learner.update(batch_of(plain, tmp_path / "update"))
+    value, length = plain.train(3, rate=1e-2)
+
+    assert update.metrics["baseline"] > 0.1
+    assert update.metrics["loss"] == pytest.approx(value, rel=1e-3)
+    assert update.metrics["gradient_norm"] == pytest.approx(length, rel=1e-3)
+
+
+def test_only_sampled_tokens_of_turns_with_an_advantage_are_learned(
+    learner_of: Callable[..., Learner], small_model: Path, make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    plain = Plain(small_model, adapter, Loss(), SAID, "start")
+    batch = batch_of(plain, tmp_path / "update")
+    left_out = Batch(batch.episodes, batch.advantages[:-2], batch.loss, batch.folder)
+
+    update = learner_of(adapter=str(adapter), rank=4, alpha=8.0).update(left_out)
+
+    assert update.metrics["tokens_trained"] == 3 + 1 + 4, "the sampled ones of the first three turns"
+    kept = Plain(small_model, adapter, Loss(), SAID[:3], "start")
+    assert update.metrics["gradient_norm"] == pytest.approx(kept.train(1, rate=0.0)[1], rel=1e-3)
+
+
+def test_a_restored_learner_goes_on_as_if_it_had_never_stopped(
+    learner_of: Callable[..., Learner], small_model: Path, make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Weights, the optimizer's momentum, the number of steps, and the names of versions."""
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    plain = Plain(small_model, adapter, Loss(kl=0.1), SAID, "start")
+    settings = {"adapter": str(adapter), "rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "warmup": 3}
+
+    def updates(home: Path, *, stops: bool) -> list[tuple[str, bytes]]:
+        learner = learner_of(**settings)
+        learner.open(home)
+        found = []
+        for number in range(2):
+            batch = batch_of(plain, home / f"update-{number}")
+            made = learner.update(batch)
+            found.append((made.version, (made.adapter / "adapter_model.safetensors").read_bytes()))
+            if stops and not number:
+                state = learner.state()
+                learner.close()
+                learner = learner_of(**settings)
+                learner.open(home)
+                learner.restore(state)
+        return found
+
+    whole, stopped = updates(tmp_path / "whole", stops=False), updates(tmp_path / "stopped", stops=True)
+
+    assert [version for version, _ in whole] == ["policy@1", "policy@2"]
+    assert stopped == whole

@@ -1,0 +1,233 @@
+"""What holds for any rewards: the theory's bounds, and what advantages don't depend on."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentfw.optimizer import Scored
+
+FLOOR = 1e-3
+"""Standard deviation below which differences of rewards count as noise."""
+
+
+def unit(deviation: float) -> float:
+    """What a difference is divided by, near the floor and far above it."""
+    return math.hypot(deviation, FLOOR)
+
+
+relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+rewards = st.floats(-100, 100).map(lambda value: round(value, 3))
+probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=6)
+COMPARING = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise"]
+
+
+@relaxed
+@given(probabilities)
+def test_knowing_the_user_never_costs_and_pays_by_their_disagreement(likes: Sequence[float]) -> None:
+    """Formulas (78) to (82): p_u is how likely user u is to prefer the first of two trajectories.
+
+    Every way to choose is tried: one choice for all users, or one for each.
+    """
+    users = len(likes)
+    wins = [(p, 1 - p) for p in likes]
+    agnostic = max(sum(win[choice] for win in wins) / users for choice in (0, 1))
+    aware = max(
+        sum(win[choice] for win, choice in zip(wins, choices, strict=True)) / users
+        for choices in product((0, 1), repeat=users)
+    )
+    gap = sum(abs(p - 0.5) for p in likes) / users - abs(sum(likes) / users - 0.5)
+
+    assert aware >= agnostic - 1e-12
+    assert aware - agnostic == pytest.approx(gap, abs=1e-12)
+
+
+@relaxed
+@given(
+    st.lists(rewards, min_size=1, max_size=6),
+    rewards,
+    st.floats(0.05, 50),
+    rewards,
+    st.sampled_from(["anchor", "min_upper", "max_lower"]),
+)
+def test_the_error_of_an_anchored_advantage_is_bounded(
+    chosen, make, values, drawn: list[float], centre: float, spread: float, anchored: float, baseline: str
+) -> None:
+    """Formula (107): |A - A*| is at most (the anchor's error + |b - m|) / sigma, for every sample."""
+    # The formula knows no bound on advantages, so it is out of the way here.
+    parpo = chosen("parpo", {"baseline": baseline, "base_weight": 0.0, "personal_weight": 1.0, "bound": 1e9})
+    parpo.restore({"anchors": {"ada": [anchored, spread**2, 5]}})
+
+    found = values(parpo.advantages([make.tracked([0.0] * len(drawn), drawn)]))
+
+    middle = math.fsum(drawn) / len(drawn)
+    bars = {
+        "anchor": anchored,
+        "min_upper": min(middle, anchored + spread),
+        "max_lower": max(middle, anchored - spread),
+    }
+    bound = (abs(anchored - centre) + abs(bars[baseline] - anchored)) / spread
+    for reward, advantage in zip(drawn, found, strict=True):
+        assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
+
+
+@relaxed
+@given(st.lists(rewards, min_size=2, max_size=8), rewards, st.floats(0.05, 50))
+def test_the_error_of_pooling_users_is_bounded(
+    chosen, make, values, drawn: list[float], centre: float, spread: float
+) -> None:
+    """Formula (90), for a user with this centre and spread in a group that GRPO has pooled.
+
+    |A - A*| <= |V_u - V| / sigma + |R - V_u| |sigma_u - sigma| / (sigma_u sigma)
+    """
+    found = values(chosen("grpo").advantages([make.rewarded(drawn)]))
+
+    middle = math.fsum(drawn) / len(drawn)
+    pooled = unit(math.sqrt(math.fsum((reward - middle) ** 2 for reward in drawn) / (len(drawn) - 1)))
+    own = unit(spread)
+    for reward, advantage in zip(drawn, found, strict=True):
+        bound = abs(centre - middle) / pooled + abs(reward - centre) * abs(own - pooled) / (own * pooled)
+        assert abs(advantage - (reward - centre) / own) <= bound + 1e-6 * (1 + bound)
+
+
+@relaxed
+@given(
+    st.lists(rewards, min_size=2, max_size=8),
+    rewards,
+    st.floats(0.05, 50),
+    rewards,
+    st.floats(0, 3),
+    st.sampled_from(["min_upper", "max_lower"]),
+)
+def test_a_baseline_of_group_and_anchor_is_off_by_no_more_than_both(
+    chosen,
+    make,
+    values,
+    drawn: list[float],
+    centre: float,
+    spread: float,
+    anchored: float,
+    margin: float,
+    baseline: str,
+) -> None:
+    """Formula (116): the baseline lies at the group's mean or a margin away from the anchor, so its error is theirs."""
+    settings = {"baseline": baseline, "margin": margin, "base_weight": 0.0, "personal_weight": 1.0, "bound": 1e9}
+    parpo = chosen("parpo", settings)
+    parpo.restore({"anchors": {"ada": [anchored, spread**2, 5]}})
+
+    found = values(parpo.advantages([make.tracked([0.0] * len(drawn), drawn)]))
+
+    middle = math.fsum(drawn) / len(drawn)
+    bound = max(abs(middle - centre), abs(anchored - centre) + margin * spread) / spread
+    for reward, advantage in zip(drawn, found, strict=True):
+        assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
+
+
+@st.composite
+def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
+    """2 to 16 rewards of any size: equal, equal but for the last digits, nearly equal, or different."""
+    size = draw(st.integers(2, 16))
+    unit = draw(st.sampled_from([1e-300, 1e-30, 1e-6, 1.0, 1e6, 1e30, 1e99]))
+    centre = draw(st.floats(-1, 1)) * unit
+    spread = draw(st.sampled_from([0.0, 1e-16, 1e-13, 1e-9, 1e-3, 1.0])) * unit
+    return [centre + spread * draw(st.floats(-1, 1)) for _ in range(size)]
+
+
+@pytest.mark.slow
+@settings(relaxed, max_examples=300)
+@given(
+    history=st.lists(groups_of_any_kind(), min_size=0, max_size=5),
+    drawn=groups_of_any_kind(),
+    baseline=st.sampled_from(["min_upper", "max_lower", "anchor", "group"]),
+    scale=st.sampled_from(["anchor", "group"]),
+    variance=st.sampled_from(["batch", "around_old_mean", "within_groups"]),
+)
+def test_no_history_gives_an_advantage_beyond_the_bound(
+    chosen, make, values, history: list[list[float]], drawn: list[float], baseline: str, scale: str, variance: str
+) -> None:
+    """|A| <= w_base z + w_personal max(bound, z), z = (n - 1) / sqrt(n) being the largest z-score in a group of n."""
+    parpo = chosen("parpo", {"baseline": baseline, "scale": scale, "variance": variance})
+    for batch in history:
+        parpo.advantages([make.tracked(batch, batch)])
+
+    found = values(parpo.advantages([make.tracked(drawn, drawn)]))
+
+    largest = (len(drawn) - 1) / math.sqrt(len(drawn))
+    assert max(map(abs, found)) <= (0.5 * largest + 0.5 * max(4.0, largest)) * (1 + 1e-6)
+
+
+@relaxed
+@given(
+    st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=1, max_size=6),
+    st.floats(0.5, 100),
+    st.floats(-100, 100),
+)
+def test_a_users_scale_and_centre_leave_personal_advantages_alone(
+    chosen, make, values, batches: list[list[float]], scale: float, centre: float
+) -> None:
+    """A user who says 60 to 80 where another says 0.3 to 0.4 teaches the same, once there is a history."""
+    wide = [0.0, 0.3, 0.7, 1.0]
+    plain, moved = (chosen("parpo", {"base_weight": 0.0, "personal_weight": 1.0}) for _ in range(2))
+    for number, drawn in enumerate([wide, wide, wide, *batches]):
+        other = [centre + scale * value for value in drawn]
+        one = values(plain.advantages([make.tracked([0.0] * 4, drawn)]))
+        two = values(moved.advantages([make.tracked([0.0] * 4, other)]))
+        if number >= plain.settings.warm_up:
+            assert one == pytest.approx(two, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["grpo", "dr_grpo", "gspo", "gdpo", "parpo"])
+@relaxed
+@given(drawn=st.lists(rewards, min_size=2, max_size=8))
+def test_advantages_of_a_group_sum_to_nothing(chosen, make, values, name: str, drawn: list[float]) -> None:
+    """Of a first batch, that is: afterwards PARPO measures from the user's history."""
+    found = values(chosen(name).advantages([make.rewarded(drawn)]))
+
+    assert math.fsum(found) == pytest.approx(0.0, abs=1e-6 * (1 + max(map(abs, drawn))))
+
+
+@pytest.mark.parametrize("name", COMPARING)
+@relaxed
+@given(seed=st.integers(0, 10_000))
+def test_the_order_of_samples_and_groups_means_nothing(chosen, make, table, name: str, seed: int) -> None:
+    generator = random.Random(seed)
+    batches = [[_group(make, generator, index) for index in range(3)] for _ in range(2)]
+    straight, shuffled = chosen(name), chosen(name)
+    for batch in batches:
+        expected = table(straight.advantages(batch))
+        other = [generator.sample(group, len(group)) for group in batch]
+        generator.shuffle(other)
+
+        found = table(shuffled.advantages(other))
+
+        assert found.keys() == expected.keys()
+        assert all(found[key] == pytest.approx(value, abs=1e-9) for key, value in expected.items())
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "turnwise", "roundwise"])
+@relaxed
+@given(seed=st.integers(0, 10_000), scale=st.floats(0.5, 50), shift=st.floats(-50, 50))
+def test_the_unit_of_a_reward_means_nothing(
+    chosen, make, values, name: str, seed: int, scale: float, shift: float
+) -> None:
+    drawn = [random.Random(seed).uniform(0, 1) for _ in range(5)]
+    if max(drawn) - min(drawn) < 0.05:
+        return
+    one = values(chosen(name).advantages([make.rewarded(drawn)]))
+    two = values(chosen(name).advantages([make.rewarded([shift + scale * value for value in drawn])]))
+
+    assert one == pytest.approx(two, abs=1e-3)
+
+
+def _group(make, generator: random.Random, index: int) -> list[Scored]:
+    """Samples that differ in rewards, on both tracks."""
+    size = generator.randint(1, 5)
+    draw = [generator.uniform(-1, 1) for _ in range(2 * size)]
+    return make.tracked(draw[:size], draw[size:], index=index, user=f"user {index % 2}")

@@ -1,0 +1,447 @@
+"""The preference model as its users meet it: it learns who likes what, keeps it, takes in more, refuses nonsense."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentfw_rewardmodels import (
+    BadInputError,
+    FileRefusedError,
+    PreferenceModel,
+    PreferenceSettings,
+    Progress,
+    StorageError,
+    UnknownUserError,
+    open_encoder,
+)
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+SETTINGS = PreferenceSettings(dimensions=16, epochs=25, batch=256, profile_epochs=5, look_every=5, device="cpu")
+# Four kinds of things to do, and people who each love one kind.
+KINDS = ("museum art gallery", "beach sea swimming", "jazz concert music", "hiking mountain trail")
+ITEMS = {f"i{n}": f"{KINDS[n % 4]} number {n}" for n in range(60)}
+PROFILES = {
+    f"u{n}": {
+        "hobby": f"loves the {KINDS[n % 4].split()[0]} and {KINDS[n % 4].split()[1]}",
+        "age": f"{20 + n} years old",
+    }
+    for n in range(48)
+} | {"newcomer": {"hobby": "loves jazz, goes to a concert"}}
+MUSEUM, JAZZ = "visit the art museum", "go to a jazz concert"
+
+
+def likes(seed: int = 0) -> list[tuple[str, str]]:
+    """Eight things each of the kind that they love, and one that everybody likes."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for user in range(48):
+        rows += [(f"u{user}", f"i{4 * n + user % 4}") for n in generator.choice(15, 8, replace=False).tolist()]
+        rows.append((f"u{user}", "i0"))
+    return list(dict.fromkeys(rows))
+
+
+@pytest.fixture(scope="module")
+def model() -> PreferenceModel:
+    return PreferenceModel.fit(likes(), items=ITEMS, profiles=PROFILES, settings=SETTINGS, encoder="hash")
+
+
+def same(one: PreferenceModel, other: PreferenceModel) -> bool:
+    return all(one.score(user, JAZZ) == other.score(user, JAZZ) for user in one.users)
+
+
+@pytest.mark.slow
+def test_an_action_is_worth_more_to_whom_it_suits(model: PreferenceModel) -> None:
+    rewards = {user: [model.score(user, text).reward for text in (MUSEUM, JAZZ)] for user in PROFILES}
+
+    # u0, u4, ... love museums; u2, u6, ... love jazz.
+    assert all(rewards[f"u{n}"][0] > rewards[f"u{n}"][1] for n in range(0, 48, 4))
+    assert all(rewards[f"u{n}"][1] > rewards[f"u{n}"][0] for n in range(2, 48, 4))
+    assert all(0 <= reward <= 1 for pair in rewards.values() for reward in pair)
+
+
+def test_somebody_known_by_a_profile_alone_has_a_score_at_once(model: PreferenceModel) -> None:
+    assert model.score("newcomer", JAZZ).reward > model.score("newcomer", MUSEUM).reward
+    stranger = {"hobby": "loves the museum and art"}
+    assert model.score("x", MUSEUM, profile=stranger).reward > model.score("x", JAZZ, profile=stranger).reward
+
+
+@pytest.mark.slow
+def test_profiles_change_nothing_for_whom_likes_are_known() -> None:
+    of_known = {user: views for user, views in PROFILES.items() if user != "newcomer"}
+    without, given = (
+        PreferenceModel.fit(likes(), items=ITEMS, profiles=profiles, settings=SETTINGS, encoder="hash")
+        for profiles in (None, of_known)
+    )
+
+    for user in without.users:
+        assert given.score(user, JAZZ).reward == pytest.approx(without.score(user, JAZZ).reward, abs=1e-4)
+
+
+def test_a_profile_counts_until_there_are_likes(model: PreferenceModel) -> None:
+    """Somebody who comes as a friend of jazz and likes museums alone is known by the museums, more with each."""
+    museums = [f"i{4 * n}" for n in range(1, 6)]
+    rewards = [
+        model.update([("newcomer", item) for item in museums[:count]]).score("newcomer", MUSEUM).reward
+        for count in (1, 5)
+    ]
+
+    assert model.score("newcomer", MUSEUM).reward < rewards[0] <= rewards[1]
+
+
+def test_a_score_says_what_it_rests_on(model: PreferenceModel) -> None:
+    score = model.score("u2", JAZZ)
+    assert "jazz" in score.nearest[0].text
+    assert sum(near.weight for near in score.nearest) == pytest.approx(1.0, abs=1e-5)
+    similarity = [near.similarity for near in score.nearest]
+    assert similarity == sorted(similarity, reverse=True)
+
+    explained = model.explain("u2", JAZZ)
+    assert explained.score == score
+    assert any("jazz" in own.text for own in explained.history)
+    assert JAZZ in explained.table()
+    assert json.loads(json.dumps(explained.as_dict()))["score"]["user"] == "u2"
+
+
+def test_many_scores_are_the_same_as_one_by_one_and_as_from_vectors(model: PreferenceModel) -> None:
+    pairs = [(user, text) for user in ("u0", "u1", "newcomer") for text in (MUSEUM, JAZZ)]
+    many = model.score_many(pairs)
+    vectors = open_encoder("hash").encode([text for _, text in pairs])
+    table = model.score_vectors([user for user, _ in pairs], vectors)
+
+    for one, (user, text), score, reward in zip(many, pairs, table.score, table.reward, strict=True):
+        alone = model.score(user, text)
+        assert [one.score, one.reward] == pytest.approx([alone.score, alone.reward], abs=1e-5)
+        assert [score, reward] == pytest.approx([alone.score, alone.reward], abs=1e-5)
+    assert model.score_many([]) == []
+
+
+def test_recommendations_are_of_ones_kind_and_not_what_one_knows(model: PreferenceModel) -> None:
+    known = {item for user, item in likes() if user == "u2"}
+    found = model.recommend("u2", 5)
+
+    assert len(found) == 5
+    assert not known & {item for item, _ in found}
+    assert sum("jazz" in ITEMS[item] for item, _ in found) >= 4
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert {item for item, _ in model.recommend("u2", 60, seen=True)} == set(ITEMS)
+
+
+def test_held_out_likes_are_found(model: PreferenceModel) -> None:
+    held_out = [(f"u{user}", f"i{4 * n + user % 4}") for user in range(48) for n in range(15)]
+    found = model.evaluate(held_out)
+
+    assert found.users == 48
+    assert found.recall > 0.9  # a list of 20 has room for the seven of one's kind that are left
+    with pytest.raises(BadInputError, match="no like in the table is new"):
+        model.evaluate(likes())
+
+
+def test_one_seed_is_one_model_and_leaves_torchs_own_state_alone() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    small = replace(SETTINGS, epochs=3)
+    models = [PreferenceModel.fit(likes(), items=ITEMS, settings=small, encoder="hash") for _ in range(2)]
+    other = PreferenceModel.fit(likes(), items=ITEMS, settings=replace(small, seed=8), encoder="hash")
+
+    assert same(*models)
+    assert not same(models[0], other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_what_is_saved_is_what_is_loaded(model: PreferenceModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    loaded = PreferenceModel.load(tmp_path / "model")
+
+    assert same(model, loaded)
+    assert (loaded.facts, loaded.history, loaded.settings) == (model.facts, model.history, model.settings)
+    model.save(tmp_path / "model")
+    assert len(list((tmp_path / "model").iterdir())) == 2
+
+
+def test_scoring_needs_no_torch(model: PreferenceModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    code = (
+        "import sys; from agentfw_rewardmodels import PreferenceModel\n"
+        f"model = PreferenceModel.load({str(tmp_path)!r}).update([('new', 'i2')])\n"
+        f"print(model.score('new', {JAZZ!r}).reward, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split()[1] == "False"
+
+
+def test_new_likes_count_without_training_and_the_old_model_stays(model: PreferenceModel) -> None:
+    before = model.score("u0", JAZZ)
+    updated = model.update([("new", "i2"), ("new", "i6"), ("u0", "i2")], items={"i90": "jazz in the park"})
+
+    assert updated.score("new", JAZZ).reward > updated.score("new", MUSEUM).reward
+    assert "new" not in model.users
+    assert updated.facts["likes"] == model.facts["likes"] + 3
+    assert model.score("u0", JAZZ) == before
+    assert "i90" in [item for item, _ in updated.recommend("u2", 20)]
+    with pytest.raises(UnknownUserError):
+        model.score("new", JAZZ)
+
+
+def test_an_update_takes_profiles_and_takes_likes_back(model: PreferenceModel) -> None:
+    updated = model.update([("u0", "i0", 0)], profiles={"zed": {"hobby": "loves jazz and concerts"}})
+
+    assert updated.facts["likes"] == model.facts["likes"] - 1
+    assert updated.score("zed", JAZZ).reward > updated.score("zed", MUSEUM).reward
+    with pytest.raises(BadInputError, match='unknown view "shoe size"'):
+        model.update(profiles={"zed": {"shoe size": "43"}})
+
+
+def test_a_refit_that_starts_warm_is_better_at_once(model: PreferenceModel) -> None:
+    brief = replace(SETTINGS, epochs=1, look_every=1)
+    more = [*likes(), ("new", "i2"), ("new", "i6")]
+    given: dict[str, Any] = {"items": ITEMS, "profiles": PROFILES, "settings": brief, "encoder": "hash"}
+    cold, warm = (PreferenceModel.fit(more, start=start, **given) for start in (None, model))
+
+    assert warm.history[0]["loss"] < cold.history[0]["loss"]
+    assert warm.history[0]["metric"] > cold.history[0]["metric"]
+
+
+@pytest.mark.slow
+def test_a_graph_too_big_to_pass_whole_is_learned_from_its_parts() -> None:
+    whole, parts = (
+        PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, neighbours=n), encoder="hash")
+        for n in (0, 3)
+    )
+    untrained = PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, epochs=1), encoder="hash")
+
+    best = [max(one.get("metric", 0.0) for one in each.history) for each in (whole, parts)]
+    assert best[1] > 0.8 * best[0]
+    assert best[1] > 1.3 * untrained.history[0]["metric"]
+
+
+def test_training_ends_when_the_held_out_likes_are_found_no_better() -> None:
+    seen: list[Progress] = []
+    settings = replace(SETTINGS, epochs=200, patience=2, look_every=1)
+    model = PreferenceModel.fit(likes(), settings=settings, progress=seen.append)
+
+    metrics = [one["metric"] for one in model.history]
+    assert len(metrics) < 200
+    assert metrics.index(max(metrics)) == len(metrics) - 3
+    assert [one.epoch for one in seen] == list(range(1, len(metrics) + 1))
+
+
+@pytest.mark.parametrize("branches", ["interest", "conformity"])
+def test_a_branch_can_be_left_out(branches: Any) -> None:
+    settings = replace(SETTINGS, branches=branches, epochs=5)
+    score = PreferenceModel.fit(likes(), items=ITEMS, settings=settings, encoder="hash").score("u2", JAZZ)
+
+    assert score.interest_share == (branches == "interest")
+    assert (score.interest == 0) == (branches == "conformity")
+    assert (score.conformity == 0) == (branches == "interest")
+
+
+@pytest.mark.parametrize(
+    "term",
+    ["ranking", "interest", "conformity", "orthogonality", "user", "action"],
+)
+def test_every_term_of_the_objective_can_be_switched_off_and_matters(term: str) -> None:
+    given: dict[str, Any] = {"items": ITEMS, "profiles": PROFILES, "encoder": "hash"}
+    settings = replace(SETTINGS, epochs=2, profile_epochs=1)
+    without = replace(settings, **{f"{term}_loss": 0.0})
+
+    whole, less = (PreferenceModel.fit(likes(), settings=one, **given) for one in (settings, without))
+
+    assert less.history[0]["loss"] < whole.history[0]["loss"]
+    assert not same(whole, less)
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_to_the_same_model(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, contrast_users=16)
+    given: dict[str, Any] = {"items": ITEMS, "settings": settings, "encoder": "hash", "checkpoints": tmp_path}
+    whole = PreferenceModel.fit(likes(), **given)
+
+    def interrupted(progress: Progress) -> None:
+        if progress.epoch == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        PreferenceModel.fit(likes(), progress=interrupted, **given)
+    with pytest.raises(FileRefusedError, match="checkpoint of another training"):
+        PreferenceModel.fit(likes(1), **given)
+    epochs: list[int] = []
+    resumed = PreferenceModel.fit(likes(), progress=lambda one: epochs.append(one.epoch), **given)
+
+    assert epochs[0] == 8
+    assert same(whole, resumed)
+    assert resumed.history == whole.history
+    assert not list(tmp_path.iterdir())
+
+
+def test_reports_say_what_was_learned(model: PreferenceModel) -> None:
+    one = model.report("u2")
+    assert one.user == "u2"
+    assert sum("jazz" in each.text for each in one.interests[:5]) >= 4
+    assert 0 <= one.interest_share <= 1
+    assert "share of interest" in one.table()
+    assert "<svg" in one.plot()
+    everybody = model.report()
+    assert sum(everybody.interest_shares) == len(PROFILES)
+    assert "contradictions" in everybody.table()
+    assert "<svg" in everybody.plot()
+    assert json.loads(json.dumps(model.report("newcomer").as_dict()))["conforming_likes"] is None
+
+
+def test_what_was_settled_while_reading_is_said() -> None:
+    rows = [("ana", "zoo"), ("ana", "zoo"), ("ana", "sea"), ("ana", "sea", 0), ("bob", "sea"), ("bob", "inn")]
+    model = PreferenceModel.fit(rows, items={"zoo": "animals", "sea": "swimming"}, settings=SETTINGS, encoder="hash")
+
+    wanted = {"duplicates": 1, "contradictions": 1, "items_without_text": 1, "users_with_one_like": 1, "likes": 3}
+    assert {name: model.facts[name] for name in wanted} == wanted
+    assert model.score("ana", "animals").nearest
+    assert [item for item, _ in model.recommend("ana", 5)]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda model: model.score("nobody", JAZZ), 'unknown user "nobody"'),
+        (lambda model: model.score("u1", " "), "is empty or not a string"),
+        (lambda model: model.score("nobody", JAZZ, profile={"shoe size": "43"}), 'unknown view "shoe size"'),
+        (lambda model: model.score("nobody", JAZZ, profile={}), "the profile is empty"),
+        (lambda model: model.score_vectors(["u1"], np.full((1, 256), np.nan)), "the vectors are an array"),
+        (lambda model: model.score_vectors(["u1"], np.ones((1, 3))), "the vectors are an array"),
+        (lambda model: model.score_items(["u1"], ["i999"]), 'unknown item "i999"'),
+        (lambda model: model.recommend("u1", by="luck"), 'unknown ranking method "luck"'),
+        (lambda model: model.report("nobody"), "unknown user"),
+        (lambda model: PreferenceModel.fit([]), "contain no like"),
+        (lambda model: PreferenceModel.fit([("ana", "zoo", 0)]), "contain no like"),
+        (lambda model: PreferenceModel.fit([("ana", "zoo")]), "only one item"),
+        (lambda model: PreferenceModel.fit(likes(), validation=[("x", "y")]), "no like in the validation table"),
+        (
+            lambda model: PreferenceModel.fit(likes(), items=ITEMS, encoder="word2vec"),
+            'unknown encoder "word2vec"',
+        ),
+        (lambda model: PreferenceModel.fit(likes(), items=ITEMS, encoder={"a": [1.0]}), "texts have no vector"),
+        (lambda model: PreferenceModel.fit(likes(), items=ITEMS, encoder=lambda texts: [[np.nan]] * len(texts)), "NaN"),
+        (lambda model: PreferenceSettings(epochs=0), "invalid epochs: 0"),
+        (lambda model: PreferenceSettings(temperature=float("nan")), "invalid temperature: nan"),
+        (lambda model: PreferenceSettings.from_mapping({"dimension": 3}), 'unknown setting "dimension"'),
+        (lambda model: PreferenceSettings(branches="interest", rank_by="conformity"), "invalid rank_by"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(
+    model: PreferenceModel, call: Callable[[PreferenceModel], Any], says: str
+) -> None:
+    with pytest.raises(BadInputError) as caught:
+        call(model)
+
+    assert says in caught.value.message
+    assert caught.value.fix
+
+
+def test_without_item_texts_items_are_ranked_and_texts_refused() -> None:
+    model = PreferenceModel.fit(likes(), settings=replace(SETTINGS, epochs=2))
+
+    assert len(model.recommend("u1", 3)) == 3
+    with pytest.raises(BadInputError, match="has no item texts"):
+        model.score("u1", JAZZ)
+
+
+@pytest.fixture
+def saved(model: PreferenceModel, tmp_path: Path) -> Path:
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def _poison(folder: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    path = next(folder.glob("*.safetensors"))
+    arrays = load_file(path)
+    arrays["own_users"][3, 2] = np.nan
+    save_file(arrays, path)
+
+
+def _cut(folder: Path) -> None:
+    path = next(folder.glob("*.safetensors"))
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def _rewrite(folder: Path, **changes: Any) -> None:
+    path = folder / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (_poison, "contains NaN or infinity in own_users"),
+        (_cut, "can't be read"),
+        (lambda folder: _rewrite(folder, version=99), "has format 99"),
+        (lambda folder: _rewrite(folder, format="cake"), "is not a preference model"),
+        (lambda folder: _rewrite(folder, users=["only one"]), "is damaged"),
+        (lambda folder: (folder / "model.json").write_text("{"), "can't be read"),
+        (shutil.rmtree, "contains no preference model"),
+    ],
+)
+def test_a_damaged_or_foreign_model_is_refused(saved: Path, harm: Callable[[Path], Any], says: str) -> None:
+    harm(saved)
+
+    with pytest.raises(FileRefusedError) as caught:
+        PreferenceModel.load(saved)
+
+    assert says in caught.value.message
+    assert caught.value.fix
+
+
+def test_a_failed_save_leaves_the_model_that_was_there(
+    saved: Path, model: PreferenceModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+    other = model.update([("new", "i2")])
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        other.save(saved)
+
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+
+
+def test_an_encoder_of_ones_own_is_asked_for_again_and_checked(tmp_path: Path) -> None:
+    def letters(texts: Any) -> Any:
+        return [[text.count(letter) + 0.1 for letter in "abcdefghij"] for text in texts]
+
+    def others(texts: Any) -> Any:
+        return letters(texts)
+
+    small = replace(SETTINGS, epochs=2)
+    model = PreferenceModel.fit(likes(), items=ITEMS, settings=small, encoder=letters)
+    model.save(tmp_path)
+
+    assert same(model, PreferenceModel.load(tmp_path, encoder=letters))
+    with pytest.raises(BadInputError, match="encoded by callable"):
+        PreferenceModel.load(tmp_path).score("u1", JAZZ)
+    with pytest.raises(FileRefusedError, match="not by callable"):
+        PreferenceModel.load(tmp_path, encoder=others)
+
+
+def test_vectors_made_beforehand_will_do() -> None:
+    generator = np.random.default_rng(3)
+    vectors = {text: generator.normal(size=12) for text in [*ITEMS.values(), JAZZ]}
+    model = PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, epochs=2), encoder=vectors)
+
+    assert model.score("u1", JAZZ).nearest
+    with pytest.raises(BadInputError, match="1 texts have no vector"):
+        model.score("u1", MUSEUM)

@@ -1,0 +1,312 @@
+"""Memories hear what users say in a live run: each saying once, in order, behind the answers, and after a kill too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hearing_memories import Ears
+
+from agentfw import Host, Memory, Message
+from agentfw.errors import StorageError, UnknownNameError, UsageError
+from agentfw.memory import Query, Recollection, Saying
+from agentfw.request import Action
+from agentfw.runs import LiveRun, parse_spec
+from agentfw.session import Session
+
+Play = Callable[[LiveRun], Awaitable[object]]
+LOOK = Action("look", "Look", {"type": "object", "properties": {}})
+
+
+class Slow(Ears):
+    """Hears nothing before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()  # memories have a thread of their own
+        self.order: list[str] = []
+
+    async def hear(self, saying: Saying) -> None:
+        await self.let_go()
+        self.order.append(saying.text)
+        await super().hear(saying)
+
+    async def let_go(self) -> None:
+        while not self.go_on.is_set():
+            await asyncio.sleep(0.001)
+
+
+class Mute(Memory):
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        return []
+
+
+class Away(Ears):
+    async def hear(self, saying: Saying) -> None:
+        raise StorageError("the store is away", fix="wait")
+
+
+def play(runs: Path, memory: Memory, lead: Play) -> Path:
+    """Lead a live run with this memory, in which the sessions are kept for the next process."""
+    spec = {
+        "environment": "sessions",
+        "policy": {"name": "scripted", "settings": {"replies": ["Fine."]}},
+        "memories": ["strategyhub"],
+    }
+
+    async def run() -> Path:
+        live = LiveRun.create(parse_spec(spec), Host.load(), runs, again=True)
+        [guarded] = live.assembly.memories
+        guarded.memory, guarded.shows, guarded.hears = memory, True, True
+        async with live:
+            await lead(live)
+        return live.folder.path
+
+    return asyncio.run(run())
+
+
+async def say(live: LiveRun, session: Session, *messages: Message, user: str = "ada") -> None:
+    await session.answer(messages, user=user)
+    await live.keep(session)
+
+
+def user(text: str) -> Message:
+    return Message("user", text)
+
+
+FINE = Message("assistant", "Fine.")
+
+
+def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> None:
+    memory = Ears()
+    heard: list[Saying] = []
+
+    async def hear(saying: Saying) -> None:
+        heard.append(saying)
+
+    memory.hear = hear  # type: ignore[method-assign]
+
+    async def lead(live: LiveRun) -> None:
+        session = live.begin("tea", "ada")
+        await say(live, session, Message("system", "I am a system."), user("I like tea."))
+        await say(live, session, Message("system", "I am a system."), user("I like tea."))  # a retry
+        called = Message("tool", "I prefer account X.", answers="1")
+        await say(live, session, user("I like tea."), FINE, user("Green tea."), FINE, called, user("In the mornings."))
+        (await say(live, session, user("Nobody said this."), user=""),)
+        await say(live, live.begin("his", "bob"), user("I like coffee."), user="bob")
+        await live.hearing.finish()
+
+    folder = play(tmp_path, memory, lead)
+
+    assert [(one.user, one.text, one.answer_to) for one in heard] == [
+        ("ada", "I like tea.", ""),
+        ("ada", "In the mornings.", "Fine."),
+        ("bob", "I like coffee.", ""),
+    ]
+    assert len({one.id for one in heard}) == 3
+    assert {one.conversation for one in heard} == {"tea", "his"}
+    assert all(one.id.startswith(f"{folder.name}/") for one in heard)
+
+
+def test_an_answer_waits_for_no_hearing_and_what_is_left_is_heard_at_the_next_start(tmp_path: Path) -> None:
+    slow, later = Slow(), Slow()
+    later.go_on.set()
+
+    async def lead(live: LiveRun) -> None:
+        session = live.begin("tea", "ada")
+        await say(live, session, user("one"))
+        await say(live, session, user("one"), FINE, user("two"))
+        assert live.hearing.waiting() == 2
+        await live.hearing.finish(seconds=0)  # as where it takes too long at the end
+
+    async def lead_on(live: LiveRun) -> None:
+        await live.hearing.finish()
+        await say(live, live.sessions["tea"], user("one"), FINE, user("two"), FINE, user("three"))
+        await live.hearing.finish()
+
+    play(tmp_path, slow, lead)
+    folder = play(tmp_path, later, lead_on)
+    again = Slow()
+    again.go_on.set()
+    play(tmp_path, again, lambda live: live.hearing.finish())
+
+    assert not slow.order
+    assert later.order == ["one", "two", "three"]
+    assert not again.order, "what was heard is not heard again"
+    assert [json.loads(line).keys() for line in (folder / "heard.jsonl").open()] == [{"heard"}] * 3
+
+
+def test_what_a_kill_came_before_is_heard_at_the_next_start(tmp_path: Path) -> None:
+    asked, memory = Slow(), Ears()
+
+    async def lead(live: LiveRun) -> None:
+        session = live.begin("tea", "ada")
+        await say(live, session, user("I like tea."))
+        await session.answer([user("I like tea."), FINE, user("Green tea.")], user="ada")  # answered, and not kept
+        shutil.copytree(live.folder.path, tmp_path / "killed" / live.folder.path.name)  # what a kill leaves
+
+    play(tmp_path / "runs", asked, lead)
+    play(tmp_path / "killed", memory, lambda live: live.hearing.finish())
+
+    assert [one.text for one in memory.kept.values()] == ["I like tea.", "Green tea."]
+
+
+def test_a_memory_that_fails_hears_it_at_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = Ears()
+
+    async def lead(live: LiveRun) -> None:
+        await say(live, live.begin("tea", "ada"), user("I like tea."))
+        await live.hearing.finish()
+
+    play(tmp_path, Away(), lead)
+    play(tmp_path, memory, lambda live: live.hearing.finish())
+
+    assert "the store is away" in caplog.text
+    assert [one.text for one in memory.kept.values()] == ["I like tea."]
+
+
+def test_what_was_said_before_a_memory_could_hear_is_heard_when_it_can(tmp_path: Path) -> None:
+    memory = Ears()
+
+    async def lead(live: LiveRun) -> None:
+        live.assembly.memories[0].hears = False
+        await say(live, live.begin("tea", "ada"), user("I like tea."))
+
+    folder = play(tmp_path, Mute(), lead)
+    nothing = (folder / "heard.jsonl").read_text()
+    play(tmp_path, memory, lambda live: live.hearing.finish())
+
+    assert not nothing
+    assert [one.text for one in memory.kept.values()] == ["I like tea."]
+
+
+def test_sayings_of_one_user_wait_for_each_other_and_for_no_other_user(tmp_path: Path) -> None:
+    class First(Slow):
+        async def hear(self, saying: Saying) -> None:
+            if saying.user == "ada":
+                await self.let_go()
+            self.order.append(saying.text)
+
+    memory = First()
+
+    async def lead(live: LiveRun) -> None:
+        hers = live.begin("hers", "ada")
+        await say(live, hers, user("one"))
+        await say(live, hers, user("one"), FINE, user("two"))
+        await say(live, live.begin("his", "bob"), user("mine"), user="bob")
+        await live.hearing.finish("bob")
+        memory.go_on.set()
+        await live.hearing.finish()
+
+    play(tmp_path, memory, lead)
+
+    assert memory.order == ["mine", "one", "two"]
+
+
+def test_who_is_forgotten_is_heard_no_more_of_what_was_said(tmp_path: Path) -> None:
+    memory, later = Slow(), Ears()
+
+    class Forgetting(Slow):
+        async def forget(self, user: str) -> dict[str, int]:
+            return {"sayings": len([self.kept.pop(key) for key in list(self.kept) if key[0] == user])}
+
+    memory = Forgetting()
+
+    async def lead(live: LiveRun) -> None:
+        session = live.begin("tea", "ada")
+        await say(live, session, user("one"))
+        await say(live, session, user("one"), FINE, user("two"))
+        memory.go_on.set()
+        assert await live.forget("ada") == {"sayings": 1}  # the one that was being heard
+        await say(live, session, user("one"), FINE, user("two"), FINE, user("three"))
+        await live.hearing.finish(seconds=0)
+
+    play(tmp_path, memory, lead)
+    play(tmp_path, later, lambda live: live.hearing.finish())
+
+    assert set(memory.order) <= {"one", "three"}
+    assert {one.text for one in [*memory.kept.values(), *later.kept.values()]} <= {"three"}
+
+
+def test_users_see_correct_and_delete_what_is_kept(tmp_path: Path) -> None:
+    async def lead(live: LiveRun) -> None:
+        session = live.begin("tea", "ada")
+        await say(live, session, user("I like tea."))
+        await live.hearing.finish()
+        [kept] = await live.remembered("ada")
+        assert not await live.remembered("bob")
+        await live.correct("ada", kept.id, "I like coffee.")
+        assert [one.text for one in await live.remembered("ada")] == ["I like coffee."]
+        for change in (live.correct("bob", kept.id, "x"), live.forget_one("bob", kept.id)):
+            with pytest.raises(UnknownNameError):
+                await change
+        await live.forget_one("ada", kept.id)
+        assert not await live.remembered("ada")
+
+    play(tmp_path, Ears(), lead)
+
+
+def test_a_correction_reaches_a_conversation_in_progress(tmp_path: Path) -> None:
+    async def lead(live: LiveRun) -> None:
+        await say(live, live.begin("before", "ada"), user("I like tea."))
+        await live.hearing.finish()
+        session = live.begin("tea", "ada")
+        await say(live, session, user("Which?"))
+        [kept, *_] = [one for one in await live.remembered("ada") if one.text == "I like tea."]
+        await live.correct("ada", kept.id, "I like coffee.")
+        await say(live, session, user("Which?"), FINE, user("And now?"))
+        recalled = [event for event in session.episode.events if event.name == "recalled"]
+        shown = [session.episode.messages[turn.shown[0]].content for turn in session.episode.turns]
+        assert ["I like tea." in one for one in shown] == [True, False]
+        assert ["I like coffee." in one for one in shown] == [False, True]
+        assert recalled[0].data["message"] == session.episode.turns[0].shown[0]
+
+    play(tmp_path, Ears(), lead)
+
+
+def test_a_conversation_keeps_what_was_recalled_for_it_until_the_memory_is_changed(tmp_path: Path) -> None:
+    memory, system = Ears(), Message("system", "Be brief.")
+
+    def shown(session: Session) -> list[str]:
+        return [session.episode.messages[turn.shown[0]].content for turn in session.episode.turns]
+
+    async def lead(live: LiveRun) -> None:
+        await say(live, live.begin("before", "ada"), user("I like tea."))
+        await live.hearing.finish()
+        await say(live, live.begin("tea", "ada"), system, user("Which?"))
+        await live.hearing.finish()
+
+    async def lead_on(live: LiveRun) -> None:
+        session = live.sessions["tea"]
+        await say(live, session, system, user("Which?"), FINE, user("And now?"))
+        assert shown(session) == ["Be brief.\n\nYou remember:\n- I like tea."] * 2, "its turns share their prefix"
+        tea = (await live.remembered("ada"))[-1]
+        await live.forget_one("ada", tea.id)
+
+    async def lead_to_the_end(live: LiveRun) -> None:
+        session = live.sessions["tea"]
+        await say(live, session, system, user("Which?"), FINE, user("And now?"), FINE, user("Still?"))
+        assert "I like tea." not in shown(session)[-1]
+
+    play(tmp_path, memory, lead)
+    play(tmp_path, memory, lead_on)
+    play(tmp_path, memory, lead_to_the_end)
+
+
+def test_where_nothing_can_be_shown_the_reason_is_told(tmp_path: Path) -> None:
+    async def lead(live: LiveRun) -> None:
+        with pytest.raises(UsageError, match="the memory Mute can't show what it keeps"):
+            await live.remembered("ada")
+
+    async def without(live: LiveRun) -> None:
+        live.assembly.memories.clear()
+        with pytest.raises(UsageError, match="there is no memory"):
+            await live.remembered("ada")
+
+    play(tmp_path, Mute(), lead)
+    play(tmp_path / "without", Mute(), without)

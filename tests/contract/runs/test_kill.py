@@ -1,0 +1,163 @@
+"""A run that is killed, at random or at the worst of moments, ends as if nobody had disturbed it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "kill_resume.py"
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("kill_resume", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kill_resume"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+kill_resume = _load()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The outcome of each case when nobody disturbs it, played once."""
+    known: dict[str, Any] = {}
+
+    def find(case: str) -> Any:
+        if case not in known:
+            known[case] = kill_resume.undisturbed(case, tmp_path_factory.mktemp("undisturbed") / "run")
+        return known[case]
+
+    return find
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["inbox", "groups", "memory on disk", "memory in process"])
+def test_kills_at_any_moment_change_nothing(case: str, expected: Any, tmp_path: Path) -> None:
+    outcome, seconds = expected(case)
+    generator = random.Random(case)
+    delays = [generator.uniform(seconds / 4, seconds) for _ in range(2)]
+
+    trial = kill_resume.trial(case, tmp_path / "run", outcome, delays)
+
+    assert trial.lost == ()
+    assert trial.differences == ()
+
+
+MOMENTS = [
+    ("rounds", "run_started", 1),
+    ("rounds", "turn", 40),
+    ("rounds", "episode_done", 1),
+    ("rounds", "scored", 7),
+    ("rounds", "run_finished", 1),
+    ("groups", "episode_done", 5),
+    ("groups", "scored", 3),
+    ("groups", "fsync", 6),
+    ("memory on disk", "learn", 9),
+    ("memory on disk", "learned", 9),
+    ("memory on disk", "torn", 12),
+    ("memory in process", "episode_done", 21),
+    ("memory in process", "torn", 21),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "point", "call"), MOMENTS)
+def test_a_kill_at_a_critical_moment_changes_nothing(
+    case: str, point: str, call: int, expected: Any, tmp_path: Path
+) -> None:
+    laboratory = kill_resume.Laboratory(case, tmp_path / "run")
+    (laboratory.runs / "kill.json").write_text(json.dumps({"point": point, "call": call}))
+
+    process = laboratory.start()
+    told = process.communicate(timeout=60)[1]
+
+    assert process.returncode == -signal.SIGKILL, told
+    assert laboratory.lost(told) == []
+    assert list(kill_resume.differences(laboratory.finish(), expected(case)[0])) == []
+    torn = list(laboratory.run.glob("*.torn"))
+    assert bool(torn) == (point == "torn"), "what a crash cut short is kept beside the journal, and nothing else is"
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Whoever is started hears Ctrl-C, also where these tests run in the background of a script and don't."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("heard")
+@pytest.mark.parametrize(
+    ("sign", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_an_interruption_says_how_to_go_on(
+    sign: signal.Signals, code: int, word: str, expected: Any, tmp_path: Path
+) -> None:
+    laboratory = kill_resume.Laboratory("rounds", tmp_path / "run")
+    process = laboratory.start()
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("60/"):
+        assert process.poll() is None
+
+    process.send_signal(sign)
+    told = process.communicate(timeout=30)[1]
+
+    assert process.returncode == code
+    assert f"{word}: every episode that was finished is kept" in told
+    assert f"agentfw runs resume {laboratory.run.name}" in told
+    assert "Traceback" not in told
+    assert 0 < len(laboratory.there("metrics.jsonl")) < 60
+    assert list(kill_resume.differences(laboratory.finish(), expected("rounds")[0])) == []
+
+
+@pytest.mark.slow
+def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) -> None:
+    """As under nohup, or in the background of a script."""
+    laboratory = kill_resume.Laboratory("rounds", tmp_path / "run")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = laboratory.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("60/"):
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGINT)
+    process.terminate()
+    told = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 143
+    assert "terminated: every episode that was finished is kept" in told
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("heard")
+def test_an_interruption_is_heard_also_while_nothing_is_waited_for(tmp_path: Path) -> None:
+    """The scripted policy never waits: without a pause of its own the run would first end, and then stop."""
+    words = ["run", "inbox", "--episodes", "4000", "--runs", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentfw_cli.main", *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    assert process.stderr is not None
+    process.stderr.readline()
+
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+
+    assert process.returncode == 130

@@ -1,0 +1,414 @@
+"""The agent made of a policy, tools and memories: what the policy reads, and what becomes of what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentfw import Engagement, Environment, Generation, Policy, PolicyAgent, Request, World, action
+from agentfw.episode import Call, Episode, Message, Task
+from agentfw.errors import UsageError
+from agentfw.interfaces import Interface
+from agentfw.memory import Memory, Query, Recollection
+from agentfw.request import Brief, Sampling
+from agentfw.tool import Tool, tool
+
+
+class Scripted(Policy):
+    """Says these, one after the other, and then nothing; remembers what it was asked."""
+
+    def __init__(self, *answers: str | Generation | Callable[[Request], Generation]) -> None:
+        self.answers, self.requests = list(answers), list[Request]()
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if self.answers else ""
+        if isinstance(answer, str):
+            pieces = tuple(answer)
+            return Generation(answer, count=len(pieces), pieces=pieces)
+        return answer if isinstance(answer, Generation) else answer(request)
+
+
+class Desk(Environment):
+    """Answer the mail."""
+
+    def __init__(self, *mails: float) -> None:
+        self.mails = mails
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        for number, when in enumerate(self.mails):
+            world.at(when, lambda number=number: world.observe("mail", {"number": number}))  # type: ignore[misc]
+
+    @action
+    def reply(self, number: int) -> None:
+        """Reply to a mail."""
+        self.world.utility(1.0, "replied")
+
+    @action(takes=4)
+    def write(self) -> None:
+        """Write something."""
+
+
+def play(policy: Policy, environment: Environment, interface: Interface | None = None, **options: object) -> Episode:
+    tokens = options.pop("time_per_token", 0.0)
+    agent = PolicyAgent(policy, **options)  # type: ignore[arg-type]
+    return asyncio.run(Engagement(environment, agent, interface, time_per_token=tokens).run(Task(0, seed=7)))  # type: ignore[arg-type]
+
+
+def read(request: Request) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in request.messages]
+
+
+def test_what_became_known_is_one_message_and_what_was_said_stays() -> None:
+    policy = Scripted("Let me see.", '{"name": "reply", "arguments": {"number": 0}}')
+    play(policy, Desk(3, 3, 5))
+    assert read(policy.requests[2]) == [
+        ("system", "Answer the mail."),
+        ("user", "[0]"),
+        ("assistant", "Let me see."),
+        ("user", "[3]\nmail number=0\nmail number=1"),
+        ("assistant", '{"name": "reply", "arguments": {"number": 0}}'),
+        ("tool", "accepted"),
+        ("user", "[5]\nmail number=2"),
+    ]
+    said, heard = policy.requests[2].messages[4], policy.requests[2].messages[5]
+    assert heard.answers == said.calls[0].id
+
+
+def test_turns_share_the_messages_that_they_share() -> None:
+    """Each message is made once and kept once: that is what keeps prompts prefixes of each other."""
+    policy = Scripted("a", "b", "c")
+    episode = play(policy, Desk(1, 2))
+    assert [turn.shown for turn in episode.turns] == [(0, 1), (0, 1, 2, 3), (0, 1, 2, 3, 4, 5)]
+    for turn, request in zip(episode.turns, policy.requests, strict=True):
+        assert [episode.messages[index] for index in turn.shown] == list(request.messages)
+
+
+def test_what_can_be_done_is_offered_with_its_schema() -> None:
+    policy = Scripted()
+    play(policy, Desk())
+    assert [one.name for one in policy.requests[0].actions] == ["reply", "write"]
+
+
+def test_a_refusal_answers_the_call_that_was_refused() -> None:
+    policy = Scripted(
+        '{"name": "reply", "arguments": {"number": "first"}} {"name": "reply", "arguments": {"number": 1}}'
+    )
+    play(policy, Desk())
+    refused, accepted = policy.requests[1].messages[3:5]
+    assert "number" in refused.content
+    assert refused.content.startswith("reply refused")
+    assert accepted.content == "accepted"
+    calls = policy.requests[1].messages[2].calls
+    assert [refused.answers, accepted.answers] == [call.id for call in calls]
+
+
+def test_what_cannot_be_understood_is_kept_with_the_turn() -> None:
+    episode = play(Scripted("<tool_call>reply to it</tool_call>"), Desk())
+    assert episode.turns[0].calls == ()
+    assert len(episode.turns[0].failures) == 1
+
+
+class Survey(Desk):
+    """Write what you think."""
+
+    def brief(self) -> Brief:
+        return replace(super().brief(), plain=True)
+
+
+def test_a_world_that_reads_the_text_itself_gets_it_without_failures() -> None:
+    answer = '{"name": "reply", "arguments": {"number": "many"}} <tool_call>?</tool_call>'
+
+    episode = play(Scripted(answer), Survey(1))
+
+    assert episode.turns[0].text == answer
+    assert [(turn.calls, turn.failures) for turn in episode.turns] == [((), ()), ((), ())]
+
+
+def test_a_world_that_reads_the_text_itself_still_gets_calls_that_the_policy_tells_apart() -> None:
+    answer = Generation("Done.", calls=(Call("reply", {"number": 0}),))
+
+    episode = play(Scripted(answer), Survey(1))
+
+    assert episode.utility == 1
+
+
+def test_calls_that_the_policy_tells_apart_are_taken_as_they_are() -> None:
+    own = Generation("I reply. <reply number='9'/>", (Call("reply", {"number": 0}, "abc"),), count=3)
+    episode = play(Scripted(own), Desk())
+    assert episode.turns[0].calls == (Call("reply", {"number": 0}, "abc"),)
+    assert episode.utility == 1.0
+
+
+def test_ids_are_unique_where_the_policy_gives_none() -> None:
+    same = [Generation(calls=(Call("reply", {"number": 0}), Call("reply", {"number": 1}))) for _ in range(2)]
+    episode = play(Scripted(*same), Desk(1))
+    ids = [call.id for turn in episode.turns for call in turn.calls]
+    assert len(set(ids)) == len(ids) == 4
+
+
+def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
+    policy = Scripted('Dear Ada, {"name": "reply", "arguments": {"number": 0}}', "and so on")
+    episode = play(policy, Desk(4), time_per_token=1.0)
+    assert read(policy.requests[1]) == [
+        ("system", "Answer the mail."),
+        ("user", "[0]"),
+        ("assistant", "Dear"),
+        ("user", "[4]\nmail number=0"),
+    ]
+    # The call that it would have made was never out: nobody waits for its answer.
+    assert episode.utility == 0
+    assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
+
+
+def test_a_busy_world_gets_an_answer_in_the_end() -> None:
+    """Broken off once, an answer is finished before the next news: else a mail a minute would mean never to answer."""
+    policy = Scripted(*["x" * 10] * 20)
+    episode = play(policy, Desk(*range(1, 40)), time_per_token=1.0)
+    finishes = [turn.finish for turn in episode.turns[:6]]
+    assert finishes == ["interrupted", "stop"] * 3
+
+
+def test_an_answer_takes_its_tokens_each_as_long_as_the_run_says() -> None:
+    policy = Scripted('{"name": "reply", "arguments": {"number": 0}}')
+    episode = play(policy, Desk(), time_per_token=0.5)
+    assert episode.turns[0].ended == episode.turns[0].count * 0.5 == episode.ended
+
+
+def test_what_is_in_flight_is_told() -> None:
+    policy = Scripted('{"name": "write"}')
+    play(policy, Desk(1))
+    assert read(policy.requests[1])[-1] == ("user", "[1]\nmail number=0\n(write: 1 of 4 done)")
+
+
+def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
+    policy = Scripted(*['{"name": "reply", "arguments": {"number": 0}}'] * 9)
+    play(policy, Desk(1, 2, 3, 4), window=2)
+    for request in policy.requests:
+        roles = [message.role for message in request.messages]
+        assert roles[0] == "system"
+        assert roles[1] == "user"
+        assert roles.count("user") <= 2
+        asked = {call.id for message in request.messages for call in message.calls}
+        assert {message.answers for message in request.messages if message.role == "tool"} <= asked
+
+
+class Quiz(Environment):
+    """Five questions, one a round."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._ask(1)
+
+    def _ask(self, number: int) -> None:
+        self.world.round(number, 5)
+        self.world.observe("question", {"number": number})
+        self._number = number
+
+    @action
+    def answer(self) -> None:
+        """Answer the question."""
+        if self._number < 5:
+            self._ask(self._number + 1)
+        else:
+            self.world.finish()
+
+
+@tool
+def look() -> str:
+    """Look it up."""
+    return "it is blue"
+
+
+@pytest.mark.parametrize("looks", [0, 2])
+def test_a_window_of_rounds_shows_whole_rounds_whatever_their_number_of_turns(looks: int) -> None:
+    turns = [*['{"name": "look"}'] * looks, '{"name": "answer"}'] * 5
+    policy = Scripted(*turns)
+    play(policy, Quiz(), tools=[look], window=3)
+
+    last = policy.requests[-1].messages
+    told = "\n".join(message.content for message in last)
+    assert [number for number in range(1, 6) if f"number={number}" in told] == [3, 4, 5]
+    assert told.count("it is blue") == 3 * looks
+    assert [message.role for message in last[:2]] == ["system", "user"], "no answer without its call"
+
+
+class Notes(Memory):
+    """Recalls a line about whatever is asked, and has a tool of its own."""
+
+    def __init__(self) -> None:
+        self.queries: list[Query] = []
+        self.begun: list[str] = []
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self.queries.append(query)
+        return [Recollection("Ada is in a hurry")] if "mail" in query.text else []
+
+    def begin(self, task: Task) -> None:
+        self.begun.append(task.id)
+
+    def tools(self, task: Task) -> Sequence[Tool]:
+        @tool
+        def look_up(word: str) -> str:
+            """Look something up."""
+            return f"{word}: see above"
+
+        return [look_up]
+
+
+def test_what_the_memories_recall_is_told_before_the_news() -> None:
+    notes = Notes()
+    policy = Scripted()
+    play(policy, Desk(3), memories=[notes], recall=2)
+    assert read(policy.requests[1])[-1] == ("user", "[3]\nYou remember:\n- Ada is in a hurry\nmail number=0")
+    assert (notes.queries[1].text, notes.queries[1].now, notes.queries[1].limit) == ("mail number=0", 3, 2)
+    assert notes.begun == ["00000-0"]
+
+
+def test_the_record_says_what_was_recalled_and_why() -> None:
+    class Reasoned(Notes):
+        async def recall(self, query: Query) -> Sequence[Recollection]:
+            return [Recollection("Ada is in a hurry", 0.5, {"since": Path("march")})] if "mail" in query.text else []
+
+    episode = play(Scripted(), Desk(3), memories=[Reasoned()])
+
+    found = [event for event in episode.events if event.kind == "memory"]
+    assert [(event.time, event.name, event.data) for event in found] == [
+        (3, "recalled", {"text": "Ada is in a hurry", "score": 0.5, "why": {"since": "march"}})
+    ]
+    seen = [place for place, event in enumerate(episode.events) if event.kind == "seen"]
+    assert episode.events.index(found[0]) == seen[1] + 1, "it belongs to the turn that began then"
+
+
+def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
+    policy = Scripted('{"name": "look_up", "arguments": {"word": "Ada"}}')
+    play(policy, Desk(), memories=[Notes()])
+    assert [one.name for one in policy.requests[0].actions] == ["reply", "write", "look_up"]
+    assert policy.requests[1].messages[3:] == [Message("tool", "Ada: see above", answers="1.0")], "and no empty message"
+
+
+class Slow(Policy):
+    """Lets others go on while it thinks, as a server does."""
+
+    async def generate(self, request: Request) -> Generation:
+        await asyncio.sleep(0.01)
+        return Generation("", count=1)
+
+
+def test_an_agent_in_two_engagements_at_once_is_refused() -> None:
+    async def both(*agents: PolicyAgent) -> list[Episode]:
+        engagements = [Engagement(Desk(1, 2), agent) for agent in agents]
+        return await asyncio.gather(*(one.run(Task(index, seed=7)) for index, one in enumerate(engagements)))
+
+    policy = Slow()
+    agent = PolicyAgent(policy)
+    with pytest.raises(UsageError, match="two engagements at once"):
+        asyncio.run(both(agent, agent))
+
+    one, other = asyncio.run(both(PolicyAgent(policy), PolicyAgent(policy)))
+    assert len(one.turns) == len(other.turns) > 0
+    assert asyncio.run(Engagement(Desk(1), agent).run(Task(3, seed=7))).turns, "afterwards it is free again"
+
+
+def test_the_round_is_told() -> None:
+    class Rounds(Desk):
+        def begin(self, world: World, task: Task) -> None:
+            super().begin(world, task)
+            world.round(2, 9)
+
+    policy = Scripted()
+    episode = play(policy, Rounds())
+    assert read(policy.requests[0])[-1] == ("user", "[0] round 2 of 9")
+    assert (episode.turns[0].round, episode.rounds) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "kept"),
+    [
+        (Sampling(0.7, 0.9), (None, None), (0.7, 0.9)),
+        (Sampling(0.7, 0.9), (0.5, 1.0), (0.5, 1.0)),
+        (Sampling(), (None, None), (1.0, 1.0)),
+        (Sampling(), (0.0, None), (0.0, 1.0)),
+    ],
+)
+def test_a_turn_keeps_how_it_was_sampled(
+    asked: Sampling, said: tuple[float | None, float | None], kept: tuple[float, float]
+) -> None:
+    """What the policy says of itself counts, and else what it was asked for."""
+    answer = Generation("well", count=4, temperature=said[0], top_p=said[1])
+
+    episode = play(Scripted(answer), Desk(), sampling=asked)
+
+    assert (episode.turns[0].temperature, episode.turns[0].top_p) == kept
+    assert Episode.from_record(episode.to_record()) == episode
+
+
+def test_an_answer_that_is_broken_off_keeps_how_it_was_sampled() -> None:
+    answer = Generation("a long answer", count=10, pieces=tuple("a long ans"), temperature=0.3, top_p=0.8)
+
+    cut = answer.cut(3)
+
+    assert (cut.finish, cut.temperature, cut.top_p) == ("interrupted", 0.3, 0.8)
+
+
+class Acquainted(Memory):
+    """Keeps whom it met."""
+
+    def __init__(self) -> None:
+        self.met: list[tuple[str, dict[str, str]]] = []
+
+    async def recall(self, query: Query) -> list[Recollection]:
+        return []
+
+    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
+        self.met.append((user, dict(profile)))
+
+
+class Known(Environment):
+    """A world that knows something of each of its users, and begins with the user of the task."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.user = task.user
+        world.finish()
+
+    def profile(self) -> dict[str, str]:
+        return {"about": "likes " + {"ana": "tea", "ben": "jazz"}[self.user]}
+
+
+def test_the_profile_of_the_tasks_user_reaches_the_memories_and_the_record() -> None:
+    memory, world = Acquainted(), Known()
+
+    found = [
+        asyncio.run(Engagement(world, PolicyAgent(Policy(), memories=[memory])).run(Task(0, 7, user=user)))
+        for user in ("ana", "ben")
+    ]
+
+    assert memory.met == [("ana", {"about": "likes tea"}), ("ben", {"about": "likes jazz"})]
+    assert Episode.from_record(found[0].to_record()).profile == {"about": "likes tea"}
+    assert found[1].profile == {"about": "likes jazz"}
+
+
+def test_memories_are_asked_with_what_the_episode_is_about_until_that_changes() -> None:
+    asked = []
+
+    class Curious(Memory):
+        async def recall(self, query: Query) -> list[Recollection]:
+            asked.append(query.scenarios)
+            return []
+
+    class Errand(Environment):
+        """Two requests, each followed by news that doesn't say what it is about."""
+
+        def begin(self, world: World, task: Task) -> None:
+            for when, about in enumerate((["dining"], None, ["music", "trips"], None)):
+                data = {} if about is None else {"scenarios": about}
+                world.at(when, lambda data=data: world.observe("news", data))  # type: ignore[misc]
+
+    asyncio.run(Engagement(Errand(), PolicyAgent(Scripted(), memories=[Curious()])).run(Task(0, 7)))
+
+    assert asked == [("dining",), ("dining",), ("music", "trips"), ("music", "trips")]

@@ -1,0 +1,185 @@
+"""The report of a run: self-contained, of bounded size, and harmless whatever a model has said."""
+
+from __future__ import annotations
+
+import importlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw.errors import UsageError
+from agentfw.runs import RunFolder, timeline_picture, write_report
+
+SITE = Path(__file__).parents[2] / "site"
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.playing")
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and the text between them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def report(folder: Any) -> str:
+    page, picture = write_report(folder)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    return page.read_text("utf-8")
+
+
+def test_one_episode_is_enough(laboratory: Any, tmp_path: Path) -> None:
+    page = report(laboratory.play(tmp_path, episodes=1).folder)
+
+    assert "nan" not in Tags(page.partition("<script>")[0]).text.lower()
+    assert "one episode" in page
+    assert ", 1 episode<" in page
+
+
+def test_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
+    page = report(laboratory.play(tmp_path, episodes=6).folder)
+
+    assert "Error by round" in page
+    assert "The lower the error, the better." in page
+
+
+@pytest.mark.slow
+def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
+    page = report(laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=12).folder)
+
+    assert "Balanced by episode" in page
+
+
+@pytest.mark.slow
+def test_three_hundred_episodes_stay_small(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, episodes=300, concurrency=50).folder
+
+    page = report(folder)
+
+    assert len(page.encode()) < 3_000_000
+    assert page.count("<details") == 4, "three episodes word for word, and the settings"
+    assert "00299-0" in page
+
+
+def test_what_a_world_says_is_shown_and_never_obeyed(laboratory: Any, tmp_path: Path) -> None:
+    environment = {"name": "guessing", "settings": {"odd": True}}
+    page = report(laboratory.play(tmp_path, environment=environment, episodes=3).folder)
+    tags = Tags(page)
+
+    assert "<b>bold</b> & � nothing 🍵 � half a pair" in tags.text
+    assert "\x00" not in page
+    assert tags.tags.count("script") == 1
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert "https://" not in page
+
+
+def test_a_run_that_goes_on_or_was_broken_off_has_a_report_too(laboratory: Any, tmp_path: Path) -> None:
+    run = laboratory.play(tmp_path, episodes=5)
+    (run.folder.path / "summary.json").unlink()
+    file = run.folder.path / "metrics.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]) + b'{"epi')
+
+    page = report(run.folder)
+
+    assert "3 of 5 episodes" in page
+
+
+def test_without_an_episode_there_is_nothing_to_report(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.create(tmp_path).folder
+
+    with pytest.raises(UsageError, match="has no finished episode yet"):
+        write_report(folder)
+
+
+@pytest.mark.slow
+def test_a_headline_that_nobody_measured_is_replaced_by_the_utility(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
+    file = folder.path / "run.json"
+    file.write_text(file.read_text().replace('"headline": "balanced"', '"headline": "glory"'))
+
+    page = report(type(folder).open(folder.path))
+
+    assert "Utility by episode" in page
+
+
+@pytest.mark.slow
+def test_the_same_run_gives_the_same_report(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path).folder
+
+    assert report(folder) == report(folder)
+
+
+def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=1).folder
+    (episode,) = folder.episodes()
+
+    drawn = timeline_picture(episode).to_svg()
+
+    for words in ("becomes known", "is done", "write", "handle email", "put aside"):
+        assert words in drawn
+
+
+@pytest.mark.slow
+def test_of_each_group_the_worst_the_median_and_the_best_are_shown(laboratory: Any, tmp_path: Path) -> None:
+    folder = laboratory.play(tmp_path, episodes=3, samples=4).folder
+
+    page = report(folder)
+
+    rewards: dict[str, list[tuple[float, str]]] = {}
+    for record in folder.metrics():
+        group = rewards.setdefault(record["episode"].partition("-")[0], [])
+        group.append((record["reward"], record["episode"]))
+    shown = [name for group in rewards.values() for _, name in group if f"Episode {name}</span>" in page]
+    assert len(shown) == 9
+    for group in rewards.values():
+        ordered = sorted(group, key=lambda one: one[0])
+        assert {ordered[0][1], ordered[-1][1]} <= set(shown)
+
+
+@pytest.mark.slow
+def test_the_best_simple_player_is_in_the_tile_of_the_headline(laboratory: Any, tmp_path: Path) -> None:
+    pytest.importorskip("icalendar", reason="the calendar needs its extra")
+    small = {"name": "calendar", "settings": {"rounds": 3}}
+    folder = laboratory.play(tmp_path, environment=small, policy="linear", episodes=2).folder
+
+    page = report(folder)
+
+    tile = page[page.index("<dt>error</dt>") :]
+    tile = tile[: tile.index("</div>")]
+    players = folder.summary()["references"]
+    best = min(players, key=lambda name: players[name]["error"]["mean"])
+    assert f"{players[best]['error']['mean']:.3f}" in tile
+    assert "first: " in tile or "random: " in tile
+
+
+def test_a_heading_that_goes_on_with_the_one_before_is_whole_where_it_stands_alone(tmp_path: Path) -> None:
+    columns = {"aer@1": "AER@1", "aer@25": "@25", "aer@104": "@104", "ord": "ORD"}
+
+    folder = RunFolder(tmp_path, {"columns": columns})
+
+    assert list(folder.names.values()) == ["AER@1", "AER@25", "AER@104", "ORD"]
+    assert folder.columns == columns
+
+
+def test_the_counts_of_calls_are_numbers_that_can_be_sorted(laboratory: Any, tmp_path: Path) -> None:
+    page = report(laboratory.play(tmp_path, episodes=2).folder)
+
+    table = page.partition("<h2>Calls</h2>")[2].partition("</table>")[0]
+
+    assert '<th scope="col" class="number"><button type="button">calls</button>' in table
+    assert '<td class="number" data-value="0.0">0</td>' in table, "calls that failed"

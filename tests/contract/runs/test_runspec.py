@@ -1,0 +1,197 @@
+"""A spec says everything that is wrong with it, at once and in the words of whoever wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import RunSpec
+from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw.runs import apply_assignments, parse_spec, read_spec
+from agentfw.settings import parse_assignments
+
+LEAST = {"environment": "inbox", "policy": "scripted"}
+FILES = {"name": "mcp", "alias": "files"}
+
+
+def test_a_component_is_its_name_or_a_table() -> None:
+    spec = parse_spec(
+        {
+            "environment": "inbox",
+            "policy": {"name": "scripted", "settings": {"tokens": 4}},
+            "memories": "notebook",
+            "rewards": ["utility", {"name": "format", "weight": "round:0.5->0"}],
+        }
+    )
+
+    assert (spec.environment.name, spec.policy.settings) == ("inbox", {"tokens": 4})
+    assert [memory.name for memory in spec.memories] == ["notebook"]
+    assert [(reward.name, reward.weight) for reward in spec.rewards] == [("utility", 1.0), ("format", "round:0.5->0")]
+
+
+def test_a_spec_survives_its_way_to_disk() -> None:
+    spec = parse_spec({**LEAST, "rewards": ["utility"], "sampling": {"temperature": 0.5}, "horizon": 3})
+
+    assert RunSpec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_spec(
+            {
+                "policy": 3,
+                "episode": 3,
+                "seed": "x",
+                "interface": "evnt_driven",
+                "rewards": [{"name": "a", "weight": "heavy"}],
+                "sampling": {"temprature": 1},
+            },
+            "my.toml",
+        )
+
+    for words in (
+        "my.toml.environment: is required",
+        "my.toml.policy: must be a table",
+        'my.toml.episode: no such key; did you mean "episodes"?',
+        'my.toml.seed: must be a whole number (got "x")',
+        'my.toml.interface: no interface is called "evnt_driven"; did you mean "event_driven"?',
+        'my.toml.rewards.0.weight: "heavy" is not a weight',
+        'my.toml.sampling.temprature: no such key; did you mean "temperature"?',
+    ):
+        assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"episodes": 0}, "spec.episodes: must be at least 1"),
+        ({"samples": 0}, "spec.samples: must be at least 1"),
+        ({"concurrency": 0}, "spec.concurrency: must be at least 1"),
+        ({"rewards": ["utility", "utility"]}, "utility: is listed twice; a reward has one weight"),
+        ({"tools": ["mcp", {"name": "mcp"}]}, "mcp: is listed twice; give one an alias"),
+        ({"tools": [{"name": "tape", "alias": "mcp"}, "mcp"]}, "mcp: is listed twice"),
+        ({"tools": [{"name": "mcp", "alias": "my files"}]}, '(got "my files")'),
+        ({"memories": ["notebook", "notebook"]}, "notebook: is listed twice"),
+        ({"interface": "polling:0"}, "can't poll every 0.0"),
+        ({"environment": ""}, "spec.environment: must be at least 1 characters long"),
+        ({"memories": 3}, "spec.memories: must be a list"),
+        ({"sampling": {"top_p": 2}}, "spec.sampling.top_p: must be at most 1"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_spec({**LEAST, **values})
+
+    assert words in caught.value.message
+
+
+def test_a_file_that_is_no_spec_is_told(tmp_path: Path) -> None:
+    (tmp_path / "torn.toml").write_text("environment = ?")
+    (tmp_path / "latin.toml").write_bytes(b'environment = "\xff"')
+
+    with pytest.raises(UsageError, match="there is no spec file"):
+        read_spec(tmp_path / "missing.toml")
+    with pytest.raises(SettingsError, match=r"isn't valid TOML.*line 1"):
+        read_spec(tmp_path / "torn.toml")
+    for name in ("latin.toml", "."):
+        with pytest.raises(UsageError, match="can't read"):
+            read_spec(tmp_path / name)
+
+
+def assign(values: dict[str, Any], *assignments: str) -> dict[str, Any]:
+    return apply_assignments(values, parse_assignments(assignments))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "key", "value"),
+    [
+        ("seed=3", "seed", 3),
+        ("interface=step_loop", "interface", "step_loop"),
+        ("environment.rate=0.5", "environment", {"name": "inbox", "settings": {"rate": 0.5}}),
+        ("environment=gymnasium", "environment", {"name": "gymnasium"}),
+        ("policy.replies=[1, 2]", "policy", {"name": "scripted", "settings": {"tokens": 4, "replies": [1, 2]}}),
+        ("sampling.top_p=0.9", "sampling", {"temperature": 1, "top_p": 0.9}),
+        ("memory.notebook.limit=3", "memories", [{"name": "notebook", "settings": {"limit": 3}}]),
+        ("tool.files.command=ls", "tools", [{"name": "mcp"}, FILES | {"settings": {"command": "ls"}}]),
+        ("tool.mcp.url=x", "tools", [{"name": "mcp", "settings": {"url": "x"}}, FILES]),
+        ("reward.utility.weight=2", "rewards", [{"name": "utility", "weight": 2, "settings": {}}, {"name": "format"}]),
+        (
+            "policy.deep.er.key=1",
+            "policy",
+            {"name": "scripted", "settings": {"tokens": 4, "deep": {"er": {"key": 1}}}},
+        ),
+    ],
+)
+def test_an_assignment_sets_one_thing_and_leaves_the_others(assignment: str, key: str, value: Any) -> None:
+    values = {
+        "environment": "inbox",
+        "policy": {"name": "scripted", "settings": {"tokens": 4}},
+        "memories": "notebook",
+        "rewards": ["utility", {"name": "format"}],
+        "tools": ["mcp", FILES],
+        "sampling": {"temperature": 1},
+    }
+
+    changed = assign(values, assignment)
+
+    assert changed[key] == value
+    assert {name: value for name, value in changed.items() if name != key} == {
+        name: value for name, value in values.items() if name != key
+    }
+
+
+def test_a_key_inside_of_a_table_leaves_its_neighbours() -> None:
+    values = {"environment": {"name": "e", "settings": {"table": {"kept": 1, "changed": 2}}}}
+
+    changed = assign(values, "environment.table.changed=3")
+
+    assert changed["environment"]["settings"] == {"table": {"kept": 1, "changed": 3}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "words", "fix"),
+    [
+        (
+            "memory.notbook.limit=3",
+            'no selected memory is called "notbook"; did you mean "notebook"?',
+            "--memory notbook",
+        ),
+        ("memory=3", "--set memory=... names no component", "name it: --set memory.NAME.KEY=VALUE"),
+        ("memories.notebook.limit=3", "names no component", "name it: --set memory.NAME.KEY=VALUE"),
+        ("environment=3", "--set environment=... names no key", "name it: --set environment.KEY=VALUE"),
+        ("memory.notebook=3", "--set memory.notebook=... names no key", "name it: --set memory.notebook.KEY=VALUE"),
+    ],
+)
+def test_an_assignment_to_nothing_is_told(assignment: str, words: str, fix: str) -> None:
+    with pytest.raises((SettingsError, UnknownNameError)) as caught:
+        assign({"environment": "inbox", "memories": ["notebook"]}, assignment)
+
+    assert words in caught.value.message
+    assert fix in caught.value.fix
+
+
+def test_a_component_whose_name_has_dots_is_set_by_its_name() -> None:
+    values = {"memories": ["my.notes", "my.notes.old"]}
+
+    changed = apply_assignments(values, parse_assignments(["memory.my.notes.limit=3", "memory.my.notes.old.limit=4"]))
+
+    assert [choice["settings"]["limit"] for choice in changed["memories"]] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"split": "foo"}, "must be train, validation or test"),
+        ({"episodes": 10**20}, "must be at most 1000000"),
+    ],
+)
+def test_what_no_run_can_mean_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        parse_spec({"environment": "inbox", "policy": "random", **values})
+
+
+def test_a_spec_file_that_has_no_end_is_refused() -> None:
+    with pytest.raises(UsageError, match="has more than"):
+        read_spec(Path("/dev/zero"))

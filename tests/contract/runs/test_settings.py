@@ -1,0 +1,192 @@
+"""Settings errors as a person reads them, and what `--set` understands."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from agentfw import RunSpec
+from agentfw.errors import SettingsError
+from agentfw.settings import Settings, parse_assignments, validate
+
+
+class Sampler(Settings):
+    top_k: int = 40
+
+
+class PolicySettings(Settings):
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    tokens: int = 100
+    mode: Literal["greedy", "sample"] = "sample"
+    stop: list[str] = Field(default_factory=list)
+    sampler: Sampler = Sampler()
+    samplers: dict[str, Sampler] = Field(default_factory=dict)
+    limit: int | Literal["none"] = "none"
+    api_token: Annotated[str, Field(min_length=3)] = "none"
+
+
+def message(model: type[BaseModel] | None, values: dict[str, object]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        validate(model, values, "policy")
+    assert caught.value.exit_code == 2
+    assert "pydantic" not in caught.value.message
+    return caught.value.message
+
+
+def test_right_settings_come_back_as_the_model() -> None:
+    checked = validate(PolicySettings, {"temperature": 0.5, "sampler": {"top_k": 3}}, "policy")
+
+    assert checked == PolicySettings(temperature=0.5, sampler=Sampler(top_k=3))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"temprature": 1}, 'policy.temprature: no such key; did you mean "temperature"?'),
+        ({"xyz": 1}, "policy.xyz: no such key"),
+        ({"temperature": 9}, "policy.temperature: must be at most 2 (got 9)"),
+        ({"temperature": "hot"}, 'policy.temperature: must be a number (got "hot")'),
+        ({"tokens": 1.5}, "policy.tokens: must be a whole number (got 1.5)"),
+        ({"tokens": [1]}, "policy.tokens: must be a whole number (got [1])"),
+        ({"mode": "gready"}, "policy.mode: must be 'greedy' or 'sample' (got \"gready\")"),
+        ({"stop": "x"}, 'policy.stop: must be a list (got "x")'),
+        ({"stop": ["x", 3]}, "policy.stop.1: must be text (got 3)"),
+        ({"sampler": 3}, "policy.sampler: must be a table (got 3)"),
+        ({"sampler": {"topk": 3}}, 'policy.sampler.topk: no such key; did you mean "top_k"?'),
+        ({"samplers": {"a": {"topk": 3}}}, 'policy.samplers.a.topk: no such key; did you mean "top_k"?'),
+        ({"limit": "lots"}, "policy.limit: must be a whole number or 'none' (got \"lots\")"),
+    ],
+)
+def test_each_mistake_in_plain_words(values: dict[str, object], expected: str) -> None:
+    assert message(PolicySettings, values) == expected
+
+
+def test_all_mistakes_at_once() -> None:
+    lines = message(PolicySettings, {"temprature": 1, "tokens": "x"}).splitlines()
+
+    assert lines[0] == "2 settings are wrong:"
+    assert sorted(line.strip().partition(":")[0] for line in lines[1:]) == ["policy.temprature", "policy.tokens"]
+
+
+def test_the_mend_lists_what_there_is() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(Sampler, {"x": 1}, "policy.sampler")
+
+    assert caught.value.fix == "known settings of policy.sampler: top_k"
+
+
+def test_the_mend_of_a_slip_lists_keys_that_are_like_it_and_no_others() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(RunSpec, {"episods": 1, "environment": "guess", "policy": "scripted"}, "spec")
+
+    assert "episodes" in caught.value.fix
+    assert "deadline" not in caught.value.fix
+
+
+def test_the_mend_of_a_wrong_value_names_what_to_correct() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(RunSpec, {"episodes": "many", "environment": "guess", "policy": "scripted"}, "spec")
+
+    assert caught.value.fix == "correct spec.episodes, in the spec or with --set"
+
+
+def test_a_mistake_inside_one_of_several_models() -> None:
+    class Linear(Settings):
+        slope: float = 1.0
+
+    class Shaped(Settings):
+        shape: Sampler | Linear = Linear()
+
+    assert message(Shaped, {"shape": {"slop": 1}}) == 'policy.shape.slop: no such key; did you mean "slope"?'
+
+
+def test_a_required_setting_is_named() -> None:
+    class Needy(Settings):
+        folder: str
+
+    assert message(Needy, {}) == "policy.folder: is required"
+
+
+def test_a_validators_own_words_are_kept() -> None:
+    class Even(Settings):
+        count: int
+
+        @field_validator("count")
+        @classmethod
+        def check(cls, value: int) -> int:
+            if value % 2:
+                raise ValueError("must be even, because pairs are drawn")
+            return value
+
+    assert message(Even, {"count": 3}) == "policy.count: must be even, because pairs are drawn (got 3)"
+
+
+def test_a_secret_is_never_shown() -> None:
+    text = message(PolicySettings, {"api_token": "s3"})
+
+    assert text == "policy.api_token: must be at least 3 characters long"
+
+
+def test_a_model_that_does_not_forbid_unknown_keys_still_does() -> None:
+    class Loose(BaseModel):
+        rate: float = 1.0
+
+    assert message(Loose, {"rat": 1}) == 'policy.rat: no such key; did you mean "rate"?'
+
+
+def test_a_model_that_wants_any_key_gets_them() -> None:
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+    checked = validate(Open, {"anything": 1}, "policy")
+
+    assert checked is not None
+    assert checked.model_dump() == {"anything": 1}
+
+
+def test_no_model_no_settings() -> None:
+    assert validate(None, {}, "tool") is None
+    assert message(None, {"x": 1}) == "policy.x: no such key: it has no settings"
+
+
+def test_settings_cannot_change_under_a_run() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Sampler().top_k = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.5", 0.5),
+        ("3", 3),
+        ("true", True),
+        ('"3"', "3"),
+        ("[1, 2]", [1, 2]),
+        ("{a = 1}", {"a": 1}),
+        ("2026-11-21", datetime.date(2026, 11, 21)),
+        ("plain words", "plain words"),
+        ("a=b", "a=b"),
+        ("", ""),
+        ("1\nother = 2", "1\nother = 2"),
+    ],
+)
+def test_values_are_toml_where_they_can_be(text: str, value: object) -> None:
+    assert parse_assignments([f"environment.rate={text}"]) == {"environment": {"rate": value}}
+
+
+def test_assignments_meet_in_one_table_and_the_last_holds() -> None:
+    values = parse_assignments(["policy.temperature=1", "policy.top.k=2", "policy.temperature=3", "seed=7"])
+
+    assert values == {"policy": {"temperature": 3, "top": {"k": 2}}, "seed": 7}
+
+
+@pytest.mark.parametrize("assignments", [["policy"], ["=3"], ["a..b=3"], ["a=1", "a.b=2"], ["a.b=2", "a=1"]])
+def test_what_is_no_assignment_is_an_error(assignments: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_assignments(assignments)
+
+    assert assignments[-1] in caught.value.message
+    assert caught.value.fix

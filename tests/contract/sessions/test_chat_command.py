@@ -1,0 +1,117 @@
+"""`agentfw chat` without a terminal: each line is said or obeyed, answers go to stdout, and all of it is recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentfw import Episode
+from agentfw.runs import RunFolder
+
+POLICY = '''
+def decide(request):
+    """Repeats what was said, and says what it is told of the user."""
+    told = [message.content for message in request.messages if message.role == "system"]
+    return f"You said: {request.messages[-1].content}" + (" I know: " + told[-1] if told else "")
+'''
+MEMORY = '''
+import json
+
+from agentfw import Memory
+from agentfw.memory import Recollection, Remembered
+
+
+class Diary(Memory):
+    """Keeps all that users say in a file."""
+
+    def open(self, folder):
+        self.file = folder / "diary.json"
+
+    def read(self):
+        return json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def write(self, kept):
+        self.file.write_text(json.dumps(kept))
+
+    async def recall(self, query):
+        return [Recollection(text) for text in self.read().get(query.user, {}).values()]
+
+    async def hear(self, saying):
+        kept = self.read()
+        kept.setdefault(saying.user, {})[saying.id] = saying.text
+        self.write(kept)
+
+    async def remembered(self, user):
+        return [Remembered(id, text) for id, text in self.read().get(user, {}).items()]
+
+    async def forget(self, user):
+        kept = self.read()
+        gone = kept.pop(user, {})
+        self.write(kept)
+        return {"sayings": len(gone)}
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "echo.py").write_text(POLICY)
+    (tmp_path / "diary.py").write_text(MEMORY)
+    return tmp_path
+
+
+def talk(folder: Path, *lines: str, user: str = "ada") -> subprocess.CompletedProcess[str]:
+    options = ["--policy", "./echo.py", "--memory", "./diary.py", "--user", user]
+    return subprocess.run(
+        [sys.executable, "-m", "agentfw", "chat", *options],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=True,
+        timeout=180,
+    )
+
+
+def episodes(folder: Path) -> list[Episode]:
+    [run] = (folder / "runs").iterdir()
+    return list(RunFolder.open(run).episodes())
+
+
+@pytest.mark.slow
+def test_a_conversation_is_answered_rated_and_recorded(folder: Path) -> None:
+    told = talk(folder, "Which tea?", "/good Short.", "And which \\", "cake?", "/edit A plum cake.", "Thanks", "/undo")
+
+    answers = [line for line in told.stdout.splitlines() if line.startswith("You said: ")]
+    assert answers[0] == "You said: Which tea?"
+    assert "You said: And which \ncake?" in told.stdout
+    [episode] = episodes(folder)
+    assert [episode.messages[turn.shown[-1]].content for turn in episode.turns] == [
+        "Which tea?",
+        "And which \ncake?",
+        "Thanks",
+    ]
+    given = [event.data for event in episode.events if event.name == "feedback"]
+    assert [(one["value"], one["turn"], one["text"]) for one in given] == [
+        (1.0, 0, "Short."),
+        (-1.0, 1, "A plum cake."),
+    ]
+    thanks = [
+        episode.messages[place].content for place in episode.turns[2].shown if episode.messages[place].role != "system"
+    ]
+    assert thanks == ["Which tea?", "You said: Which tea?", "And which \ncake?", "A plum cake.", "Thanks"]
+
+
+@pytest.mark.slow
+def test_what_one_user_said_is_known_to_them_alone_until_they_are_forgotten(folder: Path) -> None:
+    talk(folder, "I like plums.")
+    hers, his = talk(folder, "What do I like?", "/forget"), talk(folder, "What do I like?", user="bob")
+    later = talk(folder, "What do I like?")
+
+    assert "I know: " in hers.stdout
+    assert "plums" in hers.stdout
+    assert "plums" not in his.stdout + later.stdout
+    assert "plums" not in json.dumps(episodes(folder)[-1].to_record())

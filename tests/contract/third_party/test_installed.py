@@ -1,0 +1,264 @@
+"""Plugins of strangers, from their wheels to their removal: what somebody who installs one gets to see.
+
+Everything is real: wheels that are built here, a fresh virtual environment, pip, and the command line in processes of
+its own. Nothing is downloaded. The environment has the declared dependencies of agentfw, borrowed from the one that the
+tests run in, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[3]
+PLUGINS = sorted(path.parent for path in (ROOT / "tests" / "contract" / "third_party").glob("*/pyproject.toml"))
+TUTORIALS = sorted((ROOT / "docs" / "guides" / "plugins").glob("*.md"))
+FILE = re.compile(r'^```\w+ title="(?P<path>.*?)"\n(?P<text>.*?)^```$', re.S | re.M)
+
+
+def project(folder: Path) -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    return table
+
+
+VERSIONS = {project(folder)["name"]: project(folder)["version"] for folder in PLUGINS}
+
+pytestmark = pytest.mark.slow
+
+
+class Installed:
+    """A virtual environment with agentfw in it, and an empty folder to work in."""
+
+    def __init__(self, folder: Path, wheels: Path) -> None:
+        self.work, self.wheels = folder / "work", wheels
+        self.work.mkdir()
+        self.programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
+        venv.create(folder / "venv")
+        (packages,) = (folder / "venv").glob("**/site-packages")
+        borrow([*project(ROOT)["dependencies"], "pip"], packages)
+        self.pip("install", "agentfw", *VERSIONS)
+
+    def run(self, *command: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTFW", "PYTHON"))}
+        result = subprocess.run(
+            [str(self.programs / command[0]), *command[1:]],
+            cwd=self.work,
+            env=inherited,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        shown = f"{' '.join(command)} ended with {result.returncode}\n{result.stdout}\n{result.stderr}"
+        assert result.returncode == expect, shown
+        assert "Traceback" not in result.stderr, shown
+        return result
+
+    def agentfw(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.run("agentfw", *words, expect=expect)
+
+    def pip(self, verb: str, *requirements: str) -> None:
+        offline = ("--no-index", "--find-links", str(self.wheels)) if verb == "install" else ("--yes",)
+        self.run("python", "-m", "pip", "--disable-pip-version-check", verb, "--quiet", *offline, *requirements)
+
+    def components(self) -> dict[str, dict[str, Any]]:
+        rows = json.loads(self.agentfw("plugins", "list", "--json").stdout)
+        return {row["name"]: row for row in rows}
+
+    def only_run(self) -> Path:
+        """The folder of the one run that there is."""
+        (about,) = self.work.glob("runs/*/run.json")
+        return about.parent
+
+
+def borrow(requirements: list[str], packages: Path) -> None:
+    """Link the installed distributions that these requirements need into another environment."""
+    wanted, found = [Requirement(text) for text in requirements], set[str]()
+    while wanted:
+        requirement = wanted.pop()
+        if requirement.name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        found.add(requirement.name)
+        installed = distribution(requirement.name)
+        wanted += [Requirement(text) for text in installed.requires or ()]
+        for top in {file.parts[0] for file in installed.files or ()} - {"..", "__pycache__"}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(Path(str(installed.locate_file(top))))
+
+
+@pytest.fixture(scope="module")
+def tutorials(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The packages that the tutorials build, as a reader has them on disk."""
+    folder = tmp_path_factory.mktemp("tutorials")
+    for page in TUTORIALS:
+        for match in FILE.finditer(page.read_text("utf-8")):
+            file = folder / page.stem / match["path"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(match["text"], encoding="utf-8")
+    return [folder / page.stem for page in TUTORIALS]
+
+
+@pytest.fixture(scope="module")
+def wheels(tutorials: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    for package in (ROOT, *PLUGINS, *tutorials):
+        built = subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)],
+            cwd=package,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("installed"), wheels)
+
+
+@pytest.fixture
+def installed(environment: Installed, tmp_path: Path) -> Installed:
+    """The environment that all tests share, with a folder of its own for each."""
+    environment.work = tmp_path
+    return environment
+
+
+def test_a_plugin_is_installed_listed_used_and_removed(installed: Installed) -> None:
+    listed = installed.components()
+    for name, kind in (("postcards", "memory"), ("stamp", "tool")):
+        row = listed[name]
+        expected = (kind, "agentfw-postcards", VERSIONS["agentfw-postcards"])
+        assert (row["kind"], row["distribution"], row["version"]) == expected
+
+    command = ("run", "inbox", "--memory", "postcards", "--tool", "stamp", "--set", "episodes=2", "--runs", "runs")
+    shown = installed.agentfw(*command, "--json")
+
+    assert json.loads(shown.stdout)
+    about = json.loads((installed.only_run() / "run.json").read_text("utf-8"))
+    assert f"agentfw-postcards=={VERSIONS['agentfw-postcards']}" in about["plugins"].values()
+    cards = list(installed.work.glob("runs/*/postcards/*/*.json"))
+    assert len(cards) == 2, "the memory learned one card from each episode"
+
+    removed = installed.agentfw("plugins", "uninstall", "agentfw-postcards", "--json")
+
+    assert json.loads(removed.stdout) == {"distributions": ["agentfw-postcards"], "uninstalled": True}
+    assert not {"postcards", "stamp"} & installed.components().keys()
+    refused = installed.agentfw(*command, expect=2)
+    assert '"postcards"' in refused.stderr
+    assert installed.only_run(), "what can't be run leaves no folder behind"
+
+    installed.pip("install", "agentfw-postcards")
+    assert "postcards" in installed.components()
+
+
+def test_what_is_no_plugin_is_not_uninstalled(installed: Installed) -> None:
+    refused = installed.agentfw("plugins", "uninstall", "click", expect=2)
+
+    assert 'no installed plugin distribution is called "click"' in refused.stderr
+    installed.run("python", "-c", "import click")
+
+
+@pytest.mark.parametrize("distribution", ["agentfw-postcards", "agentfw-ledger"])
+def test_plugins_keep_their_promises_where_they_are_installed(installed: Installed, distribution: str) -> None:
+    report = json.loads(installed.agentfw("plugins", "check", distribution, "--json").stdout)
+
+    assert report
+    assert all(row["passed"] for row in report)
+
+
+def test_a_plugin_brings_a_command(installed: Installed) -> None:
+    assert "ledger" in installed.agentfw("--help").stdout
+
+    installed.agentfw("run", "inbox", "--episodes", "2", "--tracker", "ledger", "--runs", "runs")
+    shown = json.loads(installed.agentfw("ledger", "--json").stdout)
+
+    name = installed.only_run().name
+    assert {row["run"] for row in shown} == {name}
+    assert "utility" in {row["metric"] for row in shown}
+    assert "No such command" not in installed.agentfw("ledger", "nothing.db", expect=2).stderr
+
+
+def test_an_extra_that_is_missing_is_named_before_any_work(installed: Installed) -> None:
+    for words in (("run", "inbox", "--reward", "circles", "--runs", "runs"), ("plugins", "check", "circles")):
+        refused = installed.agentfw(*words, expect=3)
+        told = " ".join((refused.stdout + refused.stderr).split())
+        assert 'needs the extra "graphs" (no module networkx)' in told
+        assert 'pip install "agentfw-circles[graphs]"' in told
+
+    assert not (installed.work / "runs").exists()
+
+
+def test_a_plugin_for_a_newer_agentfw_is_refused_and_the_others_go_on(installed: Installed) -> None:
+    others = installed.agentfw("run", "inbox", "--episodes", "1", "--runs", "runs")
+    selected = installed.agentfw("run", "inbox", "--tool", "weekday", "--runs", "runs", expect=3)
+
+    told = "plugin weekday of agentfw-weekday 5.0.0 is written for plugin API 3, and this agentfw supports 1"
+    assert told in " ".join(others.stderr.split())
+    assert told in " ".join(selected.stderr.split())
+    assert "pip install --upgrade agentfw" in selected.stderr
+    assert installed.only_run()
+
+
+def test_hooks_are_called_in_every_run_unless_they_are_left_out(installed: Installed) -> None:
+    installed.agentfw("run", "inbox", "--episodes", "2", "--runs", "runs")
+    installed.agentfw("run", "inbox", "--episodes", "2", "--runs", "others", "--no-plugin", "stopwatch")
+    hooks = json.loads(installed.agentfw("plugins", "list", "--hooks", "--json").stdout)
+
+    lines = (installed.only_run() / "stopwatch.csv").read_text("utf-8").splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["episode", "00000-0", "00001-0"]
+    assert not list(installed.work.glob("others/*/stopwatch.csv"))
+    assert ["agentfw-stopwatch:stopwatch"] in [row["plugins"] for row in hooks]
+
+
+def test_the_packages_of_the_tutorials_are_installed_and_work_together(
+    installed: Installed, tutorials: list[Path]
+) -> None:
+    names = [project(folder)["name"] for folder in tutorials]
+    installed.pip("install", *names)
+    chosen = ("--policy", "garden-lazy", "--reward", "garden-thrift", "--memory", "cards", "--tracker", "logbook")
+    try:
+        listed = installed.components()
+        installed.agentfw("run", "garden", *chosen, "--episodes", "2", "--runs", "runs")
+    finally:
+        installed.pip("uninstall", *names)
+
+    assert listed["median"]["kind"] == "optimizer"
+    assert {listed[name]["distribution"] for name in ("garden", "cards", "logbook", "median")} < set(names)
+    folder = installed.only_run()
+    assert (folder / "refused.txt").is_file(), "the hook was called"
+    assert len((installed.work / "logbook.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+def test_what_is_installed_can_begin_a_plugin(installed: Installed) -> None:
+    """The templates are in the wheel, and need nothing of the source tree."""
+    written = json.loads(installed.agentfw("plugins", "new", "agentfw-crane-fly", "--kind", "tool", "--json").stdout)
+
+    assert len(written["files"]) == 9
+    assert (installed.work / "agentfw-crane-fly" / "agentfw_crane_fly" / "units.py").is_file()
+
+
+def test_the_wheel_holds_the_five_packages_and_nothing_beside_them(wheels: Path) -> None:
+    from zipfile import ZipFile
+
+    (wheel,) = wheels.glob("agentfw-0*.whl")
+    names = ZipFile(wheel).namelist()
+
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"agentfw", "agentfw_plugins", "agentfw_memory", "agentfw_rewardmodels", "agentfw_cli"}
+    assert all(f"{top}/py.typed" in names for top in tops)
+    templates = (ROOT / "framework").rglob("*.tmpl")
+    assert {name for name in names if name.endswith(".tmpl")} == {
+        path.relative_to(ROOT / "framework").as_posix() for path in templates
+    }
