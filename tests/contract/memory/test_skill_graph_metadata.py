@@ -97,7 +97,7 @@ def test_a_filter_fits_by_its_fields(graph: SkillGraph, wanted: dict[str, Any], 
 )
 def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph, wanted: Any, message: str) -> None:
     with pytest.raises(BadInputError, match=message):
-        graph.skills(where=wanted)
+        graph.skills(owner="ana", where=wanted)
     with pytest.raises(BadInputError, match=message):
         graph.recall("tea", user="ana", where=wanted)
 
