@@ -51,7 +51,9 @@ class CalDavSource:
 
     def __init__(self, address: str) -> None:
         if find_spec("caldav") is None:
-            raise MissingExtraError("reading calendars of a server", "caldav", module="caldav")
+            raise MissingExtraError(
+                "reading calendars of a server", "caldav", distribution="agentfw-calendar", module="caldav"
+            )
         parts = urlsplit(address)
         if parts.password:
             raise UsageError(

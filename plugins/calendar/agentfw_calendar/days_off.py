@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta, tzinfo
-from importlib.util import find_spec
 
-from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.errors import SettingsError
 
 from .free_times import Span
 from .ics_events import Entry
@@ -78,8 +77,6 @@ def _is_day_off(entry: Entry, calendar: str) -> bool:
 
 
 def _public_holidays(country: str, span: Span, home: tzinfo) -> list[Span]:
-    if find_spec("holidays") is None:
-        raise MissingExtraError("public holidays", "calendar", module="holidays")
     import holidays
 
     first, last = (moment.astimezone(home).date() for moment in span)

@@ -34,7 +34,9 @@ def page_app(planner: Planner) -> Any:
         from starlette.responses import JSONResponse, Response
         from starlette.routing import Route
     except ImportError as error:
-        raise MissingExtraError("the page of the calendar", "web", module=error.name or "") from None
+        raise MissingExtraError(
+            "the page of the calendar", "web", distribution="agentfw-calendar", module=error.name or ""
+        ) from None
     html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
     headers = {
         "cache-control": "no-store",

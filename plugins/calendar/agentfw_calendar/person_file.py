@@ -81,15 +81,10 @@ class PersonHub(StrategyHubMemory):
         return super().tools(task) if self.editable else ()
 
     def begin(self, task: Task) -> None:
-        self._rounds[task.id] = 0
+        """Keep the hub of the sessions before."""
 
     def hub(self, task: Task) -> StrategyHub:
-        return self._hubs.hub(self.person)
-
-    def shut(self) -> None:
-        """`close` for callers that can't await."""
-        self._hubs.close()
-        self._opened = None
+        return self.hubs.hub(self.person)
 
 
 class PersonFile:
@@ -231,7 +226,7 @@ class PersonFile:
         if self._journal is not None:
             self._journal.close()
         self.written.close()
-        self.memory.shut()
+        self.memory.hubs.close()
 
     def __enter__(self) -> PersonFile:
         return self

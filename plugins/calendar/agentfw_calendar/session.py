@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
-from agentfw.errors import MissingExtraError, UsageError
+from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw.request import Sampling
 
@@ -93,8 +92,6 @@ class Session:
     @classmethod
     def open(cls, sources: Sequence[Source], wishes: Wishes) -> Session:
         """Read the calendars. One that can't be read is an error; an event that can't be read is a problem."""
-        if find_spec("icalendar") is None:
-            raise MissingExtraError("reading calendars", "calendar", module="icalendar")
         with Out().progress("reading the calendars"):
             parts = _read(sources, wishes)
         return cls._of(parts, sources, wishes)

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from agentfw_plugins.worlds.calendar.attribute_words import in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
 
 from .texts import Texts
 
@@ -26,7 +25,9 @@ COUNTED = re.compile(r"(.+) ([+-]\d+\.\d)")
 AWAY = "you are away then"
 """The reason of a proposal to keep leave, travel or illness."""
 _FEATURES = {in_words(feature): feature for feature in FEATURES}
-_REASONS = {rule.replace("_", " "): rule for rule in RULES}
+_RULES = ("earliest", "most_attendees", "most_urgent", "most_senior", "regular_first", "first_shown")
+"""The rules of the policy `rules`, which are the reasons that it gives."""
+_REASONS = {rule.replace("_", " "): rule for rule in _RULES}
 _REASONS |= {AWAY: "away", "hardly any difference": "hardly_any_difference"}
 _LETTERED = re.compile(r"([A-E]): (.*)", re.S)
 

@@ -18,13 +18,10 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-
-from agentfw.errors import MissingExtraError
 
 from .texts import LANGUAGES
 
@@ -184,8 +181,6 @@ def _language(name: str) -> _Language:
 
 @cache
 def _stemmer(name: str) -> Callable[[str], str]:
-    if find_spec("snowballstemmer") is None:
-        raise MissingExtraError("reading words of events", "calendar", module="snowballstemmer")
     import snowballstemmer
 
     stem: Callable[[str], str] = snowballstemmer.stemmer(name).stemWord
