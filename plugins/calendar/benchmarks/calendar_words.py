@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from agentfw_calendar.words import LANGUAGES, Kind, named
-
 from agentfw_benchmarks import TESTS, Options, print_aligned, tell
+from agentfw_calendar.words import LANGUAGES, Kind, named
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 
 DATA = TESTS / "data" / "reasons"

@@ -10,13 +10,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+
+from agentfw.errors import SettingsError, UsageError
 from agentfw_calendar.environment import Outcome
 from agentfw_calendar.free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from agentfw_calendar.people import About
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
-from agentfw.errors import SettingsError, UsageError
 
 pytest.importorskip("icalendar")
 pytest.importorskip("snowballstemmer")

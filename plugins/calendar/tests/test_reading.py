@@ -10,12 +10,12 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+
+from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 from agentfw_calendar.ics_lines import FileLines
 from agentfw_calendar.ics_marking import marked
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
-from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 
 pytest.importorskip("icalendar")
 

@@ -10,11 +10,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from agentfw_calendar.recurrence_rules import Budget, RuleRefused, rule_times
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("icalendar")
 rrulestr = pytest.importorskip("dateutil.rrule").rrulestr

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentfw_calendar.ics_marking import DECLINED
 
+from agentfw_calendar.ics_marking import DECLINED
 from agentfw_cli.main import main
 
 pytest.importorskip("icalendar")

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from agentfw.testing import check_component
 from agentfw_calendar.answers import TakesProposals
 from agentfw_calendar.environment import RealConflicts
 from agentfw_calendar.ics_lines import FileLines
@@ -25,8 +27,6 @@ from agentfw_calendar.ics_marking import DECLINED
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
-from agentfw.testing import check_component
 from agentfw_cli.main import main
 from agentfw_memory import StrategyHubs
 

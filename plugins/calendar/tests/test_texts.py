@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
+
 from agentfw_calendar import texts as module
 from agentfw_calendar.answers import Answer, Question, understood
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 from agentfw_calendar.texts import LANGUAGES, Texts
-
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agentfw_calendar.ics_lines import FileLines
 from agentfw_calendar.ics_marking import DECLINED, Mark, unmarked
-
 from agentfw_cli.main import main
 
 pytest.importorskip("icalendar")
