@@ -15,8 +15,6 @@ from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 
 BOARD = """UID:board

@@ -16,8 +16,6 @@ import pytest
 
 from agentfw_cli.main import main
 
-pytest.importorskip("icalendar")
-
 GROUP = """UID:group@lab
 DTSTART;TZID=Europe/Berlin:20261123T100000
 DURATION:PT1H
@@ -44,7 +42,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Call `agentfw run calendar` with a hub of its own; returns the exit code, stdout and stderr."""
+    """Call `agentfw calendar decide` with a hub of its own; returns the exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def call(*words: object, answers: str | None = None) -> tuple[int, str, str]:
@@ -52,7 +50,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         if answers is not None:
             (tmp_path / "answers").write_text(answers)
             given = ["--answers", "answers"]
-        line = ["run", "calendar", "--from", "2026-11-23", "--hub", "hub.db", *map(str, words), *given]
+        line = ["calendar", "decide", "--from", "2026-11-23", "--hub", "hub.db", *map(str, words), *given]
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(line)
@@ -70,8 +68,8 @@ def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
 ) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    _, out, _ = run("--ics", path, "--yes", "--json")
-    _, again, _ = run("--ics", path, "--yes", "--json")
+    _, out, _ = run(path, "--yes", "--json")
+    _, again, _ = run(path, "--yes", "--json")
 
     assert json.loads(out)["declined"] == 2
     assert json.loads(out)["strategies"] == []
@@ -86,7 +84,7 @@ def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
 def test_a_policy_of_generated_organisations_is_refused(
     run: Run, ics_file: IcsFile, tmp_path: Path, policy: str
 ) -> None:
-    code, _, err = run("--ics", ics_file(GROUP, THERAPY), "--yes", "--policy", policy)
+    code, _, err = run(ics_file(GROUP, THERAPY), "--yes", "--policy", policy)
 
     assert code == 2
     assert f'the policy "{policy}" knows generated organisations only' in err
@@ -98,7 +96,7 @@ def test_files_are_as_private_as_the_calendar(run: Run, ics_file: IcsFile, tmp_p
     path = ics_file(GROUP, THERAPY)
     path.chmod(0o600)
 
-    _, out, _ = run("--ics", path, "--json", answers="b\n")
+    _, out, _ = run(path, "--json", answers="b\n")
 
     (written,) = json.loads(out)["outputs"]
     assert mode(Path(written)) == 0o600
@@ -107,7 +105,7 @@ def test_files_are_as_private_as_the_calendar(run: Run, ics_file: IcsFile, tmp_p
 
 
 def test_the_title_that_is_kept_is_not_in_what_is_declined(run: Run, ics_file: IcsFile) -> None:
-    _, out, _ = run("--ics", ics_file(GROUP, THERAPY), "--json", answers="b\n")
+    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers="b\n")
 
     text = Path(json.loads(out)["outputs"][0]).read_text()
 
@@ -116,7 +114,7 @@ def test_the_title_that_is_kept_is_not_in_what_is_declined(run: Run, ics_file: I
 
 
 def test_other_programs_see_a_newer_event_that_is_free(run: Run, ics_file: IcsFile) -> None:
-    _, out, _ = run("--ics", ics_file(GROUP, THERAPY), "--json", answers="b\n")
+    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers="b\n")
 
     lines = Path(json.loads(out)["outputs"][0]).read_text().splitlines()
 
@@ -130,7 +128,7 @@ def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_fi
     later = "UID:x\nDTSTART;TZID=Europe/Berlin:20261123T150000\nDURATION:PT1H\nSUMMARY:Pregnancy test"
     words = ("--policy", "scripted", "--set", 'policy.replies=["?"]')
 
-    code, _, err = run("--ics", ics_file(GROUP, THERAPY, later), "--show-what-is-sent", "--quiet", "--yes", *words)
+    code, _, err = run(ics_file(GROUP, THERAPY, later), "--show-what-is-sent", "--quiet", "--yes", *words)
 
     assert code == 0
     assert "B: Therapy | start=10:30" in err
@@ -161,7 +159,7 @@ def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFil
         threading.Thread(target=server.serve_forever, daemon=True).start()
         model = ["policy.model=m", f"policy.base_url=http://127.0.0.1:{server.server_port}/v1"]
         settings = [word for one in model for word in ("--set", one)]
-        words = ["--ics", path, "--people", "people.toml", "--busy", f"joe@acme.example={path}", "--policy", "openai"]
+        words = [path, "--people", "people.toml", "--busy", f"joe@acme.example={path}", "--policy", "openai"]
         code, _, err = run(*words, *settings, "--show-what-is-sent", "--quiet", answers="b: the client can wait\nA\n")
         server.shutdown()
 
@@ -191,8 +189,8 @@ def _texts(bodies: list[Any]) -> Iterator[str]:
 def test_a_list_shows_conflicts_and_changes_nothing(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    code, out, _ = run("--ics", path, "--list")
-    _, listed, _ = run("--ics", path, "--json")
+    code, out, _ = run(path, "--list")
+    _, listed, _ = run(path, "--json")
 
     assert code == 0
     assert out.count("proposed: keep") == 2
@@ -207,9 +205,9 @@ def test_a_list_shows_conflicts_and_changes_nothing(run: Run, ics_file: IcsFile,
 def test_an_undone_answer_is_asked_again_and_not_learned_from(run: Run, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    _, out, _ = run("--ics", path, "--json", answers="b\nu\nA\nb\n")
-    _, later, _ = run("--ics", path, "--json", answers="")
-    _, undone, _ = run("--ics", path, "--json", answers="u\n")
+    _, out, _ = run(path, "--json", answers="b\nu\nA\nb\n")
+    _, later, _ = run(path, "--json", answers="")
+    _, undone, _ = run(path, "--json", answers="u\n")
 
     answer = json.loads(out)
     assert answer["undone"] == ["Therapy"]
@@ -224,13 +222,13 @@ def test_an_undone_answer_is_asked_again_and_not_learned_from(run: Run, ics_file
 def test_only_what_stays_undone_is_told_at_the_end(run: Run, ics_file: IcsFile, answers: str, told: bool) -> None:
     next_day = (one.replace("UID:", "UID:next-").replace("20261124", "20261125") for one in (REVIEW, DEMO))
 
-    _, out, _ = run("--ics", ics_file(GROUP, THERAPY, REVIEW, DEMO, *next_day), answers=answers)
+    _, out, _ = run(ics_file(GROUP, THERAPY, REVIEW, DEMO, *next_day), answers=answers)
 
     assert ("is asked about again" in out) == told
 
 
 def test_leaving_all_can_be_undone(run: Run, ics_file: IcsFile) -> None:
-    _, out, _ = run("--ics", ics_file(GROUP, THERAPY, REVIEW, DEMO), "--json", answers="s\nu\nb\nb\n")
+    _, out, _ = run(ics_file(GROUP, THERAPY, REVIEW, DEMO), "--json", answers="s\nu\nb\nb\n")
 
     assert [one["kept"] for one in json.loads(out)["conflicts"]] == ["B", "B"]
 
@@ -238,7 +236,7 @@ def test_leaving_all_can_be_undone(run: Run, ics_file: IcsFile) -> None:
 def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file: IcsFile) -> None:
     work, home = ics_file(GROUP, REVIEW, name="work.ics"), ics_file(THERAPY, DEMO, GROUP, name="home.ics")
 
-    _, out, _ = run("--ics", work, "--ics", home, "--json", answers="b\nReview\n")
+    _, out, _ = run(work, home, "--json", answers="b\nReview\n")
 
     answer = json.loads(out)
     texts = [Path(path).read_text() for path in answer["outputs"]]
@@ -248,14 +246,14 @@ def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file
 
 
 def test_one_output_for_several_calendars_is_refused(run: Run, ics_file: IcsFile) -> None:
-    code, _, err = run("--ics", ics_file(GROUP), "--ics", ics_file(DEMO, name="b.ics"), "--output", "x.ics", "--yes")
+    code, _, err = run(ics_file(GROUP), ics_file(DEMO, name="b.ics"), "--output", "x.ics", "--yes")
 
     assert code == 2
     assert "--output is one file" in err
 
 
 def test_how_to_bring_the_file_back_is_said_for_three_programs(run: Run, ics_file: IcsFile) -> None:
-    _, _, err = run("--ics", ics_file(GROUP, THERAPY), "--yes")
+    _, _, err = run(ics_file(GROUP, THERAPY), "--yes")
 
     assert all(name in err for name in ("Google Calendar", "Outlook", "Apple Calendar"))
 
@@ -265,7 +263,7 @@ def test_a_file_in_utf_16_is_read_and_written_in_it(run: Run, ics_file: IcsFile,
     path = ics_file(GROUP, THERAPY.replace("Therapy", "Zahnärztin 👩‍⚕️"))
     path.write_bytes(("\ufeff" + path.read_text()).encode(encoding))
 
-    _, out, _ = run("--ics", path, "--json", answers="a: wichtig\n")
+    _, out, _ = run(path, "--json", answers="a: wichtig\n")
 
     answer = json.loads(out)
     assert answer["conflicts"][0]["events"][1]["title"] == "Zahnärztin 👩‍⚕️"
@@ -278,13 +276,13 @@ def test_a_file_in_utf_16_is_read_and_written_in_it(run: Run, ics_file: IcsFile,
     "answer", ["keep A", "Keep a, the team needs me", "A the team needs me", "a: the team", "a because of us", "1"]
 )
 def test_an_answer_can_be_a_sentence(run: Run, ics_file: IcsFile, answer: str) -> None:
-    _, out, _ = run("--ics", ics_file(GROUP, THERAPY), "--json", answers=answer)
+    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers=answer)
 
     assert json.loads(out)["conflicts"][0]["kept"] == "A"
 
 
 def test_the_article_a_is_not_taken_for_the_letter(run: Run, ics_file: IcsFile) -> None:
-    code, _, err = run("--ics", ics_file(GROUP, THERAPY), answers="a boss matters more")
+    code, _, err = run(ics_file(GROUP, THERAPY), answers="a boss matters more")
 
     assert code == 2
     assert 'may begin with the word "a"' in err

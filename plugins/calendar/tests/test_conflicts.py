@@ -15,8 +15,6 @@ from agentfw_calendar.sources import FileSource
 from agentfw_calendar.tagging import tags
 from agentfw_plugins.worlds.calendar.event_attributes import CHOICES, TAGS, event_line, parse_line
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 
 

@@ -16,8 +16,6 @@ from agentfw_calendar.people import People
 from agentfw_calendar.words import named
 from agentfw_cli.main import main
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
 

@@ -24,7 +24,6 @@ from agentfw_calendar.sources import FileSource
 from agentfw_calendar.texts import Texts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-pytest.importorskip("icalendar")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 

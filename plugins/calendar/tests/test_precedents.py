@@ -13,8 +13,6 @@ import pytest
 
 from agentfw_cli.main import main
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]
 
@@ -37,7 +35,7 @@ def decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
     def call(path: Path, answers: str, *words: str) -> Any:
         monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        line = ["run", "calendar", "--ics", str(path), "--from", "2026-03-01", "--hub", "hub.db", "--json"]
+        line = ["calendar", "decide", str(path), "--from", "2026-03-01", "--hub", "hub.db", "--json"]
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([*line, "--answers", "-", *words])
@@ -103,7 +101,7 @@ def test_a_person_is_shown_what_changed(decide: Decide, ics_file: IcsFile, capsy
     path = ics_file(LUNCH, DEMO.replace("Optional demo", "Crisis"))
 
     with pytest.raises(SystemExit):
-        main(["run", "calendar", "--ics", str(path), "--from", "2026-03-01", "--hub", "hub.db", "--list"])
+        main(["calendar", "decide", str(path), "--from", "2026-03-01", "--hub", "hub.db", "--list"])
 
     out = capsys.readouterr().out
     assert 'you kept Team lunch before; asked again, because\n    "Optional demo" is now called "Crisis"' in out

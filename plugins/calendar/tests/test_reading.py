@@ -17,11 +17,9 @@ from agentfw_calendar.ics_marking import marked
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 
-SHIPPED = Path(__file__).parents[2] / "data" / "ics"
+SHIPPED = Path(__file__).parent / "data" / "ics"
 SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ics"))
 """Set the variable to a folder to try every calendar in it."""
 

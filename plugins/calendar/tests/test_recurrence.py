@@ -10,15 +10,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_calendar.recurrence_rules import Budget, RuleRefused, rule_times
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
-pytest.importorskip("icalendar")
-rrulestr = pytest.importorskip("dateutil.rrule").rrulestr
 
 IcsFile = Callable[..., Path]
 

@@ -14,8 +14,6 @@ import pytest
 from agentfw_calendar.ics_marking import DECLINED
 from agentfw_cli.main import main
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]
 

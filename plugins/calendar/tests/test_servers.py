@@ -30,7 +30,6 @@ from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 caldav = pytest.importorskip("caldav")
 pytest.importorskip("radicale")
-pytest.importorskip("icalendar")
 
 DAY = date(2026, 11, 23)
 
@@ -188,7 +187,7 @@ def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
     busy = CalDavBusy(f"caldav://ana@{source_of(other).name}")
     lines = [line for part in busy.read(date(2099, 11, 23), 7) for line in part.lines.physical]
 
-    words = ["run", "calendar", "--ics", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
+    words = ["calendar", "decide", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--busy", f"bob@lab.example=caldav://ana@{source_of(other).name}"])
 
@@ -243,7 +242,7 @@ def test_a_published_calendar_is_read_from_its_address(
         address = f"http://127.0.0.1:{server.server_port}/private-token/"
         ends = []
         for name in ("basic.ics", "gone.ics"):
-            words = ["run", "calendar", "--ics", address + name, "--from", "2026-11-23", "--hub", "hub.db"]
+            words = ["calendar", "decide", address + name, "--from", "2026-11-23", "--hub", "hub.db"]
             with pytest.raises(SystemExit) as ended:
                 main([*words, "--yes", "--json"])
             ends.append((ended.value.code, *capsys.readouterr()))

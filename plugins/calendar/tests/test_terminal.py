@@ -20,8 +20,6 @@ from agentfw_calendar.sources import FileSource
 from agentfw_calendar.terminal import Terminal
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-pytest.importorskip("icalendar")
-
 LEAVE = "UID:leave\nDTSTART;VALUE=DATE:20991105\nDTEND;VALUE=DATE:20991107\nSUMMARY:Annual leave"
 BOARD = "UID:board\nDTSTART;TZID=Europe/Berlin:20991106T100000\nDURATION:PT1H\nSUMMARY:Board meeting"
 LUNCH = "UID:lunch\nDTSTART;TZID=Europe/Berlin:20991109T120000\nDURATION:PT1H\nSUMMARY:Lunch"

@@ -15,8 +15,6 @@ from agentfw_calendar.ics_lines import FileLines
 from agentfw_calendar.ics_marking import DECLINED, Mark, unmarked
 from agentfw_cli.main import main
 
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
 
