@@ -4,9 +4,9 @@
     python plugins/calendar/benchmarks/calendar_words.py --show de
 
 The texts are in `plugins/calendar/tests/data/reasons/`. Sentences and titles were written before the word lists and
-aren't used to make them, but by the same author, so their rows are optimistic. The row "paraphrases" has forty reasons that the project's
-simulated users gave in English long before, and their literal translations. These name little: "those we do all this
-for must never wait" is about a client.
+aren't used to make them, but by the same author, so their rows are optimistic. The row "paraphrases" has forty reasons
+that the project's simulated users gave in English long before, and their literal translations. These name little:
+"those we do all this for must never wait" is about a client.
 """
 
 from __future__ import annotations
