@@ -15,11 +15,10 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
 from .free_times import Span
-from .ics_events import Entry, Reader
+from .ics_events import Entry, Reader, Zones
 from .ics_lines import Block, Problem
 from .occurrences import Occurrence, occurrences
 from .sources import Part
-from .zones import Zones
 
 __all__ = ["Dates"]
 

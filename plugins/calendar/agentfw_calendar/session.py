@@ -29,6 +29,7 @@ from .days_off import days_off
 from .drafts import Language
 from .environment import Outcome, RealConflicts
 from .free_times import Hours
+from .ics_events import home_of
 from .ics_lines import FileLines
 from .marking import Marking
 from .people import About, People, owner_of, surname_of
@@ -37,7 +38,6 @@ from .precedents import facts
 from .proposals import Declined, Limits, other_times
 from .sources import Part, Source
 from .texts import Said, Texts
-from .zones import home_of
 
 __all__ = ["Session", "Wishes"]
 
