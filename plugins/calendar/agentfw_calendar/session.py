@@ -22,8 +22,7 @@ from agentfw.printing.out import Out
 from agentfw.request import Sampling
 
 from .answers import Person
-from .busy_times import busy_times
-from .calendar_reading import Dates
+from .calendar_reading import Dates, busy_times
 from .conflicts import Agenda
 from .days_off import days_off
 from .drafts import Language
