@@ -195,8 +195,7 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
     """The address itself, or the calendars of an account that the person chooses."""
     if not given.lower().startswith(("caldav://", "caldavs://")):
         return [given]
-    from .caldav_source import CalDavSource
-    from .discovery import calendars_at, chosen_before, remember
+    from .caldav_source import CalDavSource, calendars_at, chosen_before, remember
     from .drafts import Language
     from .person_file import data_file
     from .terminal import choose

@@ -20,8 +20,7 @@ import pytest
 
 from agentfw.errors import EndpointError, UsageError
 from agentfw_calendar.answers import AnswersGiven
-from agentfw_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource
-from agentfw_calendar.discovery import calendars_at
+from agentfw_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource, calendars_at
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.texts import Texts
