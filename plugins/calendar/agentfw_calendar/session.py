@@ -24,10 +24,9 @@ from agentfw.request import Sampling
 from .answers import Person
 from .calendar_reading import Dates, busy_times
 from .conflicts import Agenda
-from .days_off import days_off
 from .drafts import Language
 from .environment import Outcome, RealConflicts
-from .free_times import Hours
+from .free_times import Hours, days_off
 from .ics_events import home_of
 from .ics_lines import FileLines
 from .marking import Marking
