@@ -285,7 +285,7 @@ def _shown(noted: Noted, texts: Texts) -> str:
 
 def _texts(language: str, known: PersonFile) -> Texts:
     """In the language that was chosen, or that of the titles that were decided about."""
-    from .drafts import Language
+    from .words import Language
 
     return Texts.of(language or Language(reversed(known.titles)).calendar)
 

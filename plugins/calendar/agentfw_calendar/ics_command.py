@@ -196,9 +196,9 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
     if not given.lower().startswith(("caldav://", "caldavs://")):
         return [given]
     from .caldav_source import CalDavSource, calendars_at, chosen_before, remember
-    from .drafts import Language
     from .person_file import data_file
     from .terminal import choose
+    from .words import Language
 
     found = calendars_at(CalDavSource(given))
     if len(found) == 1:

@@ -24,7 +24,6 @@ from agentfw.request import Sampling
 from .answers import Person
 from .calendar_reading import Dates, busy_times
 from .conflicts import Agenda
-from .drafts import Language
 from .environment import Outcome, RealConflicts
 from .free_times import Hours, days_off
 from .ics_events import home_of
@@ -36,6 +35,7 @@ from .precedents import facts
 from .proposals import Declined, Limits, other_times
 from .sources import Part, Source
 from .texts import Said, Texts
+from .words import Language
 
 __all__ = ["Session", "Wishes"]
 
