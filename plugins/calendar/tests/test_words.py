@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from agentfw_calendar import words
-from agentfw_calendar.reasons import reasons
+from agentfw_calendar.wording import reasons
 from agentfw_calendar.words import Kind, named
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
