@@ -146,8 +146,7 @@ def ask(asked: Asked) -> None:
     out = asked.out
     out.quiet = asked.quiet or out.json
     from .person_file import PersonFile, data_file
-    from .shown_policy import ShownPolicy
-    from .telling import conclude, introduce, show_other_times
+    from .terminal import ShownPolicy, conclude, introduce, show_other_times
 
     if asked.output is not None and len(asked.calendars) > 1:
         raise UsageError("--output is one file, and there are several calendars", fix="leave out --output")
