@@ -26,8 +26,7 @@ from .ics_command import Asked, Command, ask, deciding, language_option, reading
 from .texts import Texts
 
 if TYPE_CHECKING:
-    from .person_file import PersonFile
-    from .written import Noted
+    from .person_file import Noted, PersonFile
 
 __all__ = ["calendar"]
 

@@ -19,11 +19,10 @@ from .environment import Outcome
 from .ics_marking import DECLINED, marked
 from .occurrences import Occurrence
 from .people import People
-from .person_file import PersonFile
+from .person_file import Noted, PersonFile, Writing
 from .precedents import Facts, facts
 from .sources import NewFile, Part, Source, digest
 from .texts import Said
-from .written import Noted, Writing
 
 __all__ = ["Marking"]
 

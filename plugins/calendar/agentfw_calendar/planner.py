@@ -20,12 +20,11 @@ from agentfw.errors import UsageError
 from .answers import Answer, Question
 from .environment import Outcome
 from .occurrences import Occurrence
-from .person_file import PersonFile
+from .person_file import Noted, PersonFile
 from .precedents import ALWAYS, SERIES, facts
 from .session import Session
 from .undoing import Choice, undo
 from .wording import described
-from .written import Noted
 
 __all__ = ["Planner"]
 

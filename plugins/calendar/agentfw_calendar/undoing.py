@@ -20,9 +20,8 @@ from agentfw.runs import write_whole
 from .caldav_source import CalDavSource
 from .ics_lines import FileLines
 from .ics_marking import unmarked
-from .person_file import PersonFile
+from .person_file import Noted, PersonFile, Writing
 from .sources import digest
-from .written import Noted, Writing
 
 __all__ = ["Choice", "Undone", "everything", "last_session", "named_event", "undo"]
 
