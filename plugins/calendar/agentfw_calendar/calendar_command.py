@@ -93,7 +93,7 @@ def undo(
     Declined events lose their marks, in the new file or on the server. What others changed in them stays. The
     conflicts are asked about again, and what was learned from the decisions is forgotten.
     """
-    from . import undoing
+    from . import marking
 
     if title is not None and everything:
         raise UsageError("TITLE and --all can't be combined", fix="pass one of them")
@@ -103,10 +103,10 @@ def undo(
             _show_marks(known, texts, out)
             return
         if title is not None:
-            choice = undoing.named_event(known, title, on.date() if on is not None else None)
+            choice = marking.named_event(known, title, on.date() if on is not None else None)
         else:
-            choice = undoing.everything(known) if everything else undoing.last_session(known)
-        undone = undoing.undo(known, choice)
+            choice = marking.everything(known) if everything else marking.last_session(known)
+        undone = marking.undo(known, choice)
     if out.json:
         out.data(
             {

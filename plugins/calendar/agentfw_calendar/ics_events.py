@@ -7,9 +7,9 @@ file as it is.
     entry = Reader(lines, zones, home, problems).entry(block)
     entry.start, entry.title
 
-A time zone is found, or its absence is reported; times are never moved by a guess. Names of zones are those of the IANA
-database, which takes precedence over a definition in the file, Windows names, or defined in the file. Times without a
-zone are local times of the person; all-day events have dates.
+A time zone is found, or its absence is reported; times are never moved by a guess. Zones have names of the IANA
+database, which takes precedence over a definition in the file, names of Windows, or a definition in the file. Times
+without a zone are local times of the person; all-day events have dates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is kept of a person on disk: their decisions, the strategies learned from them, and what was written to calendars.
+"""What is kept of a person on disk: decisions, strategies learned from them, and what was written to calendars.
 
 An answer is on disk before it is used, and a record of what is written before the calendar is changed. After an
 interruption everything is found again, nothing is asked twice, and no change is without its record. The files are

@@ -19,11 +19,11 @@ from agentfw.errors import UsageError
 
 from .answers import Answer, Question
 from .environment import Outcome
+from .marking import Choice, undo
 from .occurrences import Occurrence
 from .person_file import Noted, PersonFile
 from .precedents import ALWAYS, SERIES, facts
 from .session import Session
-from .undoing import Choice, undo
 from .wording import described
 
 __all__ = ["Planner"]
