@@ -145,9 +145,8 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     import asyncio
 
     from .ics_command import assembled, opened
-    from .page import serve_page
+    from .page import Planner, serve_page
     from .person_file import PersonFile, data_file
-    from .planner import Planner
 
     asked = Asked(calendars, **options)
     session = opened(asked)
