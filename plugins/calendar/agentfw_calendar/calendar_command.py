@@ -22,7 +22,7 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-from .ics_command import Asked, Command, ask, deciding, language_option, reading
+from .session_command import Asked, Command, ask, deciding, language_option, reading
 from .texts import Texts
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     """
     import asyncio
 
-    from .ics_command import assembled, opened
     from .page import Planner, serve_page
     from .person_file import PersonFile, data_file
+    from .session_command import assembled, opened
 
     asked = Asked(calendars, **options)
     session = opened(asked)

@@ -321,7 +321,7 @@ def test_calendars_are_chosen_from_a_list_once(
 
     ends = []
     for at_terminal in (False, True, False):
-        monkeypatch.setattr("agentfw_calendar.ics_command._at_terminal", lambda said=at_terminal: said)
+        monkeypatch.setattr("agentfw_calendar.session_command._at_terminal", lambda said=at_terminal: said)
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
