@@ -9,7 +9,7 @@ The way through the files:
 - what is read: sources and caldav_source, ics_lines (a file as lines), ics_events, occurrences, calendar_reading
 - what is known of an event: people, words (read in six languages), tagging (the same tags as in the benchmark)
 - what is decided: conflicts, precedents (does a decision still hold?), answers (who is asked), environment
-- what is learned: wording (attributes in words, and words in attributes), knowledge (in sentences), person_file (on disk)
+- what is learned: wording (attributes in words, and back), knowledge (in sentences), person_file (on disk)
 - what is written: ics_marking (the marks in a file), marking (set, and taken back)
 - what is proposed: free_times, proposals (other times, with a message to the organiser)
 - session, which has all of these; above it terminal, session_command, calendar_command and page
