@@ -29,8 +29,8 @@ from agentfw.episode import Usage
 from agentfw.request import Sampling
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, print_aligned, tell
-from agentfw_plugins.policies.pool.pool_policy.pool_balancing import Place
-from agentfw_plugins.policies.pool.pool_policy.pool_policy import PoolPolicy
+from agentfw_plugins.policies.pool.pool_balancing import Place
+from agentfw_plugins.policies.pool.pool_policy import PoolPolicy
 
 WAYS = ("off", "by task", "on")
 TOKENS = 12

@@ -22,7 +22,7 @@ from typing import Any, get_args
 import numpy
 
 from agentfw_benchmarks import Options, tell
-from agentfw_plugins.policies.pool.pool_policy.pool_balancing import Balance, Balancer
+from agentfw_plugins.policies.pool.pool_balancing import Balance, Balancer
 
 SECONDS, AT_ONCE = 0.05, 15
 SLOW = 10.0

@@ -182,7 +182,7 @@ async def sampled(policy: Any, asked: Sequence[Any]) -> int:
 
 
 def _vllm(model: Path, options: argparse.Namespace) -> Any:
-    from agentfw_plugins.policies.vllm.vllm_policy.vllm_policy import VLLMPolicy, VLLMSettings
+    from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
 
     plain = {"model": str(model), "template": "plain", "precision": "fp32"}
     return VLLMPolicy(VLLMSettings(**plain, python=options.vllm_python, context=1024, concurrency=32))

@@ -20,14 +20,14 @@ PAPERS = KnownPlugin(
         ),
         "policy": (
             *("assistant-linear", "assistant-teacher", "kitchen", "merchant-linear"),
-            *("machine", "merchant-teacher", "merchant-team", "patrol", "timing_judge"),
+            *("machine", "merchant-teacher", "merchant-team", "patrol", "qtable", "timing_judge"),
         ),
         "reward": (
             *("assistant_base", "assistant_personal", "assistant_preference", "assistant_satisfaction"),
             *("assistant_stars", "correct", "merchant_base", "merchant_personal", "merchant_preference"),
             *("proactive_ac", "proactive_format", "proactive_ftr", "proactive_max_ac", "proactive_pt"),
         ),
-        "learner": ("assistant-linear", "merchant-linear"),
+        "learner": ("assistant-linear", "merchant-linear", "tabular"),
         "spec": (
             *("assistant", "kitchen", "loop-assistant", "loop-merchant", "loop-tiny-assistant", "merchant"),
             *("proactive", "proactive-asg", "proactive-plain", "proactive-reasoning", "tiny-assistant"),

@@ -6,8 +6,8 @@
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
 
-Import the other parts by their own names: `agentfw_rewardmodels.rubric` is a judge, `agentfw_papers.timing` has
-the metrics of proactive agents.
+Import the judges by their own names: `agentfw_rewardmodels.rubric` rates answers by a rubric, and
+`agentfw_rewardmodels.keypoints` marks them by a list of points.
 
 The package works alone and doesn't import agentfw. torch is imported only by the functions that compute with it.
 """
@@ -20,7 +20,7 @@ from agentfw_rewardmodels.errors import (
     StorageError,
     UnknownUserError,
 )
-from agentfw_rewardmodels.json_in_text import json_values
+from agentfw_rewardmodels.json_in_text import json_values, without_thought
 from agentfw_rewardmodels.preference.encoders import open_encoder
 from agentfw_rewardmodels.preference.model import PreferenceModel
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
@@ -55,4 +55,5 @@ __all__ = [
     "UserReport",
     "json_values",
     "open_encoder",
+    "without_thought",
 ]

@@ -39,7 +39,6 @@ NEEDS_MORE = {
 
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
-SETTINGS["policy", "qtable"] = {"table": str(Path(__file__).parent / "policies" / "table.json")}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
 SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
 SETTINGS["environment", "program"] = {

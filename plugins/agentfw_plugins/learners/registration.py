@@ -26,11 +26,5 @@ REGISTRATION = Registration(
             extra="train",
             needs=_NEEDS,
         ),
-        Component(
-            "tabular",
-            "agentfw_papers.tables.tabular:TabularLearner",
-            "Q-learning of a value table from recorded episodes; no torch",
-            settings="agentfw_papers.tables.tabular:TabularSettings",
-        ),
     ],
 )

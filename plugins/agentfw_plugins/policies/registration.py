@@ -21,12 +21,6 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.policies.random:RandomSettings",
         ),
         Component(
-            "qtable",
-            "agentfw_papers.tables.qtable:QTablePolicy",
-            "Follows a table of the value of each choice in each state",
-            settings="agentfw_papers.tables.qtable:QTableSettings",
-        ),
-        Component(
             "tiny",
             "agentfw_plugins.policies.local.tiny_policy:TinyPolicy",
             "The small language model that ships with agentfw, for calendars",

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from agentfw_benchmarks import ROOT, TESTS, Options, spread, tell, timed
+from agentfw_benchmarks import ROOT, Options, spread, tell, timed
 from agentfw_papers.timing import (
     STATUSES,
     Annotation,
@@ -35,7 +35,7 @@ from agentfw_papers.timing import (
     score,
 )
 
-TABLES = TESTS / "data" / "proactor_tables.json"
+TABLES = ROOT / "plugins/papers/tests/data/proactor_tables.json"
 ABCD = ROOT / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd/domain.yaml"
 METRICS = ("ac", "max_ac", "difference", "pt", "ftr", "rar")
 LENGTH, EACH = 20, 5

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentfw.settings import validate
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.policies.vllm.vllm_policy.vllm_backend import VLLMSettings, engine_options
+from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, engine_options
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guides" / "gpu.md").read_text("utf-8")

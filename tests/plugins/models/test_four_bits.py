@@ -13,8 +13,8 @@ pytest.importorskip("bitsandbytes")
 
 from agentfw_plugins.models import load_base  # noqa: E402
 from agentfw_plugins.models.four_bits import four_bit_folder  # noqa: E402
-from agentfw_plugins.policies.vllm.vllm_policy.vllm_backend import engine_options  # noqa: E402
-from agentfw_plugins.policies.vllm.vllm_policy.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_backend import engine_options  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
 
 
 @pytest.fixture

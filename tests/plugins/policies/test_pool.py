@@ -14,7 +14,7 @@ import pytest
 from agentfw import Host, Message, Request, Task
 from agentfw.errors import AgentfwError, EndpointError, SettingsError, UsageError
 from agentfw.request import Sampling
-from agentfw_plugins.policies.pool.pool_policy.pool_policy import PoolPolicy, PoolSettings
+from agentfw_plugins.policies.pool.pool_policy import PoolPolicy, PoolSettings
 
 # A policy that does what the message says, once for all replicas where it says "once".
 FRAGILE = """

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from agentfw.errors import EndpointError
-from agentfw_plugins.policies.pool.pool_policy.pool_balancing import Balance, Balancer, Place
+from agentfw_plugins.policies.pool.pool_balancing import Balance, Balancer, Place
 
 
 def balancer(balance: Balance = "least", *, replicas: int = 3, affinity: bool = False, in_flight: int = 2) -> Balancer:

@@ -28,7 +28,7 @@ from agentfw.policy import Generation, Request, Sampling
 
 pytest.importorskip("transformers")
 
-from agentfw_plugins.policies.vllm.vllm_policy.vllm_policy import VLLMPolicy, VLLMSettings
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
 
 Result = TypeVar("Result")
 Make = Callable[..., Path]

@@ -1,6 +1,6 @@
 """Metrics of proactive scheduling: which actions an agent foresees in a dialogue, and whether it is ready in time.
 
-Needs no agentfw and no torch:
+Needs no torch:
 
     from agentfw_papers.timing import read_annotations, read_predictions, score
 
@@ -8,7 +8,7 @@ Needs no agentfw and no torch:
     print(report["ac"], report["pt"])
 
 The metrics are those of the ProActor paper (section 3.2, appendices C, D.3, K.4 and M.2). See
-plugins/papers/docs/reference/proactive-metrics.md.
+docs/reference/proactive-metrics.md.
 """
 
 from agentfw_papers.timing.actions import STATUSES, Input, Level, Opportunity, Status, TurnOpportunities

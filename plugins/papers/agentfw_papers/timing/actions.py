@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeGuard, get_args
 
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["STATUSES", "Input", "Level", "Opportunity", "Status", "TurnOpportunities", "check_turn", "is_status"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from agentfw_papers.timing.dialogues import Trigger
 from agentfw_papers.timing.windows import Windows
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["AlignmentReport", "Margin", "early_ready", "validate"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from agentfw_papers.timing.actions import Status, TurnOpportunities, check_turn
 from agentfw_papers.timing.windows import Windows
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["Annotation"]
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from agentfw_papers.timing.dialogues import Trigger
 from agentfw_papers.timing.matching import normalise
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["Action", "Catalog", "Kind", "Parameter", "Style", "Workflow"]
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Self
 
 from agentfw_papers.timing.catalog import Catalog
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["Dependencies"]
 

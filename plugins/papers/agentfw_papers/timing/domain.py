@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentfw_papers.timing.catalog import Action, Catalog, Parameter, Workflow
 from agentfw_papers.timing.dialogues import Speaker
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 if TYPE_CHECKING:
     from agentfw_papers.timing.domain_file import ActionSection, SlotSection

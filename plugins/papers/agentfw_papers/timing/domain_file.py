@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from agentfw_papers.timing.catalog import Kind
 from agentfw_papers.timing.dialogues import Speaker
 from agentfw_papers.timing.readers import READERS, read_workflows
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["ActionSection", "Definitions", "DomainSection", "SlotSection", "in_file", "read_domain_file"]
 

@@ -23,12 +23,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentfw.runs import make_private
 from agentfw_papers.timing.actions import Input, Opportunity, TurnOpportunities
 from agentfw_papers.timing.annotations import Annotation
 from agentfw_papers.timing.dialogues import Dialogue
 from agentfw_papers.timing.reading import read_value
-from agentfw_rewardmodels.errors import BadInputError, StorageError
-from agentfw_rewardmodels.private_file import make_private
+from agentfw_rewardmodels import BadInputError, StorageError
 
 __all__ = [
     "annotation_row",

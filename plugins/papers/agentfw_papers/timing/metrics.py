@@ -25,7 +25,7 @@ from typing import Literal
 from agentfw_papers.timing.actions import Opportunity, check_turn
 from agentfw_papers.timing.matching import Canonical, agreements
 from agentfw_papers.timing.windows import Windows
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["RATES", "Counted", "Rewards", "TurnScores", "rewards", "score_turn"]
 

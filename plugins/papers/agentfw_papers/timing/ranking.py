@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["Figures", "Rank", "Ranking", "difference", "harmonic_mean", "rank"]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from agentfw_papers.timing.actions import Opportunity
 from agentfw_papers.timing.dialogues import Turn
-from agentfw_rewardmodels.json_in_text import json_values
+from agentfw_rewardmodels import json_values
 
 __all__ = ["SCALE", "Rating", "mean_rating", "rating_question", "read_rating"]
 

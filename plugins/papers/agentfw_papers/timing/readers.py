@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["READERS", "Definitions", "Reader", "read_mcp", "read_ontology", "read_plain", "read_workflows"]
 

@@ -24,7 +24,7 @@ from itertools import zip_longest
 
 from agentfw_papers.timing.actions import STATUSES, Input, Level, Opportunity, is_level, is_status
 from agentfw_papers.timing.catalog import Action, Catalog
-from agentfw_rewardmodels.json_in_text import json_values, without_thought
+from agentfw_rewardmodels import json_values, without_thought
 
 __all__ = ["MOST_OPPORTUNITIES", "Answer", "read_answer", "read_value"]
 

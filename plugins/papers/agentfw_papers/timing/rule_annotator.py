@@ -25,7 +25,7 @@ from agentfw_papers.timing.annotations import Annotation
 from agentfw_papers.timing.catalog import Action, Catalog, Parameter
 from agentfw_papers.timing.dialogues import Dialogue, Trigger, Turn
 from agentfw_papers.timing.matching import normalise
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["annotate"]
 

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["MetricAgreement", "RunAgreement", "run_agreement"]
 

@@ -27,7 +27,7 @@ from agentfw_papers.timing.dependencies import Dependencies
 from agentfw_papers.timing.metrics import RATES, Counted, TurnScores, score_turn
 from agentfw_papers.timing.questions import Encode, information_consistency
 from agentfw_papers.timing.ranking import Figures, difference
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["Estimate", "ReadyActions", "Report", "SeedFigure", "over_seeds", "score", "summarise"]
 

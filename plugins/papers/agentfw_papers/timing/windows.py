@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from agentfw_papers.timing.actions import TurnOpportunities, check_turn
-from agentfw_rewardmodels.errors import BadInputError
+from agentfw_rewardmodels import BadInputError
 
 __all__ = ["Windows"]
 

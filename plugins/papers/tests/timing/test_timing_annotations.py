@@ -34,7 +34,7 @@ from agentfw_papers.timing import (
 )
 from agentfw_rewardmodels.errors import BadInputError, StorageError
 
-ABCD = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd"
+ABCD = Path(__file__).parents[2] / "agentfw_papers/worlds/proactive/domains/abcd"
 DOMAIN = load_domain(ABCD / "domain.yaml")
 
 

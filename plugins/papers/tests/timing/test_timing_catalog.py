@@ -15,7 +15,7 @@ import pytest
 from agentfw_papers.timing import Action, Catalog, Domain, Trigger, Workflow, load_domain
 from agentfw_rewardmodels.errors import BadInputError
 
-ABCD = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd"
+ABCD = Path(__file__).parents[2] / "agentfw_papers/worlds/proactive/domains/abcd"
 BAKERY = """
 name: bakery
 version: 1

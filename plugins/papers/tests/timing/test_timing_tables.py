@@ -15,7 +15,7 @@ from agentfw_papers.timing.ranking import harmonic_mean
 from agentfw_papers.timing.run_agreement import MetricAgreement, RunAgreement
 
 DATA = Path(__file__).parents[1] / "data"
-ABCD = Path(__file__).parents[2] / "plugins/papers/agentfw_papers/worlds/proactive/domains/abcd"
+ABCD = Path(__file__).parents[2] / "agentfw_papers/worlds/proactive/domains/abcd"
 TABLES: dict[str, Any] = json.loads((DATA / "proactor_tables.json").read_text("utf-8"))
 GROUPS: dict[str, list[dict[str, Any]]] = TABLES["table_5"]
 METRICS = ("ac", "max_ac", "difference", "pt", "ftr", "rar")

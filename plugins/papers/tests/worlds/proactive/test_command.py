@@ -17,7 +17,7 @@ from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.domains import domain_file
 
 SAMPLE = domain_file("abcd").parent / "abcd_sample.json"
-TABLES = Path(__file__).parents[5] / "tests" / "data" / "proactor_tables.json"
+TABLES = Path(__file__).parents[2] / "data" / "proactor_tables.json"
 BAKERY = """
 name: bakery
 slots:
