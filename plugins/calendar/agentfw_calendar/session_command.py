@@ -1,9 +1,8 @@
-"""The sessions with a person about their own calendar: `agentfw calendar decide`, and `agentfw run calendar --ics`.
+"""The sessions with a person about their own calendar, and the options that they share.
 
 Questions and notes go to stderr; the result is the last thing printed, on stdout.
 
     agentfw calendar decide my.ics work.ics
-    agentfw run calendar --ics my.ics
     agentfw calendar decide my.ics --answers answers.txt --json
     agentfw calendar decide my.ics --policy openai --set policy.base_url=http://localhost:8000/v1
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from .session import Session
     from .sources import Source
 
-__all__ = ["Asked", "ask", "assembled", "deciding", "ics", "language_option", "opened", "reading", "source_of"]
+__all__ = ["Asked", "ask", "assembled", "deciding", "language_option", "opened", "reading", "source_of"]
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OTHER_WORLD = ("tiny", "teacher")
@@ -142,36 +141,12 @@ class Asked:
     quiet: bool = False
 
 
-@click.command("calendar")
-@click.argument("environment", type=click.Choice(["calendar"]), default="calendar", metavar="[calendar]")
-@click.option(
-    "--ics",
-    "calendars",
-    multiple=True,
-    required=True,
-    metavar="FILE|URL",
-    help="Calendar: a file or the address of a published one, which are never changed, or caldavs://USER@... of a "
-    "server, where declined events are marked. Can be repeated.",
-)
-@deciding
-@reading
-def ics(environment: str, **options: Any) -> None:
-    """Decide the conflicts of your own calendar.
-
-    Each conflict is shown with a proposal and a reason, and you choose what to keep. The policy learns from your
-    answers. Declined events are marked in a new file; nothing else is changed and nothing is deleted. Without a
-    terminal, --json without --answers or --yes is a --list. `agentfw calendar` has more commands for it.
-    """
-    ask(Asked(**options))
-
-
 def ask(asked: Asked) -> None:
     """Hold a session."""
     out = asked.out
     out.quiet = asked.quiet or out.json
     from .person_file import PersonFile, data_file
-    from .shown_policy import ShownPolicy
-    from .telling import conclude, introduce, show_other_times
+    from .terminal import ShownPolicy, conclude, introduce, show_other_times
 
     if asked.output is not None and len(asked.calendars) > 1:
         raise UsageError("--output is one file, and there are several calendars", fix="leave out --output")
@@ -219,11 +194,10 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
     """The address itself, or the calendars of an account that the person chooses."""
     if not given.lower().startswith(("caldav://", "caldavs://")):
         return [given]
-    from .caldav_source import CalDavSource
-    from .discovery import calendars_at, chosen_before, remember
-    from .drafts import Language
+    from .caldav_source import CalDavSource, calendars_at, chosen_before, remember
     from .person_file import data_file
     from .terminal import choose
+    from .words import Language
 
     found = calendars_at(CalDavSource(given))
     if len(found) == 1:

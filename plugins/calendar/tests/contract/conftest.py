@@ -16,11 +16,8 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import pytest
-from calendar_files import ics_file
 
 from agentfw_cli.main import main
-
-__all__ = ["ics_file"]
 
 
 class Said(NamedTuple):
