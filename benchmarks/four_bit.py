@@ -43,19 +43,20 @@ def measure(precision: str, model: Path, folder: Path, updates: int, seed: int) 
     from peft import PeftModel
 
     from agentfw.learner import Batch
-    from agentfw.optimizer import Advantage, Loss
+    from agentfw.optimizer import Advantage
     from agentfw_plugins.learners.settings import SftSettings
     from agentfw_plugins.learners.sft import SftLearner
     from agentfw_plugins.models import load_base
+    from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
     episodes = demonstrations(seed)
     advantages = [Advantage(episode.id, 0, 1.0) for episode in episodes]
     learner = SftLearner(SftSettings(model=str(model), precision=precision, learning_rate=1e-2, seed=seed))
     learner.open(folder)
     began = time.perf_counter()
-    losses = []
+    losses, loss = [], Imitation(ImitationSettings()).loss()
     for number in range(updates):
-        update = learner.update(Batch(episodes, advantages, Loss("likelihood"), folder / f"{number}"))
+        update = learner.update(Batch(episodes, advantages, loss, folder / f"{number}"))
         losses.append(update.metrics["loss"])
     seconds = (time.perf_counter() - began) / updates
     again = SftLearner(learner.settings)

@@ -85,7 +85,7 @@ class OfferingLearner(LinearLearner):
         super().__init__(settings or OfferingLearnerSettings())
 
     def update(self, batch: Batch) -> Update:
-        if batch.loss.name != "kto":
+        if batch.loss.sampled:
             raise UsageError(f"the learner offering has no loss {batch.loss.name}", fix="--optimizer kto")
         values = {(one.episode, one.turn): one.value for one in batch.advantages}
         rated = [

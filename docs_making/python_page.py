@@ -62,15 +62,22 @@ MODULES = {
     "agentfw_rewardmodels.keypoints": "a judge that marks each attempt by a list of points",
     "agentfw_plugins.registration": "make a plugin of folders",
     "agentfw_plugins.command_options": "the option `--json` for the command of a plugin",
+    "agentfw_plugins.learners.losses": "write a loss of your own",
     "agentfw_plugins.models": "find and load language models",
     "agentfw_plugins.models.making": "make small language models from lessons",
     "agentfw_plugins.models.conversation": "convert a conversation to the format of chat models",
+    "agentfw_plugins.memories.strategyhub": "the memory `strategyhub`",
     "agentfw_plugins.policies.scripted": "the policy `scripted`",
     "agentfw_plugins.rewards.library_errors": "turn the errors of agentfw_rewardmodels into those of agentfw",
     "agentfw_plugins.rewards.preference": "build a reward on the preference model",
     "agentfw_plugins.rewards.round_measure": "make a reward of a figure that the environment measured",
     "agentfw_plugins.rewards.rubric": "build a reward on the rubric judge",
+    "agentfw_plugins.serving": "serve an application over HTTP",
     "agentfw_plugins.tools.tape": "record a toolbox, and play its answers again",
+    "agentfw_plugins.worlds.calendar.attribute_words": "what the calendar knows of an event, in words",
+    "agentfw_plugins.worlds.calendar.choice_model": "learn what somebody prefers from what they choose",
+    "agentfw_plugins.worlds.calendar.environment": "the environment `calendar`",
+    "agentfw_plugins.worlds.calendar.event_attributes": "what an agent is shown of an event",
 }
 """The modules, each with what it is about."""
 

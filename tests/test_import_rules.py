@@ -21,6 +21,7 @@ FOLDERS = {
     "agentfw_memory": "memory",
     "agentfw_rewardmodels": "rewardmodels",
     "agentfw_cli": "cli",
+    "agentfw_calendar": "plugins/calendar",
     "agentfw_papers": "plugins/papers",
 }
 MAY_IMPORT: dict[str, set[str]] = {
@@ -29,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agentfw_rewardmodels": set(),
     "agentfw_plugins": {"agentfw", "agentfw_memory", "agentfw_rewardmodels"},
     "agentfw_cli": {"agentfw"},
+    "agentfw_calendar": {"agentfw", "agentfw_memory", "agentfw_plugins"},
     "agentfw_papers": {"agentfw", "agentfw_memory", "agentfw_rewardmodels", "agentfw_plugins"},
 }
 LONGEST = 600
@@ -110,15 +112,16 @@ def test_no_world_imports_another(package: str) -> None:
     assert wrong == [], "what several worlds use is a library beside them"
 
 
-def test_the_papers_use_only_the_documented_api() -> None:
-    """They show what a private extension can be made of, so that they may import no more than such a one."""
+@pytest.mark.parametrize("package", ["agentfw_calendar", "agentfw_papers"])
+def test_a_distribution_beside_agentfw_uses_only_the_documented_api(package: str) -> None:
+    """It shows what a private extension can be made of, so that it may import no more than such a one."""
     api, wrong = documented(), []
-    for path in sources("agentfw_papers"):
+    for path in sources(package):
         for node in ast.walk(tree(path)):
             if not isinstance(node, ast.ImportFrom) or node.level or not (node.module or "").startswith("agentfw"):
                 continue
             module = node.module or ""
-            if module.partition(".")[0] == "agentfw_papers":
+            if module.partition(".")[0] == package:
                 continue
             public = set(importlib.import_module(module).__all__) if module in api else set()
             wrong += [f"{place(path, node)}: {module}.{one.name}" for one in node.names if one.name not in public]
@@ -173,7 +176,7 @@ def test_nobody_runs_data_as_code(package: str) -> None:
 
 
 def modules() -> dict[str, tuple[Path, bool]]:
-    """Every module of the six packages: its file, and whether it is a package."""
+    """Every module of the packages: its file, and whether it is a package."""
     found = {}
     for package, folder in FOLDERS.items():
         for path in sources(package):

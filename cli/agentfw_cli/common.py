@@ -160,7 +160,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """The error for a name that is no command. It says what to install where a plugin knows who has it."""
     from agentfw.errors import UnknownNameError
 
-    return UnknownNameError(kind, name, known, offered_by=load_host(Out(), tell=False).installable(name))
+    offer = load_host(Out(), tell=False).installable(name, command=kind == "command")
+    return UnknownNameError(kind, name, known, offered_by=offer)
 
 
 def runs_folder(given: Path | None) -> Path:

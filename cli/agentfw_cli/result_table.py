@@ -20,7 +20,6 @@ from agentfw.runs.records.summary import Summary, beside, by_round, columns, lea
 from agentfw.runs.results.comparison import change
 from agentfw.runs.results.training_notes import training_notes
 from agentfw_cli.common import figure_row, name_of, usage_words
-from agentfw_cli.offers import run_offers
 
 __all__ = ["print_result"]
 
@@ -135,9 +134,7 @@ def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None
     if run.spec.planned_updates:
         out.note(f"next: agentfw runs show last{where}    agentfw compare {end} OTHER{where}")
     elif by_round(episodes):
-        offers = [(some[0].name.partition(".")[0], option) for option, some in run_offers().items()]
-        ways = [f"agentfw run {environment} {option} FILE" for of, option in offers if of == environment]
-        out.note(f"next: {'    '.join([*ways, f'agentfw runs show last{where}', 'agentfw plugins list'])}")
+        out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
     elif any(event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events):
         # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"

@@ -11,7 +11,7 @@ PARPO's user anchors, can be saved and restored, so that a resumed training cont
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .episode import Episode
@@ -47,15 +47,19 @@ class Advantage:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Which loss to use with the advantages. Algorithms share one loss and differ only in its settings.
+    """Which loss to use with the advantages. Most algorithms share one loss and differ only in its settings.
 
     `clipped` is the policy gradient -min(w r A, w clip(r) A) over tokens, where r is the ratio to the policy that
-    sampled. `likelihood` is -A log p, without a ratio, for learning from demonstrations. `kto` compares each turn with
-    the reference policy: one with A > 0 should become likelier, one with A < 0 less likely.
+    sampled. Another loss is a class that the optimizer brings along, see `agentfw_plugins.learners.losses`.
     """
 
     name: str = "clipped"
-    """`clipped`, `likelihood` and `kto` are built in. A learner may have others, and rejects those it doesn't know."""
+    """`clipped`, or the path of a class, `package.module:Class`. A learner rejects what it doesn't know."""
+    sampled: bool = True
+    """Whether the loss is about the distribution that the turns were sampled from: it then weighs by the sampler's
+    logprobs, at its temperature. One that learns from answers whoever gave them takes them at temperature 1."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """What else a loss of that class is set to."""
     clip_low: float = 0.2
     """Lower clipping range of the importance ratio: r is clipped at 1 - clip_low."""
     clip_high: float = 0.2
@@ -79,8 +83,6 @@ class Loss:
     importance_mask: float | None = None
     """A turn takes no part if the geometric mean of its importance ratios is above this, or below its inverse. If it
     is None, a training sets it to 1.5 from the second update on, where the sampler recorded logprobs."""
-    beta: float = 0.1
-    """With `kto`, how fast the value of an answer saturates with its log ratio to the reference policy."""
 
 
 class Optimizer:

@@ -1,13 +1,15 @@
-"""What agentfw-papers offers, so that an error about a missing name can say what to install.
+"""What our other distributions offer, so that an error about a missing name can say what to install.
 
-A test of agentfw-papers compares this with what it registers.
+A test of each distribution compares this with what it registers.
 """
 
 from __future__ import annotations
 
 from agentfw.hookspecs import KnownPlugin
 
-__all__ = ["PAPERS"]
+__all__ = ["CALENDAR", "PAPERS"]
+
+CALENDAR = KnownPlugin("agentfw-calendar", {"command": ("calendar",)}, folder="plugins/calendar")
 
 PAPERS = KnownPlugin(
     "agentfw-papers",

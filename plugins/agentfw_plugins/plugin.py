@@ -13,9 +13,9 @@ __all__ = ["plugin"]
 class _Builtin(FolderPlugin):
     @hookimpl
     def agentfw_known_plugins(self) -> list[KnownPlugin]:
-        from .known_plugins import PAPERS
+        from .known_plugins import CALENDAR, PAPERS
 
-        return [PAPERS]
+        return [CALENDAR, PAPERS]
 
 
 plugin = _Builtin("agentfw_plugins")

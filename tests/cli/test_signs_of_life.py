@@ -42,6 +42,7 @@ def memory_import(folder: Path) -> list[str]:
 
 
 def calendar(folder: Path) -> list[str]:
+    pytest.importorskip("agentfw_calendar")
     event = (
         "BEGIN:VEVENT\r\nUID:{0}\r\nDTSTART:2099110{1}T{2:02}0000Z\r\nDURATION:PT2H\r\nSUMMARY:E{0}\r\nEND:VEVENT\r\n"
     )

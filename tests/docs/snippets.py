@@ -12,15 +12,20 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["PAGES", "PAPERS", "ROOT", "Snippet", "snippets"]
+__all__ = ["BESIDE", "PAGES", "ROOT", "Snippet", "snippets"]
 
 ROOT = Path(__file__).parents[2]
-PAPERS = ROOT / "plugins" / "papers"
+BESIDE = {"agentfw_calendar": ROOT / "plugins" / "calendar", "agentfw_papers": ROOT / "plugins" / "papers"}
+"""The distributions beside agentfw: the package of each, and its folder."""
 PAGES = [
     page
     for page in [
         *[ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
-        *[PAPERS / "README.md", *sorted((PAPERS / "docs").rglob("*.md"))],
+        *[
+            page
+            for folder in BESIDE.values()
+            for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md")))
+        ],
     ]
     if page.is_file() and not page.read_text("utf-8").startswith("<!-- Generated")
 ]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from snippets import PAGES, ROOT
+from snippets import BESIDE, PAGES, ROOT
 
 from agentfw_benchmarks.kept import kept_results
 from agentfw_benchmarks.numbers import numbers
@@ -14,7 +14,7 @@ from agentfw_benchmarks.page_figures import figures_of, origins
 
 RESULTS = kept_results()
 NUMBERS = {name: kept.numbers for name, kept in RESULTS.items()}
-_COMMAND = re.compile(r"python ((?:plugins/papers/)?benchmarks/\w+\.py)([^`|\n]*)")
+_COMMAND = re.compile(r"python ((?:plugins/\w+/)?benchmarks/\w+\.py)([^`|\n]*)")
 _TABLE = re.compile(r"(?P<above>[^\n]*)\n(?:\n)?(?P<head>^\|[^\n]+\|)\n\|[ :|-]+\|$", re.M)
 NOT_YET = {"index.md"}
 """Results pages whose tables don't say yet whether their results are kept."""
@@ -33,7 +33,7 @@ def test_every_figure_of_a_page_is_in_the_result_that_it_names(page: Path) -> No
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page.parent.name == "results" and page.name not in NOT_YET],
+    [page for page in PAGES if "results" in (page.parent.name, page.stem) and page.name not in NOT_YET],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_every_table_of_results_says_where_its_figures_are_kept_or_why_not(page: Path) -> None:
@@ -50,7 +50,7 @@ def test_every_table_of_results_says_where_its_figures_are_kept_or_why_not(page:
 
 @pytest.mark.parametrize(
     "page",
-    [*PAGES, ROOT / "benchmarks" / "README.md", ROOT / "plugins" / "papers" / "benchmarks" / "README.md"],
+    [*PAGES, *(folder / "benchmarks" / "README.md" for folder in (ROOT, *BESIDE.values()))],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_every_command_that_measures_exists_and_has_these_options(page: Path) -> None:

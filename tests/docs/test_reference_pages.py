@@ -1,4 +1,4 @@
-"""The generated pages of both references say what the code says today."""
+"""The generated pages of all references say what the code says today."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from component_page import value_type
 from hook_page import hook_docs, hook_page
-from write_reference import CORE, PAPERS, ROOT
+from write_reference import CALENDAR, CORE, PAPERS, ROOT
 
 from agentfw import hookspecs
 from agentfw.component import KINDS
@@ -22,6 +22,7 @@ HOW = "run: python docs_making/write_reference.py"
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
+    pytest.importorskip("agentfw_calendar")
     pytest.importorskip("agentfw_papers")
     # In a process of its own: what other tests have loaded or changed is on no page.
     code = "import json; from write_reference import reference_pages; print(json.dumps(reference_pages()))"
@@ -39,7 +40,7 @@ def test_every_generated_page_is_up_to_date(pages: dict[str, str]) -> None:
 
 
 def test_no_generated_page_is_left_over(pages: dict[str, str]) -> None:
-    found = [path for folder in (CORE, PAPERS) for path in (ROOT / folder).rglob("*.md")]
+    found = [path for folder in (CALENDAR, CORE, PAPERS) for path in (ROOT / folder).rglob("*.md")]
 
     left = [path for path in found if _written(path).startswith("<!-- Generated")]
 
@@ -84,6 +85,8 @@ def test_every_spec_is_linked_to_its_file(pages: dict[str, str]) -> None:
 def test_every_command_is_on_the_page_of_commands(pages: dict[str, str]) -> None:
     for name in [*_COMMANDS, "runs resume", "memory recall", "data make calendar"]:
         assert f"# agentfw {name}\n" in pages[f"{CORE}/command-line.md"]
+    for name in ["calendar", "calendar decide", "calendar serve"]:
+        assert f"# agentfw {name}\n" in pages[f"{CALENDAR}/command-line.md"]
     for name in ["proactive", "proactive domain check", "data warm merchant"]:
         assert f"# agentfw {name}\n" in pages[f"{PAPERS}/command-line.md"]
 
@@ -91,7 +94,9 @@ def test_every_command_is_on_the_page_of_commands(pages: dict[str, str]) -> None
 def test_a_reference_has_nothing_of_the_other_distribution(pages: dict[str, str]) -> None:
     core = "".join(text for path, text in pages.items() if path.startswith(f"{CORE}/"))
 
-    assert not re.search(r"agentfw proactive|agentfw data make (?!calendar|\[)|## kitchen|`merchant", core)
+    assert not re.search(
+        r"agentfw calendar |agentfw proactive|agentfw data make (?!calendar|\[)|## kitchen|`merchant", core
+    )
     assert "# agentfw run\n" not in pages[f"{PAPERS}/command-line.md"]
     assert "`train-calendar`" not in pages[f"{PAPERS}/specs.md"]
 

@@ -1,4 +1,4 @@
-"""Both sites build with broken links as errors, and whatever speaks of a page names one that is there."""
+"""All sites build with broken links as errors, and whatever speaks of a page names one that is there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from snippets import PAGES, PAPERS, ROOT
+from snippets import BESIDE, PAGES, ROOT
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#([^)\s]+))?\)")
 ON_GITHUB = re.compile(r"https://github\.com/agentfw/agentfw/(?:blob|tree)/main/([\w./-]*[\w/-])(?:#([\w-]+))?")
-MENTION = re.compile(r"(?<![\w/])(?:plugins/papers/)?docs/[a-z/-]+\.md\b")
-PROGRAM = re.compile(r"(?<![\w/])(?:plugins/papers/)?(?:benchmarks|model_making|docs_making)/[a-z]\w+\.py\b")
+MENTION = re.compile(r"(?<![\w/])(?:plugins/\w+/)?docs/[a-z/-]+\.md\b")
+PROGRAM = re.compile(r"(?<![\w/])(?:plugins/\w+/)?(?:benchmarks|model_making|docs_making)/[a-z]\w+\.py\b")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 FOLDERS = [
@@ -41,7 +41,7 @@ FOR_PLUGINS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", [ROOT, PAPERS], ids=["agentfw", "agentfw-papers"])
+@pytest.mark.parametrize("folder", [ROOT, *BESIDE.values()], ids=["agentfw", *BESIDE])
 def test_a_site_builds_without_a_broken_link(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
@@ -59,14 +59,19 @@ def test_a_site_builds_without_a_broken_link(folder: Path, tmp_path: Path) -> No
         assert missing == []
 
 
-def test_both_sites_have_one_stylesheet() -> None:
+@pytest.mark.parametrize("folder", BESIDE.values(), ids=BESIDE)
+def test_all_sites_have_one_stylesheet(folder: Path) -> None:
     """mkdocs can't take it from outside of the pages' folder."""
-    assert (PAPERS / "docs" / "site.css").read_text("utf-8") == (ROOT / "docs" / "site.css").read_text("utf-8")
+    assert (folder / "docs" / "site.css").read_text("utf-8") == (ROOT / "docs" / "site.css").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
     "page",
-    [*sorted(ROOT.glob("*.md")), ROOT / "benchmarks" / "README.md", PAPERS / "README.md"],
+    [
+        *sorted(ROOT.glob("*.md")),
+        *(folder / "benchmarks" / "README.md" for folder in (ROOT, *BESIDE.values())),
+        *(folder / "README.md" for folder in BESIDE.values()),
+    ],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_the_links_of_a_page_beside_the_code_lead_somewhere(page: Path) -> None:
@@ -93,7 +98,8 @@ def test_the_code_names_pages_that_are_there() -> None:
         f"{path.relative_to(ROOT)}: {page}"
         for path in texts()
         for page in MENTION.findall(path.read_text("utf-8"))
-        if not (ROOT / page).exists() and not (PAPERS in path.parents and (PAPERS / page).exists())
+        if not (ROOT / page).exists()
+        and not any(folder in path.parents and (folder / page).exists() for folder in BESIDE.values())
     }
 
     assert missing == set()

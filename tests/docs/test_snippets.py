@@ -1,4 +1,4 @@
-"""Every code block of the READMEs and of both docs/ runs as it stands, page by page, each in a folder of its own.
+"""Every code block of the READMEs and of each docs/ runs as it stands, page by page, each in a folder of its own.
 
 Blocks of one page share the folder and, if they are Python, their names. A block with a title is written to the file of
 that name, and a pyproject.toml also becomes the metadata that `pip install -e .` would leave. tests/docs/files/PAGE/
@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 import yaml
-from snippets import PAGES, PAPERS, ROOT, Snippet, snippets
+from snippets import BESIDE, PAGES, ROOT, Snippet, snippets
 
 FILES = Path(__file__).parent / "files"
 ALL = [snippet for page in PAGES for snippet in snippets(page)]
@@ -48,8 +48,9 @@ CASES = [
 
 @pytest.mark.parametrize("page", CASES)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if PAPERS in page.parents:
-        pytest.importorskip("agentfw_papers")
+    for package, folder in BESIDE.items():
+        if folder in page.parents:
+            pytest.importorskip(package)
     if (FILES / name(page)).is_dir():
         shutil.copytree(FILES / name(page), tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

@@ -26,7 +26,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for distributions, first on `sys.path`; agentfw's own plugins can't be seen."""
     folder = tmp_path / "site"
     # The first of two equally named distributions wins: these empty ones hide the plugins of this repository.
-    for name in ("agentfw-0.1.0", "agentfw_papers-0.1.0"):
+    for name in ("agentfw-0.1.0", "agentfw_calendar-0.1.0", "agentfw_papers-0.1.0"):
         (folder / f"{name}.dist-info").mkdir(parents=True)
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(folder))

@@ -64,6 +64,15 @@ def test_what_is_installed_is_not_suggested(make_plugin: MakePlugin) -> None:
     assert "isn't installed" not in missing("teahouse").message
 
 
+def test_a_command_is_suggested_where_a_command_is_missing(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea"))
+    host = Host.load()
+
+    assert host.installable("brew", command=True) == ("agentfw-tea", "agentfw-tea")
+    assert host.installable("teahouse", command=True) is None
+    assert missing("brew").message == 'no environment is called "brew"'
+
+
 def test_names_that_nobody_knows_are_told_as_ever(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-shop", knowing("agentfw-tea"))
 

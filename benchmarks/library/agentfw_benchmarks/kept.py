@@ -25,7 +25,7 @@ from .numbers import Number, numbers
 from .places import ROOT
 from .program import SHOWN
 
-FOLDERS = (ROOT / "benchmarks", ROOT / "plugins" / "papers" / "benchmarks")
+FOLDERS = (ROOT / "benchmarks", *(ROOT / "plugins" / name / "benchmarks" for name in ("calendar", "papers")))
 _RECORDER = Path(__file__).parent / "recorder"
 _DIGITS = 6
 _INDENTS = {"sources": 1, "shown": 1}

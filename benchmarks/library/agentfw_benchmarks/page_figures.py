@@ -52,7 +52,7 @@ class PageFigure:
 
 def pages() -> list[Path]:
     """The pages that are written by hand."""
-    folders = (ROOT / "docs", ROOT / "plugins" / "papers" / "docs")
+    folders = (ROOT / "docs", *(ROOT / "plugins" / name / "docs" for name in ("calendar", "papers")))
     every = sorted(page for folder in folders for page in folder.rglob("*.md"))
     return [page for page in every if not page.read_text("utf-8").startswith("<!-- Generated")]
 

@@ -248,15 +248,18 @@ class Host:
         """The template of that name, and its plugin. Raises an error with a fix unless there is exactly one."""
         return self._only(self._templates, "template", name)
 
-    def installable(self, name: str) -> tuple[str, str] | None:
+    def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
         """The distribution that offers this name, as plugins say, and what to install. None if nobody offers it.
+
+        With `command`, the name is that of a command, and else that of a component or a spec.
 
         A distribution that is installed is left out: what it offers is there, or it was disabled on purpose.
         """
         from ..boundary.installed_from import source_of
 
         for known, record in self._known:
-            if any(name in names for names in known.offers.values()) and not metadata.version_of(known.name):
+            offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
+            if offered and not metadata.version_of(known.name):
                 return known.name, source_of(known.name, known.folder, beside=record.distribution)
         return None
 

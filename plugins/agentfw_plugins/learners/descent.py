@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from agentfw.errors import AgentfwError
 from agentfw.optimizer import Loss
 
-from .lessons import Lesson, mismatched
-from .losses import Figures, weights
+from .lessons import Lesson
+from .losses import Figures, TokenLoss, made, weights
 from .network import Network, Which
 from .pieces import Piece, backward, logprobs_of
 from .settings import TrainableSettings
@@ -71,22 +71,24 @@ class Descent:
         if self.team is not None:
             self.team.begin(self.network)
             self.team.put_weights()
-        if loss.name == "clipped" and not single:
+        if loss.sampled and not single:
             for piece, before in zip(pieces, self._logprobs(pieces, "trained"), strict=True):
                 piece.before = before
+        kind = made(loss)
         others = [
-            self._mismatched([lesson for part in parts for lesson in part], loss) for parts in zip(*orders, strict=True)
+            self._pieces([(other, 1.0) for other in kind.compared_with([each for part in parts for each in part])], 1.0)
+            for parts in zip(*orders, strict=True)
         ]
-        if loss.kl or loss.name == "kto":
+        if loss.kl or kind.needs_reference:
             pieces += [piece for some in others for piece in some]
             for piece, base in zip(pieces, self._logprobs(pieces, self.settings.reference), strict=True):
                 piece.base = base
         steps = [(minibatch, some) for minibatch, some in zip(prepared, others, strict=True) if minibatch]
-        gradients = [self._step(*step, loss) for _ in range(rounds) for step in steps]
+        gradients = [self._step(*step, kind) for _ in range(rounds) for step in steps]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
         figures = self.figures.means(len(gradients))
-        if loss.name == "clipped":
+        if loss.sampled:
             figures["on_policy"] = float(single)
         if self.team is not None:
             figures |= {"workers_used": self.team.used, "workers_lost": self.team.lost}
@@ -147,11 +149,7 @@ class Descent:
             )
         return pieces
 
-    def _mismatched(self, lessons: Sequence[Lesson], loss: Loss) -> list[Piece]:
-        """What the baseline of `kto` is measured on. Nothing for other losses."""
-        return self._pieces([(lesson, 1.0) for lesson in mismatched(lessons)], 1.0) if loss.name == "kto" else []
-
-    def _step(self, pieces: Sequence[Piece], others: Sequence[Piece], loss: Loss) -> float:
+    def _step(self, pieces: Sequence[Piece], others: Sequence[Piece], kind: TokenLoss) -> float:
         """Take one step, and return the norm of its gradient. Without any gradient, momentum takes none either."""
         parameters = self.network.parameters()
         for group in self.optimizer.param_groups:
@@ -159,15 +157,19 @@ class Descent:
         self.optimizer.zero_grad()
         if self.team is not None:
             self.team.put_weights()
-        if loss.name == "kto":
-            baseline = self._baseline(others)
+        if kind.needs_reference:
+            now = self._logprobs(others, "trained")
+            ratios = [
+                ratio for each, logprobs in zip(others, now, strict=True) for ratio in _log_ratios(each, logprobs)
+            ]
+            baseline = torch.full((1,), kind.baseline(ratios), device=self.network.device)
             for piece in pieces:
                 piece.baseline = baseline
         if self.team is not None:
-            self.team.gradients(pieces, loss, self.figures)
+            self.team.gradients(pieces, kind.loss, self.figures)
         else:
             for piece in pieces:
-                backward(self.network, piece, loss, self.figures)
+                backward(self.network, piece, kind.loss, self.figures)
         length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
         if not math.isfinite(length):
             raise AgentfwError(
@@ -179,15 +181,6 @@ class Descent:
             self.network.stepped()
             self.steps += 1
         return length
-
-    def _baseline(self, others: Sequence[Piece]) -> torch.Tensor:
-        """The mean log ratio of mismatched answers to the reference, at least 0. It is the same for a whole step."""
-        total, count = 0.0, 0
-        for piece, now in zip(others, self._logprobs(others, "trained"), strict=True):
-            assert piece.base is not None
-            total += float((now - piece.base).sum(dtype=torch.float64))
-            count += int(piece.turns.max()) + 1
-        return torch.full((1,), max(0.0, total / max(1, count)), device=self.network.device)
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine down to a tenth.
@@ -214,6 +207,14 @@ class Descent:
 def _teaches(lesson: Lesson, loss: Loss) -> bool:
     """Whether it has a gradient. Without an advantage only a KL penalty has one."""
     return lesson.advantage != 0 or loss.kl > 0
+
+
+def _log_ratios(piece: Piece, logprobs: torch.Tensor) -> list[float]:
+    """The log ratio of each turn of a piece to the reference."""
+    assert piece.base is not None
+    apart = (logprobs - piece.base).double()
+    sums: list[float] = apart.new_zeros(int(piece.turns.max()) + 1).index_add(0, piece.turns, apart).tolist()
+    return sums
 
 
 def _sampler(lesson: Lesson) -> Sequence[float]:

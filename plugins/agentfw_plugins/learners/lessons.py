@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agentfw import Episode, Turn
 from agentfw.errors import UsageError
@@ -17,7 +17,7 @@ from agentfw.seeds import Seeds
 
 from .token_tree import TurnTokens
 
-__all__ = ["Lesson", "Lessons", "check_vocabulary", "mismatched", "read", "split"]
+__all__ = ["Lesson", "Lessons", "check_vocabulary", "read", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
 """Returns the tokens of a turn, or None if there are none."""
@@ -35,7 +35,7 @@ class Lesson:
     turn: int
     episode: str = ""
     temperature: float = 1.0
-    """Of the distribution that the loss is about: the sampler's, or 1 for a likelihood and for kto."""
+    """Of the distribution that the loss is about: the sampler's, or 1 where it isn't about samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Lessons:
 def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
     """The lessons of a batch, in the order of its episodes."""
     advantages = _advantages(batch)
-    sampled = batch.loss.name not in ("likelihood", "kto")
+    sampled = batch.loss.sampled
     lessons: list[Lesson] = []
     dropped = empty = 0
     for episode in batch.episodes:
@@ -98,15 +98,6 @@ def split(lessons: Sequence[Lesson], minibatches: int, seeds: Seeds) -> list[lis
     for place, index in enumerate(order):
         parts[place % len(parts)] += units[keys[index]]
     return parts
-
-
-def mismatched(lessons: Sequence[Lesson]) -> list[Lesson]:
-    """Each prompt with the answer to the next one, where that is another prompt."""
-    return [
-        replace(lesson, tokens=TurnTokens(lesson.tokens.prompt, other.tokens.sampled), sampler=())
-        for lesson, other in zip(lessons, [*lessons[1:], *lessons[:1]], strict=True)
-        if tuple(lesson.tokens.prompt) != tuple(other.tokens.prompt)
-    ]
 
 
 def _advantages(batch: Batch) -> dict[tuple[str, int], float]:

@@ -1,21 +1,27 @@
-"""The loss of `agentfw.optimizer.Loss`, on tensors. Every algorithm is a choice of its settings.
+"""Losses on tokens: what each must say of itself, and `clipped`, the policy gradient of every relative optimizer.
+
+A loss comes with its optimizer, also from a plugin: the optimizer names its class by path, and the learner makes it.
+This module doesn't import torch, so an optimizer and its loss can stand in one file that is imported without it.
+
+    class Unlikely(TokenLoss):
+        def policy_loss(self, terms: Terms, figures: Figures) -> torch.Tensor:
+            return (terms.weights * terms.advantages.abs() * terms.logprobs.exp()).sum()
+
+    class Unlearning(Optimizer):
+        def loss(self) -> Loss:
+            return Loss("our_package.unlearning:Unlikely", sampled=False)
 
 A term belongs to one sampled token of one turn. Turns that share a token (two samples that begin alike) each have a
-term of their own on it, with their own advantage; in the backward pass the terms add up.
+term of their own on it, with their own advantage; in the backward pass the terms add up. The KL penalty of a `Loss` is
+added to each: kl (q/p - log(q/p) - 1), with q the probability without adapter. It is never negative, and unbiased.
 
-    clipped      -w min(r A, clip(r) A), with r the ratio of the token's probability to what it was before the batch's
-                 first step, and w an importance weight that corrects for a sampler that differs from the trainer: with
-                 d = log(trainer) - log(sampler) before that step, w = min(e^d, cap) for each token, or for all tokens
-                 of a turn min(e^(sum of d), cap) (truncated importance sampling: Ionides 2008; for samplers that round
-                 otherwise, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training");
-                 0 for a turn with |mean of d| > log(mask) (masking by the geometric mean: Liu et al. 2025, "When speed
-                 kills stability"). TRL and verl correct for vLLM in the same way
-    likelihood   -A log p
-    kto          |A| (1 - sigmoid(beta sign(A) (R - z))) for a whole turn, with R the log of its probability over that
-                 of the reference, and z the baseline: the KL divergence from the reference, estimated without gradient
-    kl           + kl (q/p - log(q/p) - 1), with q the probability without adapter: never negative, and unbiased
-
-All probabilities of `clipped` are at the temperature that the turn was sampled at. The first step of a batch needs no
+`clipped` is -w min(r A, clip(r) A), with r the ratio of the token's probability to what it was before the batch's first
+step, and w an importance weight that corrects for a sampler that differs from the trainer: with
+d = log(trainer) - log(sampler) before that step, w = min(e^d, cap) for each token, or for all tokens of a turn
+min(e^(sum of d), cap) (truncated importance sampling: Ionides 2008; for samplers that round otherwise, Yao et al. 2025,
+"Your efficient RL framework secretly brings you off-policy RL training"); 0 for a turn with |mean of d| > log(mask)
+(masking by the geometric mean: Liu et al. 2025, "When speed kills stability"). TRL and verl correct for vLLM in the
+same way. All its probabilities are at the temperature that the turn was sampled at. The first step of a batch needs no
 earlier logprobs: r is 1 there, and only its gradient counts.
 """
 
@@ -25,13 +31,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import torch
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
 
-__all__ = ["Figures", "Terms", "check", "loss_of", "weights"]
+if TYPE_CHECKING:
+    import torch
+
+    from .lessons import Lesson
+
+__all__ = ["Figures", "Terms", "TokenLoss", "loss_of", "made", "weights"]
 
 _FARTHEST = 20.0
 """Limit of a log ratio. e^20 is far beyond any cap, and no float overflows."""
@@ -52,9 +63,13 @@ class Terms:
     sampled: torch.Tensor | None = None
     """The sampler's logprobs; NaN where it gave none."""
     base: torch.Tensor | None = None
-    """Logprobs without the adapter."""
+    """Logprobs of the reference policy. Given if the loss needs a reference or has a KL penalty."""
     baseline: torch.Tensor | None = None
-    """[1]: the baseline of `kto`."""
+    """[1]: the baseline of this step, from the answers that the loss compares with."""
+
+    def by_turn(self, values: torch.Tensor) -> torch.Tensor:
+        """[turns]: the sum of a value over the tokens of each turn."""
+        return values.new_zeros(int(self.turns.max()) + 1).index_add(0, self.turns, values)
 
 
 @dataclass(slots=True)
@@ -68,7 +83,7 @@ class Figures:
 
     def add(self, name: str, values: torch.Tensor) -> None:
         """Add the values of some tokens."""
-        self.sums[name] = self.sums.get(name, 0.0) + float(values.sum(dtype=torch.float64))
+        self.sums[name] = self.sums.get(name, 0.0) + float(values.double().sum())
         self.counts[name] = self.counts.get(name, 0) + values.numel()
 
     def add_total(self, name: str, value: torch.Tensor) -> None:
@@ -97,15 +112,69 @@ class Figures:
         }
 
 
-def check(loss: Loss) -> None:
-    """Refuse a loss that this learner can't compute."""
-    if loss.name not in ("clipped", "likelihood", "kto"):
-        raise UsageError(
-            f'this learner has no loss "{loss.name}"; it has clipped, likelihood and kto',
-            fix="use an optimizer with one of these, or the learner that belongs to this optimizer",
-        )
+class TokenLoss:
+    """Base class of losses. Only `policy_loss` must be implemented.
+
+    A loss is made anew wherever a piece of a batch is computed, also in other processes: it must not keep anything.
+    """
+
+    needs_reference = False
+    """Whether `Terms.base` must be given."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+
+    def policy_loss(self, terms: Terms, figures: Figures) -> torch.Tensor:
+        """The loss of some tokens, to minimise: a sum in which `terms.weights` are the weights of the tokens."""
+        raise NotImplementedError
+
+    def compared_with(self, lessons: Sequence[Lesson]) -> Sequence[Lesson]:
+        """Further answers whose log ratio to the reference is computed before each step of these lessons."""
+        return ()
+
+    def baseline(self, log_ratios: Sequence[float]) -> float:
+        """The baseline of a step, from the log ratio to the reference of each answer that it is compared with."""
+        return 0.0
+
+
+class Clipped(TokenLoss):
+    """The policy gradient, clipped where the policy has gone far from what it was before the batch."""
+
+    def policy_loss(self, terms: Terms, figures: Figures) -> torch.Tensor:
+        loss, logarithm = self.loss, terms.logprobs - terms.before
+        if loss.ratio == "sequence":
+            counts = terms.by_turn(logarithm.new_ones(logarithm.shape))
+            logarithm = (terms.by_turn(logarithm) / counts)[terms.turns]
+        ratio = logarithm.clamp(-_FARTHEST, _FARTHEST).exp()
+        figures.add("ratio", ratio.detach())
+        figures.add_largest("ratio_largest", ratio.detach())
+        counted = ratio if loss.ratio_cap is None else ratio.clamp(max=loss.ratio_cap)
+        plain = counted * terms.advantages
+        clipped = counted.clamp(1 - loss.clip_low, 1 + loss.clip_high) * terms.advantages
+        figures.add("clipped", (clipped < plain).detach().float())
+        gain = plain.minimum(clipped)
+        if loss.importance_cap is not None and terms.sampled is not None:
+            gain = gain * _importance(loss, loss.importance_cap, terms, terms.sampled, figures)
+        return -(terms.weights * gain).sum()
+
+
+def made(loss: Loss) -> TokenLoss:
+    """The loss that an optimizer names. Refuses one that there isn't, or whose settings contradict each other."""
     if loss.aggregation == "token_sum" and not loss.length:
         raise UsageError("the loss token_sum has no length to divide by", fix="set optimizer.length")
+    if loss.name == "clipped":
+        return Clipped(loss)
+    module, _, name = loss.name.partition(":")
+    try:
+        kind = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f'this learner has no loss "{loss.name}"; it has `clipped`, and those that an optimizer names by path',
+            fix="name it as package.module:Class, or use the learner that belongs to this optimizer",
+        ) from error
+    if not (isinstance(kind, type) and issubclass(kind, TokenLoss)):
+        raise UsageError(f"{loss.name} is no loss", fix=f"derive it from {__name__}.TokenLoss")
+    return kind(loss)
 
 
 def weights(loss: Loss, lengths: Sequence[int], episodes: Sequence[str]) -> list[float]:
@@ -124,42 +193,22 @@ def weights(loss: Loss, lengths: Sequence[int], episodes: Sequence[str]) -> list
 
 
 def loss_of(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
-    """The loss to minimise. Adds to the figures."""
-    now = terms.logprobs
-    if loss.name == "likelihood":
-        total = -(terms.weights * terms.advantages * now).sum()
-    elif loss.name == "kto":
-        total = _kto(loss, terms, figures)
-    else:
-        total = (terms.weights * _clipped(loss, terms, figures)).sum()
+    """The loss to minimise, with its KL penalty. Adds to the figures."""
+    total = made(loss).policy_loss(terms, figures)
     figures.add_total("policy_loss", total.detach())
     if terms.base is not None:
-        distance = (terms.base - now).clamp(-_FARTHEST, _FARTHEST)
+        distance = (terms.base - terms.logprobs).clamp(-_FARTHEST, _FARTHEST)
         penalty = distance.exp() - distance - 1
         figures.add("kl", penalty.detach())
         total = total + loss.kl * (terms.weights * penalty).sum()
-    _note_mismatch(terms, figures)
+    if terms.sampled is not None:
+        # How far apart sampler and trainer are on the same tokens and, if all is well, the same weights.
+        apart = (terms.before - terms.sampled).abs()
+        apart = apart[~apart.isnan()]
+        figures.add("mismatch", apart)
+        figures.add_largest("mismatch_largest", apart)
     figures.add_total("loss", total.detach())
     return total
-
-
-def _clipped(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
-    logarithm = terms.logprobs - terms.before
-    if loss.ratio == "sequence":
-        turns = int(terms.turns.max()) + 1
-        sums = logarithm.new_zeros(turns).index_add(0, terms.turns, logarithm)
-        logarithm = (sums / torch.bincount(terms.turns, minlength=turns))[terms.turns]
-    ratio = logarithm.clamp(-_FARTHEST, _FARTHEST).exp()
-    figures.add("ratio", ratio.detach())
-    figures.add_largest("ratio_largest", ratio.detach())
-    counted = ratio if loss.ratio_cap is None else ratio.clamp(max=loss.ratio_cap)
-    plain = counted * terms.advantages
-    clipped = counted.clamp(1 - loss.clip_low, 1 + loss.clip_high) * terms.advantages
-    figures.add("clipped", (clipped < plain).detach().float())
-    gain = torch.minimum(plain, clipped)
-    if loss.importance_cap is not None and terms.sampled is not None:
-        gain = gain * _importance(loss, loss.importance_cap, terms, terms.sampled, figures)
-    return -gain
 
 
 def _importance(loss: Loss, cap: float, terms: Terms, sampled: torch.Tensor, figures: Figures) -> torch.Tensor:
@@ -167,9 +216,7 @@ def _importance(loss: Loss, cap: float, terms: Terms, sampled: torch.Tensor, fig
     apart = terms.before - sampled
     known = ~apart.isnan()
     apart = apart.masked_fill(~known, 0.0)
-    turns = int(terms.turns.max()) + 1
-    sums = apart.new_zeros(turns).index_add(0, terms.turns, apart)
-    counts = apart.new_zeros(turns).index_add(0, terms.turns, known.float()).clamp(min=1)
+    sums, counts = terms.by_turn(apart), terms.by_turn(known.float()).clamp(min=1)
     logarithm = apart if loss.importance_level == "token" else sums[terms.turns]
     weight = logarithm.clamp(-_FARTHEST, _FARTHEST).exp()
     capped = weight > cap
@@ -179,31 +226,3 @@ def _importance(loss: Loss, cap: float, terms: Terms, sampled: torch.Tensor, fig
     figures.add("importance_masked", masked.float())
     figures.add("importance_corrected", (capped | masked).float())
     return weight.clamp(max=cap).masked_fill(masked, 0.0)
-
-
-def _kto(loss: Loss, terms: Terms, figures: Figures) -> torch.Tensor:
-    assert terms.base is not None
-    assert terms.baseline is not None
-    turns = int(terms.turns.max()) + 1
-
-    def by_turn(values: torch.Tensor) -> torch.Tensor:
-        return values.new_zeros(turns).index_add(0, terms.turns, values)
-
-    weights = by_turn(terms.weights)
-    advantages = by_turn(terms.weights * terms.advantages) / weights
-    ratio = by_turn(terms.logprobs - terms.base)
-    for name, chosen in (("log_ratio_good", advantages > 0), ("log_ratio_bad", advantages < 0)):
-        if bool(chosen.any()):
-            figures.add(name, ratio.detach()[chosen])
-    figures.add("baseline", terms.baseline)
-    value = torch.sigmoid(loss.beta * advantages.sign() * (ratio - terms.baseline))
-    return (weights * advantages.abs() * (1 - value)).sum()
-
-
-def _note_mismatch(terms: Terms, figures: Figures) -> None:
-    """How far apart sampler and trainer are on the same tokens and, if all is well, the same weights."""
-    if terms.sampled is not None:
-        apart = (terms.before - terms.sampled).abs()
-        apart = apart[~apart.isnan()]
-        figures.add("mismatch", apart)
-        figures.add_largest("mismatch_largest", apart)

@@ -30,7 +30,7 @@ try:
     import torch
 
     from .descent import Descent, peak_memory
-    from .losses import check
+    from .losses import made
     from .network import Network
     from .team import Team
 except ImportError as error:
@@ -79,7 +79,7 @@ class ModelLearner(Learner):
 
     def update(self, batch: Batch) -> Update | None:
         began = time.perf_counter()
-        check(batch.loss)
+        made(batch.loss)  # refused before anything is loaded
         checkpoint.require_new(batch.folder)
         descent = self._opened()
         steps = descent.steps

@@ -49,7 +49,7 @@ class StrategyHubMemory(Memory):
             self._path = folder / "strategies.db"
 
     def begin(self, task: Task) -> None:
-        self._hubs.forget(task.user, task.id)
+        self.hubs.forget(task.user, task.id)
         self._rounds[task.id] = 0
 
     def tools(self, task: Task) -> Sequence[Tool]:
@@ -79,10 +79,10 @@ class StrategyHubMemory(Memory):
 
     def hub(self, task: Task) -> StrategyHub:
         """The hub of one episode."""
-        return self._hubs.hub(task.user, task.id)
+        return self.hubs.hub(task.user, task.id)
 
     async def forget(self, user: str) -> Mapping[str, int]:
-        return {"changes": self._hubs.forget(user)}
+        return {"changes": self.hubs.forget(user)}
 
     async def close(self) -> None:
         if self._opened is not None:
@@ -90,7 +90,8 @@ class StrategyHubMemory(Memory):
             self._opened = None
 
     @property
-    def _hubs(self) -> StrategyHubs:
+    def hubs(self) -> StrategyHubs:
+        """The file of the hubs, which is opened when it is first needed."""
         if self._opened is None:
             self._opened = StrategyHubs.open(self._path, capacity=self.settings.capacity, longest=self.settings.longest)
         return self._opened

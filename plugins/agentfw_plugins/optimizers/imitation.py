@@ -1,6 +1,6 @@
 """Imitation: every answer of a demonstration is made more likely, as it is.
 
-A = 1 for each turn that holds a whole answer, with the loss `likelihood`, which needs no ratio. An answer that was
+A = 1 for each turn that holds a whole answer, and the loss is -A log p, which needs no ratio. An answer that was
 interrupted, cut off at its maximum length or not understood is no example to follow, and is left out.
 
     agentfw train calendar --teacher linear --optimizer imitation --learner sft
@@ -10,15 +10,20 @@ interrupted, cut off at its maximum length or not understood is no example to fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from agentfw import Optimizer, Settings
 from agentfw.optimizer import Advantage, Loss, Scored
 
+from ..learners.losses import Figures, Terms, TokenLoss
 from .attribution import check, spoken
 
-__all__ = ["Imitation", "ImitationSettings"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Imitation", "ImitationSettings", "Likelihood"]
 
 
 class ImitationSettings(Settings):
@@ -47,7 +52,14 @@ class Imitation(Optimizer):
         return [Advantage(name, turn.index, 1.0) for name, turn in whole]
 
     def loss(self) -> Loss:
-        return Loss("likelihood")
+        return Loss(f"{__name__}:Likelihood", sampled=False)
 
     def metrics(self) -> Mapping[str, float]:
         return dict(self._figures)
+
+
+class Likelihood(TokenLoss):
+    """The negative log likelihood of each token, weighed by its advantage."""
+
+    def policy_loss(self, terms: Terms, figures: Figures) -> torch.Tensor:
+        return -(terms.weights * terms.advantages * terms.logprobs).sum()

@@ -1,7 +1,7 @@
 """KTO: answers that were called good become likelier, those that were called bad less likely. It needs no pairs.
 
 A = desirable for each answer of an episode with a reward above 0, -undesirable below 0. An episode with a reward of 0
-was not rated, and is left out. The loss `kto` is the mean over answers of
+was not rated, and is left out. The loss is the mean over answers of
 
     |A| (1 - sigmoid(beta sign(A) (R - z)))
 
@@ -19,15 +19,23 @@ An answer that was interrupted, cut off at its maximum length or not understood 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from agentfw import Optimizer, Settings
 from agentfw.optimizer import Advantage, Loss, Scored
 
+from ..learners.losses import Figures, Terms, TokenLoss
 from .attribution import check, spoken
 
-__all__ = ["KTO", "KTOSettings"]
+if TYPE_CHECKING:
+    import torch
+
+    from ..learners.lessons import Lesson
+
+__all__ = ["KTO", "KTOLoss", "KTOSettings"]
 
 
 class KTOSettings(Settings):
@@ -64,7 +72,38 @@ class KTO(Optimizer):
         return [Advantage(scored.episode.id, turn.index, weights[scored.reward < 0]) for scored, turn in whole]
 
     def loss(self) -> Loss:
-        return Loss("kto", aggregation="sequence_mean", beta=self.settings.beta)
+        settings = {"beta": self.settings.beta}
+        return Loss(f"{__name__}:KTOLoss", sampled=False, aggregation="sequence_mean", settings=settings)
 
     def metrics(self) -> Mapping[str, float]:
         return dict(self._figures)
+
+
+class KTOLoss(TokenLoss):
+    """How far each answer is from its right side of the baseline."""
+
+    needs_reference = True
+
+    def compared_with(self, lessons: Sequence[Lesson]) -> Sequence[Lesson]:
+        """Each prompt with the answer to the next one, where that is another prompt."""
+        return [
+            replace(lesson, tokens=lesson.tokens._replace(sampled=other.tokens.sampled), sampler=())
+            for lesson, other in zip(lessons, [*lessons[1:], *lessons[:1]], strict=True)
+            if tuple(lesson.tokens.prompt) != tuple(other.tokens.prompt)
+        ]
+
+    def baseline(self, log_ratios: Sequence[float]) -> float:
+        return max(0.0, sum(log_ratios) / max(1, len(log_ratios)))
+
+    def policy_loss(self, terms: Terms, figures: Figures) -> torch.Tensor:
+        assert terms.base is not None
+        assert terms.baseline is not None
+        weights = terms.by_turn(terms.weights)
+        advantages = terms.by_turn(terms.weights * terms.advantages) / weights
+        ratio = terms.by_turn(terms.logprobs - terms.base)
+        for name, chosen in (("log_ratio_good", advantages > 0), ("log_ratio_bad", advantages < 0)):
+            if bool(chosen.any()):
+                figures.add(name, ratio.detach()[chosen])
+        figures.add("baseline", terms.baseline)
+        value = (self.loss.settings["beta"] * advantages.sign() * (ratio - terms.baseline)).sigmoid()
+        return (weights * advantages.abs() * (1 - value)).sum()

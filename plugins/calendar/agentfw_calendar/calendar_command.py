@@ -22,12 +22,11 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-from .ics_command import Asked, Command, ask, deciding, language_option, reading
+from .session_command import Asked, Command, ask, deciding, language_option, reading
 from .texts import Texts
 
 if TYPE_CHECKING:
-    from .person_file import PersonFile
-    from .written import Noted
+    from .person_file import Noted, PersonFile
 
 __all__ = ["calendar"]
 
@@ -94,7 +93,7 @@ def undo(
     Declined events lose their marks, in the new file or on the server. What others changed in them stays. The
     conflicts are asked about again, and what was learned from the decisions is forgotten.
     """
-    from . import undoing
+    from . import marking
 
     if title is not None and everything:
         raise UsageError("TITLE and --all can't be combined", fix="pass one of them")
@@ -104,10 +103,10 @@ def undo(
             _show_marks(known, texts, out)
             return
         if title is not None:
-            choice = undoing.named_event(known, title, on.date() if on is not None else None)
+            choice = marking.named_event(known, title, on.date() if on is not None else None)
         else:
-            choice = undoing.everything(known) if everything else undoing.last_session(known)
-        undone = undoing.undo(known, choice)
+            choice = marking.everything(known) if everything else marking.last_session(known)
+        undone = marking.undo(known, choice)
     if out.json:
         out.data(
             {
@@ -145,10 +144,9 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     """
     import asyncio
 
-    from .ics_command import assembled, opened
-    from .page import serve_page
+    from .page import Planner, serve_page
     from .person_file import PersonFile, data_file
-    from .planner import Planner
+    from .session_command import assembled, opened
 
     asked = Asked(calendars, **options)
     session = opened(asked)
@@ -285,7 +283,7 @@ def _shown(noted: Noted, texts: Texts) -> str:
 
 def _texts(language: str, known: PersonFile) -> Texts:
     """In the language that was chosen, or that of the titles that were decided about."""
-    from .drafts import Language
+    from .words import Language
 
     return Texts.of(language or Language(reversed(known.titles)).calendar)
 

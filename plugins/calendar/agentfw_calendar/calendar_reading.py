@@ -1,27 +1,34 @@
 """Reads the dates of calendars: a person's own, and those that tell when others are busy.
 
-found = Dates.read(parts, (since, until), home)
-found.dated, found.problems
+    found = Dates.read(parts, (since, until), home)
+    found.dated, found.problems
+    busy = busy_times({"bob@lab.example": FileSource(Path("bob.ics"))}, first, days, (since, until), home, problems)
+    busy["bob@lab.example"]       # spans
+
+A calendar tells when somebody is busy by its events, a free/busy file (VFREEBUSY) by its periods. What isn't plainly
+free is busy, also where it is only tentative.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
+from .conflicts import Agenda
 from .free_times import Span
-from .ics_events import Entry, Reader
-from .ics_lines import Block, Problem
+from .ics_events import Entry, Reader, Zones
+from .ics_lines import Block, FileLines, Problem
 from .occurrences import Occurrence, occurrences
-from .sources import Part
-from .zones import Zones
+from .people import People
+from .sources import Part, Source
 
-__all__ = ["Dates"]
+__all__ = ["Dates", "busy_times"]
 
 _MOST_EVENTS = 20_000
 """Maximum number of events near the span that are read in full."""
@@ -89,3 +96,42 @@ def _revision(entry: Entry) -> tuple[int, int]:
     """If an event is repeated, the highest SEQUENCE counts, and then the last one."""
     text = entry.texts.get("SEQUENCE", "")
     return (int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0, entry.block.number)
+
+
+_FREE = re.compile(r";FBTYPE=\"?FREE\b", re.I)
+
+
+def busy_times(
+    sources: Mapping[str, Source], first: date, days: int, span: Span, home: tzinfo, problems: list[Problem]
+) -> dict[str, list[Span]]:
+    """The busy spans of each person, by address. What can't be read is added to the problems."""
+    found: dict[str, list[Span]] = {}
+    for address, source in sources.items():
+        parts = source.read(first, days)
+        dates = Dates.read(parts, span, home)
+        problems += [replace(problem, file=source.name) for problem in dates.problems]
+        taking_time = Agenda([one for _, some in dates.dated for one in some], People(address, {}), home).kept()
+        found[address] = [(one.start, one.end) for one in taking_time]
+        for part in parts:
+            found[address] += _periods(part.lines, source.name, problems)
+    return found
+
+
+def _periods(lines: FileLines, name: str, problems: list[Problem]) -> Iterator[Span]:
+    """The periods of free/busy components, which are in UTC."""
+    import icalendar
+
+    period: Any = icalendar.vPeriod  # its methods have no annotations
+    for block in lines.blocks("VFREEBUSY"):
+        for line in block.lines_of("FREEBUSY"):
+            head, _, values = line.text.partition(":")
+            for value in values.split(",") if not _FREE.search(head) else ():
+                try:
+                    begin, end = period.from_ical(value.strip())
+                    end = begin + end if isinstance(end, timedelta) else end
+                    if not (isinstance(begin, datetime) and begin.tzinfo and isinstance(end, datetime) and end.tzinfo):
+                        raise ValueError("it has no time in UTC")
+                except (ValueError, TypeError) as error:
+                    problems.append(Problem(line.first + 1, f"{value!r} is no period: {error}", "FREEBUSY", name))
+                    continue
+                yield begin, end

@@ -20,7 +20,7 @@ from datetime import timedelta, tzinfo
 
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS
 
-from .days_off import is_away
+from .free_times import is_away
 from .occurrences import Occurrence
 from .people import People
 

@@ -27,10 +27,9 @@ from .conflicts import Agenda
 from .occurrences import Occurrence
 from .person_file import PersonFile
 from .precedents import Facts, Precedent, facts, precedent
-from .reasons import reasons
 from .tagging import tags
 from .texts import Texts
-from .wording import AWAY
+from .wording import AWAY, reasons
 
 __all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
 

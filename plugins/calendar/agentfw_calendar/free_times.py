@@ -1,11 +1,15 @@
-"""The nearest time that is free and within a person's working hours, with the ways between places.
+"""The nearest time that is free and within a person's working hours, with the ways between places; and days off.
 
     hours = Hours.parse("09:00-17:00")
     busy = Merged(closed(stay, stays, travel))
     nearest_free(near, length, busy.is_free, hours, home, (since, until))
+    days_off(dates.dated, "DE-BY", (since, until), home)
 
 Times are proposed at full quarters of an hour, Monday to Friday. Before and after the days that were read nothing is
 known, so nothing is proposed there.
+
+On public holidays and leave nobody should be asked to meet. Such days come from the person's own calendars, where they
+often count as free time, and from the package `holidays` if the person's file names a country.
 """
 
 from __future__ import annotations
@@ -16,11 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
-from agentfw.errors import UsageError
+from agentfw.errors import SettingsError, UsageError
 
+from .ics_events import Entry
+from .ics_marking import BUSY_STATUS, DECLINED
 from .occurrences import Occurrence
+from .sources import Part
+from .words import named
 
-__all__ = ["Hours", "Merged", "Span", "Stay", "closed", "nearest_free"]
+__all__ = ["Hours", "Merged", "Span", "Stay", "closed", "days_off", "is_away", "nearest_free"]
 
 Span = tuple[datetime, datetime]
 _STEP = timedelta(minutes=15)
@@ -123,3 +131,72 @@ def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span) -> Iter
                 yield start
             start += _STEP
         day += timedelta(days=1)
+
+
+_LONG = timedelta(hours=12)
+_SHORT = 40
+_OUT_OF_OFFICE = ("OOF", "OUTOFOFFICE")
+
+
+def is_away(one: Occurrence) -> bool:
+    """Whether a whole day or more says that the person isn't there: leave, travel or illness.
+
+    Words at the beginning of the title say so, also where the day counts as free, or what Outlook and Google note about
+    the status. A birthday or a public holiday doesn't.
+    """
+    entry, texts = one.entry, one.entry.texts
+    if not (entry.all_day or one.end - one.start >= _LONG):
+        return False
+    if DECLINED in texts or texts.get("STATUS", "").strip().upper() == "CANCELLED":
+        return False
+    notes = [value for name, value in texts.items() if name not in ("SUMMARY", "DESCRIPTION", "LOCATION")]
+    notes = [re.sub(r"[\s_-]", "", note.upper()) for note in (*notes, *entry.categories) if len(note) < _SHORT]
+    if any(note in _OUT_OF_OFFICE for note in notes):
+        return True
+    words = named(entry.title, "titles")
+    private = not words.keys().isdisjoint(("topic=personal", "topic=social"))
+    return words.get("away") == 0 or (texts.get(BUSY_STATUS, "").strip().upper() == "BUSY" and not private)
+
+
+def days_off(dated: Sequence[tuple[Part, Sequence[Occurrence]]], country: str, span: Span, home: tzinfo) -> list[Span]:
+    """The spans of days off, from midnight to midnight."""
+    found = []
+    for part, dates in dated:
+        calendar = next((block.first_text("X-WR-CALNAME") for block in part.lines.top), "")
+        found += [(one.start, one.end) for one in dates if _is_day_off(one.entry, calendar)]
+    if country:
+        found += _public_holidays(country, span, home)
+    return found
+
+
+def _is_day_off(entry: Entry, calendar: str) -> bool:
+    """Whether an all-day event is a holiday or leave, in one of the six languages.
+
+    Google says in the description what kind of day it is, Outlook and Apple in a category. Leave is in the title.
+    """
+    if not entry.all_day or entry.texts.get("STATUS", "").strip().upper() == "CANCELLED":
+        return False
+    described = entry.texts.get("DESCRIPTION", "").strip().partition("\n")[0]
+    kind = named(". ".join((*entry.categories, described)), "titles")
+    if "day off=no" in kind:
+        return False
+    title = named(entry.title, "titles")
+    if "day off" in kind or 0 in (title.get("day off"), title.get("away")):
+        return True
+    return not described and "day off" in named(calendar, "titles")
+
+
+def _public_holidays(country: str, span: Span, home: tzinfo) -> list[Span]:
+    import holidays
+
+    first, last = (moment.astimezone(home).date() for moment in span)
+    state, _, part = country.partition("-")
+    try:
+        known = holidays.country_holidays(state, subdiv=part or None, years=range(first.year, last.year + 1))
+    except NotImplementedError:
+        raise SettingsError(
+            f'no public holidays are known for "{country}"',
+            fix='write a country such as country = "DE", or with its state or province: "DE-BY"',
+        ) from None
+    midnights = [datetime.combine(day, time(), home) for day in sorted(known) if first <= day <= last]
+    return [(midnight, midnight + timedelta(days=1)) for midnight in midnights]

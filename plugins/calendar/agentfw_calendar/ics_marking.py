@@ -20,8 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from agentfw_plugins.worlds.calendar.ics_export import folded
-
 from .ics_events import address_of
 from .ics_lines import Block, FileLines, Line
 from .occurrences import Occurrence
@@ -160,7 +158,18 @@ def _marks(block: Block, now: datetime) -> list[bytes]:
 
 
 def _folded(contents: Sequence[bytes]) -> list[bytes]:
-    return [part for content in contents for part in folded(content)]
+    """Content lines as physical lines of at most 75 octets, none of which splits a character."""
+    parts: list[bytes] = []
+    for content in contents:
+        rest, limit, lead = content, 75, b""
+        while len(rest) > limit:
+            cut = limit
+            while cut > limit - 4 and rest[cut] & 0xC0 == 0x80:
+                cut -= 1
+            parts.append(lead + rest[:cut])
+            rest, limit, lead = rest[cut:], 74, b" "
+        parts.append(lead + rest)
+    return parts
 
 
 def _is(line: Line, owner: str) -> bool:

@@ -1,17 +1,17 @@
-"""What is kept of a person on disk: their decisions, and the strategies learned from them.
+"""What is kept of a person on disk: decisions, strategies learned from them, and what was written to calendars.
 
-An answer is on disk before it is used. After an interruption everything is found again and nothing is asked twice. The
-files are readable by their owner only.
+An answer is on disk before it is used, and a record of what is written before the calendar is changed. After an
+interruption everything is found again, nothing is asked twice, and no change is without its record. The files are
+readable by their owner only.
 
     with PersonFile(Path("calendar.db"), "ana@lab.example") as known:
         known.decisions, known.hub.list()
+        known.written.note(Writing(...))
+        known.written.marks                   # all that is still in force
 
 There are three files: the one that is named holds the StrategyHub, a journal beside it, `.decisions.jsonl`, each
-decision with its tags, and another, `.written.jsonl`, what was written to calendars. From the decisions a policy that
-learns from choices learns again what it knew.
-
-A decision to keep all events and a decision that was taken back later are records of `whose` instead of `person`,
-because versions before them would misread them.
+decision with its tags, and another, `.written.jsonl`, what was written to calendars, with the events as they were
+before. From the decisions a policy that learns from choices learns again what it knew.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import secrets
 import sqlite3
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -36,12 +37,104 @@ from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubS
 from agentfw_plugins.worlds.calendar.attribute_words import in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
 
+from .ics_marking import Mark
 from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_round, statements
 from .precedents import Facts
 from .wording import COUNTED
-from .written import Written
 
-__all__ = ["PersonFile", "PersonHub", "data_file", "people_of"]
+__all__ = ["Noted", "PersonFile", "PersonHub", "Writing", "Written", "data_file", "people_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A mark in a calendar, and what it was made for."""
+
+    source: str
+    """The calendar: a path or an address."""
+    part: str
+    """The address of the event on a server."""
+    title: str
+    start: str
+    mark: Mark
+    seen: Mapping[str, Facts]
+    """The events of the conflict, by key, as they were."""
+    session: str
+    at: str
+
+    @property
+    def uid(self) -> str:
+        return str(self.seen[self.mark.key]["uid"])
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.source, self.mark.key
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """One change of a calendar."""
+
+    source: str
+    output: str
+    """The file that is written; empty for a server."""
+    digest: str
+    """Of the file."""
+    marks: Sequence[Noted]
+
+
+class Written:
+    """One person's marks."""
+
+    def __init__(self, path: Path, person: str, *, read_only: bool = False) -> None:
+        self.person = person
+        self._marks: dict[tuple[str, str], Noted] = {}
+        self._outputs: dict[str, tuple[Path, str]] = {}
+        for record in read_journal(path):
+            if record["person"] == person:
+                self._take(record)
+        self._journal: Journal | None = None
+        if not read_only:
+            make_private(path)
+            self._journal = Journal.open(path)
+
+    @property
+    def marks(self) -> list[Noted]:
+        """The marks that were neither undone nor replaced by later ones, in order of time."""
+        return list(self._marks.values())
+
+    def find(self, source: str, key: str) -> Noted | None:
+        return self._marks.get((source, key))
+
+    def output(self, source: str) -> tuple[Path, str] | None:
+        """The file that was written last for a calendar, and its digest."""
+        return self._outputs.get(source)
+
+    def note(self, writing: Writing) -> None:
+        self._append(writing=asdict(writing))
+
+    def take_back(self, places: Collection[tuple[str, str]]) -> None:
+        self._append(taken_back=sorted(places))
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def _append(self, **values: Any) -> None:
+        assert self._journal is not None
+        self._take(self._journal.append({"person": self.person, **values}))
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        for source, key in record.get("taken_back", ()):
+            self._marks.pop((source, key), None)
+        if "writing" in record:
+            writing = record["writing"]
+            for values in writing["marks"]:
+                noted = Noted(**{**values, "mark": Mark(**values["mark"])})
+                self._marks.pop(noted.place, None)
+                self._marks[noted.place] = noted
+            if writing["output"]:
+                self._outputs[writing["source"]] = (Path(writing["output"]), writing["digest"])
+
 
 _PLACES = 6
 """Number of strategies derived from decisions; the rest of the hub is for a model."""
@@ -81,15 +174,10 @@ class PersonHub(StrategyHubMemory):
         return super().tools(task) if self.editable else ()
 
     def begin(self, task: Task) -> None:
-        self._rounds[task.id] = 0
+        """Keep the hub of the sessions before."""
 
     def hub(self, task: Task) -> StrategyHub:
-        return self._hubs.hub(self.person)
-
-    def shut(self) -> None:
-        """`close` for callers that can't await."""
-        self._hubs.close()
-        self._opened = None
+        return self.hubs.hub(self.person)
 
 
 class PersonFile:
@@ -231,7 +319,7 @@ class PersonFile:
         if self._journal is not None:
             self._journal.close()
         self.written.close()
-        self.memory.shut()
+        self.memory.hubs.close()
 
     def __enter__(self) -> PersonFile:
         return self

@@ -15,12 +15,12 @@ from typing import Any
 
 from agentfw.printing.out import Out
 
-from .drafts import Language, draft
 from .free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from .occurrences import Occurrence
 from .people import TRAVEL, People
 from .tagging import party_addresses, whereabouts
 from .texts import Texts
+from .words import Language
 
 __all__ = ["Declined", "Limits", "other_times"]
 
@@ -129,3 +129,13 @@ class _Diary:
 
 def _stay(one: Occurrence) -> Stay:
     return Stay.read(one, whereabouts(one.entry))
+
+
+def draft(ones: Sequence[Occurrence], to: datetime, home: tzinfo, texts: Texts, *, move: bool = False) -> str:
+    """What to write about these dates of one event. With `move`, that the whole series should be at another time."""
+    entry = ones[0].entry
+    name = entry.organizer.name if entry.organizer is not None else ""
+    dates = texts("semicolon").join(texts.date("draft_date", one.start.astimezone(home)) for one in ones)
+    kind = "draft_move" if move else "draft_one" if len(ones) == 1 else "draft_several"
+    text = texts(kind, title=entry.title, date=dates, to=texts.date("draft_date", to.astimezone(home)))
+    return f"{texts('draft_hello', name=f' {name}' if name else '')}\n{text}"

@@ -14,22 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
-from agentfw.errors import MissingExtraError, UsageError
+from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw.request import Sampling
 
 from .answers import Person
-from .busy_times import busy_times
-from .calendar_reading import Dates
+from .calendar_reading import Dates, busy_times
 from .conflicts import Agenda
-from .days_off import days_off
-from .drafts import Language
 from .environment import Outcome, RealConflicts
-from .free_times import Hours
+from .free_times import Hours, days_off
+from .ics_events import home_of
 from .ics_lines import FileLines
 from .marking import Marking
 from .people import About, People, owner_of, surname_of
@@ -38,7 +35,7 @@ from .precedents import facts
 from .proposals import Declined, Limits, other_times
 from .sources import Part, Source
 from .texts import Said, Texts
-from .zones import home_of
+from .words import Language
 
 __all__ = ["Session", "Wishes"]
 
@@ -93,8 +90,6 @@ class Session:
     @classmethod
     def open(cls, sources: Sequence[Source], wishes: Wishes) -> Session:
         """Read the calendars. One that can't be read is an error; an event that can't be read is a problem."""
-        if find_spec("icalendar") is None:
-            raise MissingExtraError("reading calendars", "calendar", module="icalendar")
         with Out().progress("reading the calendars"):
             parts = _read(sources, wishes)
         return cls._of(parts, sources, wishes)

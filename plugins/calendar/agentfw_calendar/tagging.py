@@ -14,7 +14,7 @@ from datetime import timedelta, tzinfo
 
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RELATIONS, TAGS
 
-from .days_off import is_away
+from .free_times import is_away
 from .ics_events import Entry, Party
 from .occurrences import Occurrence
 from .people import People

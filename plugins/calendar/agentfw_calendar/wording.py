@@ -1,32 +1,39 @@
-"""Attributes of events in words for the person whose calendar it is.
+"""Attributes of events in the words of the person whose calendar it is, and attributes that such words are about.
 
 Policies and the hub use the benchmark's names, such as "outreach" and "called by oneself +0.2". A person reads what
 they mean, in their language. What isn't one of these names, such as the reason of a language model, stays as it is.
 
     reason_in_words("learning, B: outreach", titles, texts)       # 'a training or talk; against "Demo": for customers'
     weights_in_words(["due today +0.8", "outreach -0.2"], texts)  # 'more weight for "due today"; less weight ...'
+    reasons("der Kunde geht vor", events, "B")     # ["+who=client"], if a client comes to B, but not to A
+
+The words of a person's reason name attributes; which events have them decides the direction. What the kept event has
+and another hasn't speaks for it, and what it hasn't and another has speaks against that one. So "no client comes" and
+"a client comes" need not be told apart, and what all events have, or none, says nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from agentfw_plugins.worlds.calendar.attribute_words import in_words
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES, matrix
 from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
 
 from .texts import Texts
+from .words import named
 
-__all__ = ["AWAY", "COUNTED", "described", "reason_in_words", "weights_in_words"]
+__all__ = ["AWAY", "COUNTED", "described", "reason_in_words", "reasons", "weights_in_words"]
 
 COUNTED = re.compile(r"(.+) ([+-]\d+\.\d)")
 """A strategy that was counted from decisions: what it is about, and its weight."""
 AWAY = "you are away then"
 """The reason of a proposal to keep leave, travel or illness."""
 _FEATURES = {in_words(feature): feature for feature in FEATURES}
-_REASONS = {rule.replace("_", " "): rule for rule in RULES}
+_RULES = ("earliest", "most_attendees", "most_urgent", "most_senior", "regular_first", "first_shown")
+"""The rules of the policy `rules`, which are the reasons that it gives."""
+_REASONS = {rule.replace("_", " "): rule for rule in _RULES}
 _REASONS |= {AWAY: "away", "hardly any difference": "hardly_any_difference"}
 _LETTERED = re.compile(r"([A-E]): (.*)", re.S)
 
@@ -79,3 +86,16 @@ def _in_words(name: str, texts: Texts) -> str:
     if name in _FEATURES:
         return texts.attributes[_FEATURES[name]]
     return texts(_REASONS[name]) if name in _REASONS else name
+
+
+def reasons(why: str, events: Sequence[Mapping[str, str]], accepted: str) -> list[str]:
+    """The features that a reason is about, each with `+` for what is valued and `-` for what is disliked."""
+    words = named(why, "reasons")
+    letters = [event["letter"] for event in events]
+    found = []
+    for name, has in zip(FEATURES, matrix(events).T, strict=True):
+        if name in words:
+            values = [bool(value) for value in has]
+            if len(set(values)) == 2:
+                found.append(f"{'+' if values[letters.index(accepted)] else '-'}{name}")
+    return found

@@ -15,20 +15,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from agentfw.errors import MissingExtraError
-
+from .occurrences import Occurrence
 from .texts import LANGUAGES
 
-__all__ = ["Kind", "named", "said", "spoken"]
+__all__ = ["Kind", "Language", "named", "said", "spoken"]
+
+_SAID = re.compile(r"^SUMMARY[^:]*;LANGUAGE=\"?([a-z]{2})", re.I)
+_READ = 300
+"""Number of titles from which the language of a calendar is known."""
 
 Kind = Literal["titles", "locations", "reasons"]
 
@@ -184,8 +187,6 @@ def _language(name: str) -> _Language:
 
 @cache
 def _stemmer(name: str) -> Callable[[str], str]:
-    if find_spec("snowballstemmer") is None:
-        raise MissingExtraError("reading words of events", "calendar", module="snowballstemmer")
     import snowballstemmer
 
     stem: Callable[[str], str] = snowballstemmer.stemmer(name).stemWord
@@ -220,3 +221,26 @@ def _plain(word: str) -> str:
     """
     spread = word.replace("ß", "ss").replace("œ", "oe").replace("æ", "ae")
     return "".join(letter for letter in unicodedata.normalize("NFKD", spread) if not unicodedata.combining(letter))
+
+
+class Language:
+    """The language of a calendar and of its events."""
+
+    def __init__(self, titles: Iterable[str]) -> None:
+        self._calendar: Counter[str] = Counter()
+        for _, title in zip(range(_READ), titles, strict=False):
+            self._calendar.update(spoken(title))
+
+    @property
+    def calendar(self) -> str:
+        """The language of most words of the titles."""
+        return max(LANGUAGES, key=lambda name: self._calendar[name])
+
+    def of(self, one: Occurrence) -> str:
+        """What the event says, else the language of most of its words, else that of most titles of the calendar."""
+        for line in one.entry.block.lines_of("SUMMARY"):
+            said = _SAID.match(line.text)
+            if said and said[1].lower() in LANGUAGES:
+                return said[1].lower()
+        words = spoken(f"{one.entry.title}. {one.entry.texts.get('DESCRIPTION', '')}")
+        return max(LANGUAGES, key=lambda name: (words[name], self._calendar[name]))

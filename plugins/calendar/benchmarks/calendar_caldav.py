@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import caldav
+
+from agentfw_benchmarks import Options, tell
 from agentfw_calendar.answers import AnswersGiven
 from agentfw_calendar.caldav_source import PASSWORD, CalDavSource
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.texts import Texts
-
-from agentfw_benchmarks import Options, tell
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 CONFLICTS = 200

@@ -18,11 +18,11 @@ from typing import Any
 
 import icalendar
 import recurring_ical_events
-from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 
 from agentfw.errors import AgentfwError
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource
 
 YEAR = timedelta(days=365)
 SAME, REFUSED, FAILED = "same", "refused by name", "the second library can't read it"

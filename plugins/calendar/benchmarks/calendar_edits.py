@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import caldav
+from calendar_caldav import radicale
+
+from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_calendar.answers import Answer, AnswersGiven, Person, Question
 from agentfw_calendar.caldav_source import PASSWORD, CalDavSource
+from agentfw_calendar.marking import everything, undo
 from agentfw_calendar.occurrences import Occurrence
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource, Source
-from agentfw_calendar.undoing import everything, undo
-from calendar_caldav import radicale
-
-from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 FIRST = date(2099, 11, 2)

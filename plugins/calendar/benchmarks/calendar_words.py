@@ -3,23 +3,23 @@
     python plugins/calendar/benchmarks/calendar_words.py
     python plugins/calendar/benchmarks/calendar_words.py --show de
 
-The texts are in `tests/data/reasons/`. Sentences and titles were written before the word lists and aren't used to make
-them, but by the same author, so their rows are optimistic. The row "paraphrases" has forty reasons that the project's
-simulated users gave in English long before, and their literal translations. These name little: "those we do all this
-for must never wait" is about a client.
+The texts are in `plugins/calendar/tests/data/reasons/`. Sentences and titles were written before the word lists and
+aren't used to make them, but by the same author, so their rows are optimistic. The row "paraphrases" has forty reasons
+that the project's simulated users gave in English long before, and their literal translations. These name little:
+"those we do all this for must never wait" is about a client.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_calendar.words import LANGUAGES, Kind, named
-
-from agentfw_benchmarks import TESTS, Options, print_aligned, tell
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 
-DATA = TESTS / "data" / "reasons"
+DATA = Path(__file__).parents[1] / "tests" / "data" / "reasons"
 
 
 class Given(NamedTuple):

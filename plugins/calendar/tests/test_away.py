@@ -8,14 +8,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+
 from agentfw_calendar.answers import AnswersGiven
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
-
-pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 

@@ -7,15 +7,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+
+from agentfw.errors import SettingsError
 from agentfw_calendar.people import About, read_people
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 from agentfw_calendar.tagging import tags
-
-from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.event_attributes import CHOICES, TAGS, event_line, parse_line
-
-pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agentfw_calendar.answers import AnswersGiven
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
-
-pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 

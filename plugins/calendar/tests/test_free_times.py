@@ -10,16 +10,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+
+from agentfw.errors import SettingsError, UsageError
 from agentfw_calendar.environment import Outcome
 from agentfw_calendar.free_times import Hours, Merged, Span, Stay, closed, nearest_free
 from agentfw_calendar.people import About
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
-from agentfw.errors import SettingsError, UsageError
-
-pytest.importorskip("icalendar")
-pytest.importorskip("snowballstemmer")
 
 IcsFile = Callable[..., Path]
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -167,7 +164,6 @@ def test_nothing_is_proposed_on_a_day_off_but_on_days_that_are_only_remembered(i
 
 @pytest.mark.slow
 def test_public_holidays_of_the_persons_country_are_days_off(ics_file: IcsFile) -> None:
-    pytest.importorskip("holidays")
     path = ics_file(
         "UID:kept\nDTSTART:20991231T090000Z\nDTEND:20991231T150000Z\nSUMMARY:kept",
         "UID:x\nDTSTART:20991231T140000Z\nDTEND:20991231T150000Z\nSUMMARY:x",

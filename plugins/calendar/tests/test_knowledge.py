@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agentfw_calendar.ics_events import Party
 from agentfw_calendar.people import People
 from agentfw_calendar.words import named
-
 from agentfw_cli.main import main
-
-pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]

@@ -10,18 +10,16 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+
+from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 from agentfw_calendar.ics_lines import FileLines
 from agentfw_calendar.ics_marking import marked
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 
-from agentfw.errors import AgentfwError, UnknownNameError, UsageError
-
-pytest.importorskip("icalendar")
-
 IcsFile = Callable[..., Path]
 
-SHIPPED = Path(__file__).parents[2] / "data" / "ics"
+SHIPPED = Path(__file__).parent / "data" / "ics"
 SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ics"))
 """Set the variable to a folder to try every calendar in it."""
 

@@ -10,14 +10,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from agentfw_calendar.recurrence_rules import Budget, RuleRefused, rule_times
-from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
+from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("icalendar")
-rrulestr = pytest.importorskip("dateutil.rrule").rrulestr
+from agentfw_calendar.occurrences import Budget, RuleRefused, rule_times
+from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.sources import FileSource
 
 IcsFile = Callable[..., Path]
 

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agentfw_calendar.ics_marking import DECLINED
-
 from agentfw_cli.main import main
-
-pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]

@@ -17,20 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentfw.errors import EndpointError, UsageError
 from agentfw_calendar.answers import AnswersGiven
-from agentfw_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource
-from agentfw_calendar.discovery import calendars_at
+from agentfw_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource, calendars_at
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.texts import Texts
-
-from agentfw.errors import EndpointError, UsageError
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 caldav = pytest.importorskip("caldav")
 pytest.importorskip("radicale")
-pytest.importorskip("icalendar")
 
 DAY = date(2026, 11, 23)
 
@@ -188,7 +186,7 @@ def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
     busy = CalDavBusy(f"caldav://ana@{source_of(other).name}")
     lines = [line for part in busy.read(date(2099, 11, 23), 7) for line in part.lines.physical]
 
-    words = ["run", "calendar", "--ics", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
+    words = ["calendar", "decide", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--busy", f"bob@lab.example=caldav://ana@{source_of(other).name}"])
 
@@ -243,7 +241,7 @@ def test_a_published_calendar_is_read_from_its_address(
         address = f"http://127.0.0.1:{server.server_port}/private-token/"
         ends = []
         for name in ("basic.ics", "gone.ics"):
-            words = ["run", "calendar", "--ics", address + name, "--from", "2026-11-23", "--hub", "hub.db"]
+            words = ["calendar", "decide", address + name, "--from", "2026-11-23", "--hub", "hub.db"]
             with pytest.raises(SystemExit) as ended:
                 main([*words, "--yes", "--json"])
             ends.append((ended.value.code, *capsys.readouterr()))
@@ -323,7 +321,7 @@ def test_calendars_are_chosen_from_a_list_once(
 
     ends = []
     for at_terminal in (False, True, False):
-        monkeypatch.setattr("agentfw_calendar.ics_command._at_terminal", lambda said=at_terminal: said)
+        monkeypatch.setattr("agentfw_calendar.session_command._at_terminal", lambda said=at_terminal: said)
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from agentfw.boundary.metadata import entry_points
+from agentfw.testing import check_component
 from agentfw_calendar.answers import TakesProposals
 from agentfw_calendar.environment import RealConflicts
 from agentfw_calendar.ics_lines import FileLines
@@ -25,13 +28,11 @@ from agentfw_calendar.ics_marking import DECLINED
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-
-from agentfw.testing import check_component
 from agentfw_cli.main import main
 from agentfw_memory import StrategyHubs
+from agentfw_plugins.known_plugins import CALENDAR
 
-pytest.importorskip("icalendar")
-
+ROOT = Path(__file__).parents[3]
 IcsFile = Callable[..., Path]
 
 GROUP = """UID:group@lab
@@ -70,7 +71,7 @@ class Answered(NamedTuple):
 
 
 class Sessions:
-    """Calls `agentfw run calendar --ics` with a hub of its own."""
+    """Calls `agentfw calendar decide` with a hub of its own."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.hub = folder, folder / "hub.db"
@@ -78,7 +79,7 @@ class Sessions:
         monkeypatch.chdir(folder)
 
     def words(self, file: Path, *words: str) -> list[str]:
-        return ["run", "calendar", "--ics", str(file), *FROM, "--hub", str(self.hub), *words]
+        return ["calendar", "decide", str(file), *FROM, "--hub", str(self.hub), *words]
 
     def __call__(self, file: Path, *words: str, given: str = "") -> Answered:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(given))
@@ -379,13 +380,20 @@ def test_a_session_that_is_cut_off_keeps_every_answer(
     assert (first["kept"], first["decided_before"]) == ("A", True)
 
 
-def test_the_help_of_run_tells_of_it() -> None:
+def test_the_help_of_agentfw_tells_of_it() -> None:
     def shown(*words: str) -> str:
-        command = [sys.executable, "-m", "agentfw_cli.main", "run", *words]
+        command = [sys.executable, "-m", "agentfw_cli.main", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
-    assert "calendar --ics" in shown("--help")
-    assert "Decide the conflicts of your own calendar." in shown("calendar", "--ics", "--help")
+    assert re.search(r"^ +calendar +from agentfw-calendar$", shown("--help"), re.M)
+    assert "Decide the conflicts of your own calendar." in shown("calendar", "--help")
+
+
+def test_agentfw_knows_what_to_install_for_each_name() -> None:
+    entries = [entry for entry in entry_points("agentfw.commands") if entry.distribution == CALENDAR.name]
+
+    assert {"command": tuple(entry.name for entry in entries)} == CALENDAR.offers
+    assert (ROOT / CALENDAR.folder / "pyproject.toml").is_file()
 
 
 @pytest.mark.slow

@@ -12,15 +12,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 from agentfw_calendar.terminal import Terminal
-from rich.console import Console
-
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
-
-pytest.importorskip("icalendar")
 
 LEAVE = "UID:leave\nDTSTART;VALUE=DATE:20991105\nDTEND;VALUE=DATE:20991107\nSUMMARY:Annual leave"
 BOARD = "UID:board\nDTSTART;TZID=Europe/Berlin:20991106T100000\nDURATION:PT1H\nSUMMARY:Board meeting"

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
+
 from agentfw_calendar import texts as module
 from agentfw_calendar.answers import Answer, Question, understood
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 from agentfw_calendar.texts import LANGUAGES, Texts
-
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE
@@ -171,7 +171,6 @@ def everything(agentfw: Callable[..., str], path: Path, language: str) -> list[s
 def test_no_line_of_a_session_is_english_in_another_language(
     agentfw: Callable[..., str], ics_file: IcsFile, language: str
 ) -> None:
-    pytest.importorskip("icalendar")
     path = ics_file(LEAVE, IN_IT, SERIES, CLASH, BROKEN)
 
     english, other = (everything(agentfw, path, one) for one in ("en", language))
@@ -197,7 +196,6 @@ class Asked:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp_path: Path, language: str) -> None:
-    pytest.importorskip("icalendar")
     person, texts = Asked(), Texts.of(language)
     found = Session.open([FileSource(ics_file(SERIES, CLASH))], Wishes(since=date(2099, 11, 2)))
     with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
@@ -227,7 +225,6 @@ def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp
 def test_the_language_is_that_of_the_calendar_unless_it_is_chosen(
     agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path
 ) -> None:
-    pytest.importorskip("icalendar")
     german = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
     words = ("list", german, "--from", "2099-11-02", "--hub", "hub.db")
     (tmp_path / "people.toml").write_text('[me]\nlanguage = "es"\n')
@@ -240,7 +237,6 @@ def test_the_language_is_that_of_the_calendar_unless_it_is_chosen(
 def test_what_is_known_is_said_in_the_language_of_what_was_decided(
     agentfw: Callable[..., str], ics_file: IcsFile
 ) -> None:
-    pytest.importorskip("icalendar")
     path = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
     agentfw("decide", path, "--from", "2099-11-02", "--hub", "hub.db", "--answers", "-", answers="a\n")
 

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agentfw_calendar.ics_lines import FileLines
 from agentfw_calendar.ics_marking import DECLINED, Mark, unmarked
-
 from agentfw_cli.main import main
-
-pytest.importorskip("icalendar")
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]

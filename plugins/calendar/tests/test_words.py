@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from agentfw_calendar import words
-from agentfw_calendar.reasons import reasons
-from agentfw_calendar.words import Kind, named
 
+from agentfw_calendar import words
+from agentfw_calendar.wording import reasons
+from agentfw_calendar.words import Kind, named
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
-
-pytest.importorskip("icalendar")
-pytest.importorskip("snowballstemmer")
 
 NEUTRAL = {"min": "60", "due": "none", "place": "room", "series": "none", "notice": "planned", "hold": "none"}
 EVENTS = [
@@ -151,7 +148,7 @@ def test_a_reason_is_learned_from(
         (tmp_path / "answers").write_text(answer)
         given = ["--from", "2026-11-23", "--people", "people.toml", "--hub", hub, "--answers", "answers", "--json"]
         with pytest.raises(SystemExit):
-            main(["run", "calendar", "--ics", str(path), *given])
+            main(["calendar", "decide", str(path), *given])
         strategies: list[str] = json.loads(capsys.readouterr().out)["strategies"]
         return strategies
 

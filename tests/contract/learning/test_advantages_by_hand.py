@@ -257,7 +257,7 @@ def test_imitation_makes_every_whole_answer_more_likely(chosen, make, table) -> 
     assert table(picky.advantages(batch)) == {("00000-0", 0): 1.0}
     assert picky.metrics() == {"demonstrations": 1.0, "left_out": 1.0, "answers_left_out": 3.0}
     assert len(easy.advantages(batch)) == 1 + 4
-    assert easy.loss().name == "likelihood"
+    assert easy.loss().name.endswith(":Likelihood")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_imitation_makes_every_whole_answer_more_likely(chosen, make, table) -> 
         ("parpo", Loss(aggregation="episode_mean", kl=0.01)),
         ("roundwise", Loss(clip_high=0.28, aggregation="sequence_mean")),
         ("turnwise", Loss(clip_high=0.28, ratio_cap=10.0)),
-        ("imitation", Loss("likelihood")),
+        ("imitation", Loss("agentfw_plugins.optimizers.imitation:Likelihood", sampled=False)),
     ],
 )
 def test_each_names_its_algorithms_loss(chosen, name: str, loss: Loss) -> None:

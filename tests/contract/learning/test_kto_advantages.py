@@ -13,7 +13,9 @@ def test_good_answers_get_one_weight_and_bad_ones_another(chosen, make, table) -
     found = table(kto.advantages([make.rewarded([1.0]), make.rewarded([-0.5], index=1), make.rewarded([0.0], index=2)]))
 
     assert found == {("00000-0", 0): 0.5, ("00001-0", 0): -1.5}
-    assert kto.loss() == Loss("kto", aggregation="sequence_mean", beta=0.2)
+    assert kto.loss() == Loss(
+        "agentfw_plugins.optimizers.kto:KTOLoss", sampled=False, aggregation="sequence_mean", settings={"beta": 0.2}
+    )
     assert kto.metrics() == {
         "answers_good": 1.0,
         "answers_bad": 1.0,

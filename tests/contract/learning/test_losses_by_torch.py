@@ -14,16 +14,25 @@ from typing import Any
 
 import pytest
 
-from agentfw import Episode, Learner, Task, Turn
+from agentfw import Episode, Learner, Optimizer, Task, Turn
 from agentfw.learner import Batch, Update
 from agentfw.optimizer import Advantage, Loss
+from agentfw.testing import fresh_host
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 pytestmark = pytest.mark.slow
 
+HOST = fresh_host(builtins=True, strict=False)
 PROMPT, OTHER = (10, 11, 12, 13), (5, 6, 7)
+
+
+def loss_of(optimizer: str, **settings: float) -> Loss:
+    """The loss that comes with an optimizer."""
+    made = HOST.create("optimizer", optimizer, settings)
+    assert isinstance(made, Optimizer)
+    return made.loss()
 
 
 @dataclass
@@ -58,6 +67,7 @@ class Plain:
         self.model = PeftModel.from_pretrained(base, adapter, is_trainable=True)
         self.model.eval()
         self.loss, self.said = loss, said
+        self.kind = next((name for name in ("imitation", "kto") if loss.name == loss_of(name).name), "clipped")
         self.before = [self.logprobs(one).detach() for one in said]
         with torch.no_grad():
             if reference == "start":
@@ -70,7 +80,7 @@ class Plain:
         """The logprob of each sampled token; `clipped` is about the distribution that was sampled from."""
         tokens = tokens or one.tokens
         logits = self.model(torch.tensor([[*one.prompt, *tokens]])).logits[0, len(one.prompt) - 1 : -1]
-        temperature = one.temperature if self.loss.name == "clipped" else 1.0
+        temperature = one.temperature if self.loss.sampled else 1.0
         return torch.log_softmax(logits / temperature, -1).gather(-1, torch.tensor(tokens)[:, None])[:, 0]
 
     def _all(self) -> list[Any]:
@@ -98,18 +108,18 @@ class Plain:
     def value(self) -> Any:
         total = torch.zeros(())
         now = self._all()
-        if self.loss.name == "kto":
+        if self.kind == "kto":
             with torch.no_grad():
                 mixed = [(a - b).sum() for a, b in zip(self._mixed(), self.mixed_base, strict=True)]
             baseline = max(0.0, float(sum(mixed)) / len(mixed))
         for one, present, before, base in zip(self.said, now, self.before, self.base, strict=True):
             weight, good = self.weight(one), one.advantage
-            if self.loss.name == "likelihood":
+            if self.kind == "imitation":
                 total = total - weight * good * present.sum()
-            elif self.loss.name == "kto":
+            elif self.kind == "kto":
                 if good:
                     away = (present - base).sum() - baseline
-                    kept = torch.sigmoid(self.loss.beta * math.copysign(1, good) * away)
+                    kept = torch.sigmoid(self.loss.settings["beta"] * math.copysign(1, good) * away)
                     total = total + weight * len(one.tokens) * abs(good) * (1 - kept)
             else:
                 total = total - weight * (self.gain(one, present, before)).sum()
@@ -186,8 +196,8 @@ CASES: dict[str, tuple[Loss, int, str]] = {
     "kl from the base": (Loss(kl=0.5, aggregation="episode_mean"), 2, "base"),
     "importance of tokens": (Loss(importance_cap=1.05, importance_mask=1.5), 2, "start"),
     "importance of turns": (Loss(importance_cap=1.3, importance_level="sequence"), 1, "start"),
-    "likelihood": (Loss("likelihood"), 2, "start"),
-    "kto": (Loss("kto", aggregation="sequence_mean", beta=0.7), 4, "base"),
+    "likelihood": (loss_of("imitation"), 2, "start"),
+    "kto": (loss_of("kto", beta=0.7), 4, "base"),
 }
 
 
@@ -217,7 +227,7 @@ def test_an_update_is_what_the_formula_says(
     learned, expected = load_file(update.adapter / "adapter_model.safetensors"), plain.weights()
     assert learned.keys() == expected.keys()
     assert far(learned, expected) < 0.03 * far(expected, began)
-    if steps > 1 and "clip" in str(loss.name) and loss.importance_cap is None and not loss.kl and not loss.ratio_cap:
+    if steps > 1 and plain.kind == "clipped" and loss.importance_cap is None and not loss.kl and not loss.ratio_cap:
         assert update.metrics["clipped"] > 0, "the case is one in which clipping takes part"
 
 
@@ -227,7 +237,7 @@ def test_kto_is_measured_from_what_mismatched_answers_gain(
     """With good and bad exchanged mismatched answers become likelier, so that the baseline is above 0."""
     adapter = make_adapter(small_model, tmp_path / "adapter")
     said = [replace(one, advantage=-one.advantage) for one in SAID]
-    plain = Plain(small_model, adapter, Loss("kto", aggregation="sequence_mean", beta=0.7), said, "start")
+    plain = Plain(small_model, adapter, loss_of("kto", beta=0.7), said, "start")
     learner = learner_of(adapter=str(adapter), rank=4, alpha=8.0, learning_rate=1e-2, steps=3)
 
     update: Update = learner.update(batch_of(plain, tmp_path / "update"))

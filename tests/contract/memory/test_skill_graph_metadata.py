@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from agentfw_memory import BadInputError, NewSkill, SkillGraph, UnknownSkillError
-from agentfw_memory.graph.metadata_filter import check_filter, fits
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -79,9 +78,11 @@ def graph(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
         ({"n": True}, False),
     ],
 )
-def test_a_filter_fits_by_its_fields(wanted: dict[str, Any], fitting: bool) -> None:
-    check_filter(wanted)
-    assert fits(NOTE, wanted) is fitting
+def test_a_filter_fits_by_its_fields(graph: SkillGraph, wanted: dict[str, Any], fitting: bool) -> None:
+    graph.add_skill(owner="ana", text="green tea", metadata=NOTE)
+
+    assert [skill.metadata for skill in graph.skills(owner="ana", where=wanted)] == [NOTE] * fitting
+    assert len(graph.recall("tea", user="ana", where=wanted)) == fitting
 
 
 @pytest.mark.parametrize(
@@ -94,9 +95,11 @@ def test_a_filter_fits_by_its_fields(wanted: dict[str, Any], fitting: bool) -> N
         ({"n": {"$in": "abc"}}, "needs a list"),
     ],
 )
-def test_a_filter_that_cant_be_meant_is_refused(wanted: Any, message: str) -> None:
+def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph, wanted: Any, message: str) -> None:
     with pytest.raises(BadInputError, match=message):
-        check_filter(wanted)
+        graph.skills(owner="ana", where=wanted)
+    with pytest.raises(BadInputError, match=message):
+        graph.recall("tea", user="ana", where=wanted)
 
 
 def test_skills_are_listed_and_recalled_by_their_metadata(graph: SkillGraph, tmp_path: Path) -> None:

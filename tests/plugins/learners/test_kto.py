@@ -9,8 +9,9 @@ import pytest
 
 from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.learner import Batch
-from agentfw.optimizer import Advantage, Loss
+from agentfw.optimizer import Advantage
 from agentfw_plugins.learners.settings import SftSettings
+from agentfw_plugins.optimizers.kto import KTO, KTOSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -33,7 +34,7 @@ def episodes() -> list[Episode]:
 def batch(folder: Path) -> Batch:
     played = episodes()
     advantages = [Advantage(one.id, 0, value) for one, (_, _, value) in zip(played, RATED, strict=True)]
-    return Batch(played, advantages, Loss("kto", aggregation="sequence_mean"), folder)
+    return Batch(played, advantages, KTO(KTOSettings()).loss(), folder)
 
 
 def answers(learner: SftLearner) -> list[TurnTokens]:

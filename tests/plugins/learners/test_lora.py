@@ -16,6 +16,7 @@ from agentfw.learner import Batch
 from agentfw.optimizer import Loss
 from agentfw.settings import operational_keys
 from agentfw_plugins.learners.settings import LoraSettings
+from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -280,7 +281,7 @@ def test_with_one_step_clipping_takes_no_part_and_the_figures_say_so(
     assert metrics["on_policy"] == 1
     assert (metrics["ratio"], metrics["ratio_largest"], metrics["clipped"]) == (1, 1, 0)
     assert other.logprobs(PROMPT, GOOD) == pytest.approx(plain.logprobs(PROMPT, GOOD), abs=1e-6)
-    likelihood = learner_of().update(make_batch(*PAIR, loss=Loss("likelihood"))).metrics
+    likelihood = learner_of().update(make_batch(*PAIR, loss=Imitation(ImitationSettings()).loss())).metrics
     assert "on_policy" not in likelihood
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
+from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
+from agentfw_plugins.optimizers.kto import KTO, KTOSettings
 
 torch = pytest.importorskip("torch")
 
-from agentfw_plugins.learners.losses import Figures, Terms, check, loss_of, weights  # noqa: E402
+from agentfw_plugins.learners.losses import Figures, Terms, loss_of, made, weights  # noqa: E402
 
 
 def terms(logprobs: list[float], advantages: list[float], **others: Any) -> Terms:
@@ -111,7 +113,7 @@ def test_a_token_without_a_logprob_of_the_sampler_counts_as_it_is() -> None:
 
 
 def test_likelihood_has_no_ratio() -> None:
-    value, slopes = value_and_slopes(Loss("likelihood"), terms([-2.0, -3.0], [1.0, 0.5]))
+    value, slopes = value_and_slopes(Imitation(ImitationSettings()).loss(), terms([-2.0, -3.0], [1.0, 0.5]))
 
     assert value == pytest.approx(2.0 + 1.5)
     assert slopes == pytest.approx([-1.0, -0.5])
@@ -135,7 +137,7 @@ def test_kto_values_whole_turns_by_how_far_they_are_from_the_reference() -> None
     )
     figures = Figures()
 
-    total = loss_of(Loss("kto", aggregation="sequence_mean", beta=0.1), given, figures)
+    total = loss_of(KTO(KTOSettings()).loss(), given, figures)
 
     assert float(total.detach()) == pytest.approx(0.615658, abs=1e-6)
     slopes = torch.autograd.grad(total, given.logprobs)[0].tolist()
@@ -188,9 +190,9 @@ def test_a_ratio_that_no_float_can_hold_is_still_a_number() -> None:
     assert all(map(math.isfinite, [value, *slopes]))
 
 
-@pytest.mark.parametrize("loss", [Loss("dpo"), Loss(aggregation="token_sum")])
+@pytest.mark.parametrize("loss", [Loss("dpo"), Loss("agentfw:Loss"), Loss("math:sqrt"), Loss(aggregation="token_sum")])
 def test_a_loss_that_cannot_be_is_refused(loss: Loss) -> None:
     with pytest.raises(UsageError) as caught:
-        check(loss)
+        made(loss)
 
     assert caught.value.fix

@@ -11,8 +11,9 @@ import pytest
 from agentfw.episode import Call, Episode, Message, Task, Turn
 from agentfw.errors import SettingsError, UsageError
 from agentfw.learner import Batch
-from agentfw.optimizer import Advantage, Loss
+from agentfw.optimizer import Advantage
 from agentfw_plugins.learners.settings import SftSettings
+from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -31,7 +32,7 @@ def demonstration(**turn: Any) -> Episode:
 
 
 def batch_of(folder: Path, episode: Episode) -> Batch:
-    return Batch([episode], [Advantage(episode.id, 0, 1.0)], Loss("likelihood"), folder)
+    return Batch([episode], [Advantage(episode.id, 0, 1.0)], Imitation(ImitationSettings()).loss(), folder)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from agentfw.seeds import Seeds
 from agentfw_plugins.learners.lessons import Lesson
 from agentfw_plugins.learners.settings import LoraSettings, SftSettings
 from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
+from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
+from agentfw_plugins.optimizers.kto import KTO, KTOSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -155,7 +157,9 @@ def test_replicated_workers_that_would_all_compute_the_same_are_refused(alone: d
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [Loss("likelihood"), Loss("kto", aggregation="sequence_mean")], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "loss", [Imitation(ImitationSettings()).loss(), KTO(KTOSettings()).loss()], ids=lambda x: x.name
+)
 def test_a_demonstration_is_learned_the_same(small_model: Path, team: Team, make_batch: MakeBatch, loss: Loss) -> None:
     settings = SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48, epochs=2)
     batches = [make_batch(*episodes(5), loss=loss, tasks=4) for _ in range(2)]

@@ -14,6 +14,7 @@ from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.learners.token_tree import TurnTokens
+from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -31,7 +32,7 @@ losses = st.sampled_from(
         Loss(),
         Loss(kl=0.1, aggregation="sequence_mean", ratio="sequence"),
         Loss(importance_cap=2.0, ratio_cap=10.0, aggregation="token_sum", length=5),
-        Loss("likelihood"),
+        Imitation(ImitationSettings()).loss(),
     ]
 )
 

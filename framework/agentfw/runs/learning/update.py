@@ -87,7 +87,7 @@ class Learning:
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
-        return self.teacher is None and self.loss.name not in ("likelihood", "kto")
+        return self.teacher is None and self.loss.sampled
 
     @property
     def loss(self) -> Loss:
@@ -107,7 +107,7 @@ class Learning:
         """
         loss = self.loss
         turns = [turn for episode in episodes for turn in episode.turns if turn.token_ids]
-        if loss.name != "clipped" or not all(turn.logprobs for turn in turns):
+        if not loss.sampled or not all(turn.logprobs for turn in turns):
             return loss
         return replace(
             loss,

@@ -49,7 +49,7 @@ def make_calendar(
     if parquet is None:
         parquet = find_spec("pyarrow") is not None
         if not parquet:
-            out.note(f"JSONL only; for Parquet: {MissingExtraError('Parquet', 'calendar').fix}")
+            out.note(f"JSONL only; for Parquet: {MissingExtraError('Parquet', 'parquet').fix}")
     done = 0
     with out.progress(f"0 of {users} users") as tell:
 

@@ -214,7 +214,7 @@ def _parquet() -> Callable[[Rows], bytes]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError("writing Parquet", "calendar", module=error.name or "pyarrow") from None
+        raise MissingExtraError("writing Parquet", "parquet", module=error.name or "pyarrow") from None
 
     def write(rows: Rows) -> bytes:
         sink = pyarrow.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""A generated user's year as an iCalendar file (RFC 5545), for calendar programs and for trying `--ics`.
+"""A generated user's year as an iCalendar file (RFC 5545), for calendar programs and for trying `agentfw calendar`.
 
 It contains what an invitation contains: no answers, no weights. Regular meetings are confirmed and have a recurrence
 rule; competing events are tentative.
@@ -19,7 +19,7 @@ from .regular_year import Series, date_of
 from .schema import CADENCES
 from .users import User
 
-__all__ = ["escaped", "folded", "ics_of"]
+__all__ = ["ics_of"]
 
 _STAMP = "20260101T000000Z"
 """Time stamp of the file; fixed, so that one seed gives the same bytes."""

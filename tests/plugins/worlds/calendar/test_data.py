@@ -102,7 +102,7 @@ def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError) as caught:
         make_data(tmp_path / "none", users=3)
-    assert caught.value.fix.endswith('[calendar]"')
+    assert caught.value.fix.endswith('[parquet]"')
     assert not (tmp_path / "none").exists()
 
 

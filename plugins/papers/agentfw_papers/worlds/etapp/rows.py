@@ -59,7 +59,7 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError("Parquet files", "calendar", module="pyarrow") from None
+        raise MissingExtraError("Parquet files", "parquet", module="pyarrow") from None
     partial = path.with_suffix(".part")
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), partial)
     partial.replace(path)

@@ -1,0 +1,159 @@
+"""A person's own calendar through the command: files, a CalDAV server, and what is kept of the decisions.
+
+`calendar_session` is the only place that knows how the command is started.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+import pytest
+
+from agentfw_cli.main import main
+
+
+class Said(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+CalendarSession = Callable[..., Said]
+
+
+@pytest.fixture
+def calendar_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CalendarSession:
+    """Call `agentfw calendar WORD...` in a folder of its own, with a hub of its own and these answers on stdin."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(command: str, *words: object, answers: str | None = None, since: str = "2026-11-23") -> Said:
+        line = ["calendar", command, *map(str, words), "--hub", "hub.db"]
+        if command in ("decide", "list"):
+            line += ["--from", since]
+        if answers is not None:
+            line += ["--answers", "-"]
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answers or ""))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        return Said(int(ended.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+class CalendarServer(ThreadingHTTPServer):
+    """One calendar on a CalDAV server that other programs write to as well, and that can refuse what is written."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Asked)
+        self.events: dict[str, str] = {}
+        """The text of each event, by its place."""
+        self.versions: dict[str, int] = {}
+        self.refuses = 0
+        """The status that every change is answered with, if it isn't 0."""
+        self.before_write: Callable[[str], None] = lambda place: None
+        """Called when a change arrives and before its version is looked at: what others do at the same moment."""
+
+    @property
+    def address(self) -> str:
+        return f"caldav://ana@127.0.0.1:{self.server_port}/ana/work/"
+
+    def put(self, name: str, event: str) -> str:
+        """As another program writes an event."""
+        place = f"/ana/work/{name}.ics"
+        lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//other//EN", "BEGIN:VEVENT", *event.strip().split("\n")]
+        self.save(place, "\r\n".join([*lines, "END:VEVENT", "END:VCALENDAR", ""]))
+        return place
+
+    def save(self, place: str, text: str) -> None:
+        self.events[place] = text
+        self.versions[place] = self.versions.get(place, 0) + 1
+
+    def etag(self, place: str) -> str:
+        return f'"{self.versions[place]}"'
+
+
+class _Asked(BaseHTTPRequestHandler):
+    server: CalendarServer
+
+    def do_PROPFIND(self) -> None:
+        kind = "<D:resourcetype><D:collection/><C:calendar/></D:resourcetype><D:displayname>Work</D:displayname>"
+        self._several([("/ana/work/", kind)])
+
+    def do_REPORT(self) -> None:
+        events = self.server.events
+        self._several(
+            (
+                place,
+                f"<D:getetag>{escape(self.server.etag(place))}</D:getetag>"
+                f"<C:calendar-data>{escape(events[place])}</C:calendar-data>",
+            )
+            for place in sorted(events)
+        )
+
+    def do_GET(self) -> None:
+        text = self.server.events.get(self.path)
+        self._answer(404 if text is None else 200, text or "", self.path if text else "")
+
+    def do_PUT(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.before_write(self.path)
+        known = self.server.etag(self.path) if self.path in self.server.events else ""
+        if self.server.refuses:
+            self._answer(self.server.refuses)
+        elif self.headers.get("If-Match") != known:
+            self._answer(412)
+        else:
+            self.server.save(self.path, text)
+            self._answer(204)
+
+    def _several(self, found: Iterable[tuple[str, str]]) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answers = "".join(
+            f"<D:response><D:href>{place}</D:href><D:propstat><D:prop>{what}</D:prop>"
+            "<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+            for place, what in found
+        )
+        head = '<?xml version="1.0"?><D:multistatus xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav">'
+        self._answer(207, f"{head}{answers}</D:multistatus>")
+
+    def _answer(self, status: int, text: str = "", place: str = "") -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "text/calendar" if place else "application/xml")
+        if place:
+            self.send_header("ETag", self.server.etag(place))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[CalendarServer]:
+    pytest.importorskip("caldav")
+    pytest.importorskip("icalendar")
+    monkeypatch.setenv("AGENTFW_CALDAV_PASSWORD", "secret")
+    with CalendarServer() as listening:
+        Thread(target=listening.serve_forever, daemon=True).start()
+        yield listening
+        listening.shutdown()

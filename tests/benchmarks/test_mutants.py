@@ -1,0 +1,158 @@
+"""The planted faults fit the sources as they are, and what is planted is what is described."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentfw_benchmarks import ROOT
+from agentfw_benchmarks.mutants import Fault, Sources, UnfitFaultError, plant, read_areas
+
+AREAS = read_areas()
+
+SOURCE = '''
+LIMIT = 10
+
+
+class Door:
+    def opens(self, key):
+        """Ünlocked by its key."""
+        if key == "é" and self.key == key:
+            self.count += 1
+            return True
+        return False
+
+    def sql(self):
+        return (
+            "SELECT * FROM door WHERE tenant = ? "
+            "AND number = ?"
+        )
+
+
+class Window:
+    def opens(self, key):
+        return key != self.key
+'''
+
+
+def planted(root: Path, fault: Fault) -> str:
+    """What a fault makes of a tree with one source file: the lines that are others."""
+    path = root / "framework" / "agentfw" / "doors.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(SOURCE, "utf-8")
+    made = plant(fault, Sources(root))
+    assert made.path == path
+    before, after = SOURCE.splitlines(), made.text.splitlines()
+    return "\n".join(line.strip() for line in after if line not in before)
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return Sources(ROOT)
+
+
+@pytest.mark.parametrize("fault", [fault for area in AREAS for fault in area.faults], ids=lambda fault: fault.name)
+def test_a_planted_fault_fits_once(fault: Fault, sources: Sources) -> None:
+    made = plant(fault, sources)
+
+    assert made.text != sources.texts[made.path]
+    assert fault.suffers.endswith(".")
+
+
+def test_there_are_150_faults_and_tests_that_should_notice_them() -> None:
+    assert sum(len(area.faults) for area in AREAS) == 150
+    assert [area.name for area in AREAS if not area.files(ROOT)] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault("and", "Door.opens", "", new="key == 'é'", old="key == 'é' and self.key == key"), "if (key == 'é'):"),
+        (Fault("statement", "Door.opens", "", new="", old="self.count += 1"), "pass"),
+        (
+            Fault("block", "Door.opens", "", new="count()\nreturn 1", old="self.count += 1\nreturn True"),
+            "count()\nreturn 1",
+        ),
+        (Fault("constant", "LIMIT", "", new="11", old="10"), "LIMIT = (11)"),
+        (Fault("other class", "Window.opens", "", new="key is None", old="key != self.key"), "return (key is None)"),
+        (
+            Fault("sql", "Door.sql", "", new="WHERE ? > 0", text="WHERE tenant = ?"),
+            '"SELECT * FROM door WHERE ? > 0 "',
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_what_is_planted_stands_where_the_fault_says(fault: Fault, expected: str, tmp_path: Path) -> None:
+    assert planted(tmp_path, fault) == expected
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (Fault("gone", "Gate.opens", "", new="1", old="key"), "nothing is called Gate.opens"),
+        (Fault("changed", "Door.opens", "", new="1", old="key < 3"), "stands 0 times"),
+        (
+            Fault("twice", "Door.opens", "", new="lock", old="key"),
+            "framework/agentfw/doors.py:8, framework/agentfw/doors.py:8",
+        ),
+        (Fault("text twice", "Door.sql", "", new="!", text="= ?"), "stands 2 times"),
+        (Fault("no Python", "Door.opens", "", new="return return", old="return True"), "isn't Python"),
+        (Fault("same", "Door.opens", "", new="return True", old="return True"), "changes nothing"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_fault_that_does_not_fit_is_refused(fault: Fault, why: str, tmp_path: Path) -> None:
+    with pytest.raises(UnfitFaultError, match=why):
+        planted(tmp_path, fault)
+
+
+@pytest.mark.slow
+def test_outcomes_are_kept_and_a_share_below_the_floor_is_a_failure(tmp_path: Path) -> None:
+    mutants, path = importlib.import_module("mutants"), tmp_path / "kept.json"
+    noticed, unnoticed = (fault for area in AREAS if area.name == "optimizers" for fault in area.faults[:2])
+    for fault in (noticed, unnoticed):
+        outcome = {"name": fault.name, "noticed": fault is noticed, "by": "", "tests": "area", "seconds": 1.0}
+        mutants.Kept(path).keep(fault, outcome)
+    program = [sys.executable, str(ROOT / "benchmarks" / "mutants.py"), "--results", str(path)]
+    program += ["--only", noticed.name, unnoticed.name]
+
+    below = subprocess.run(program, capture_output=True, text=True, check=False)
+    above = subprocess.run([*program, "--floor", "0.5"], capture_output=True, text=True, check=False)
+
+    assert (below.returncode, above.returncode) == (1, 0), below.stderr + above.stderr
+    assert "1 of 2 planted faults noticed (50%)" in below.stdout
+    assert unnoticed.suffers in below.stdout
+    assert noticed.suffers not in below.stdout
+
+
+def test_an_outcome_of_a_fault_that_has_changed_does_not_count(tmp_path: Path) -> None:
+    mutants, fault = importlib.import_module("mutants"), AREAS[0].faults[0]
+    kept = mutants.Kept(tmp_path / "kept.json")
+    kept.keep(fault, {"name": fault.name, "noticed": True})
+
+    again = mutants.Kept(tmp_path / "kept.json")
+
+    assert again.of(fault)["noticed"]
+    assert again.of(replace(fault, new="None")) is None
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_planted_fault_is_noticed_and_the_outcome_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mutants = importlib.import_module("mutants")
+    arguments = ["--only", "kto-weights-swapped", "--results", str(tmp_path / "kept.json"), "--json"]
+
+    first = mutants.main(arguments)
+    again = mutants.main(arguments)
+
+    assert first == again
+    assert first["noticed"] == 1
+    assert "test_kto" in first["outcomes"][0]["by"]
+    assert json.loads((tmp_path / "kept.json").read_text())["kto-weights-swapped"]["noticed"]
+    assert capsys.readouterr().err.count("kto-weights-swapped") == 1

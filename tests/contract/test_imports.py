@@ -1,0 +1,71 @@
+"""What is in this folder holds whatever is moved: its tests import documented names only.
+
+Documented are the modules with a heading in docs/reference/python.md, and of these the names in `__all__`. What an area
+needs besides, its conftest.py builds, so that internals are named in one place.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from test_import_rules import FOLDERS, documented, place
+
+HERE = Path(__file__).parent
+
+
+def undocumented(path: Path) -> Iterator[str]:
+    """The imports of our packages in a file, anywhere in it, that name what isn't documented."""
+    api = documented()
+    nodes = ast.walk(ast.parse(path.read_text("utf-8"), str(path)))
+    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
+        if isinstance(node, ast.Import):
+            named = [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            named = [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "importorskip")):
+            named = [(str(word.value), "") for word in node.args[:1] if isinstance(word, ast.Constant)]
+        else:
+            continue
+        for module, name in named:
+            if module.partition(".")[0] not in FOLDERS or (module in FOLDERS and not name):
+                continue
+            is_module = f"{module}.{name}" in api
+            is_name = module in api and (not name or name in importlib.import_module(module).__all__)
+            if not (is_module or is_name):
+                yield f"{place(path, node)}: {'.'.join(filter(None, (module, name)))}"
+
+
+def test_contract_tests_import_documented_names_only() -> None:
+    files = [path for path in sorted(HERE.rglob("*.py")) if path.name != "conftest.py"]
+
+    assert files
+    assert [line for path in files for line in undocumented(path)] == [], (
+        "use what docs/reference/python.md documents, the command line, HTTP or files; "
+        "a fixture in the area's conftest.py may build the rest"
+    )
+
+
+def test_the_rule_sees_what_it_looks_for(tmp_path: Path) -> None:
+    path = tmp_path / "test_sample.py"
+    path.write_text(
+        "import json\n"
+        "import agentfw\n"
+        "from agentfw import Host, runs\n"
+        "from agentfw.runs import Hearing, parse_spec\n"
+        "def test_it():\n"
+        "    from agentfw.runs.records.journal import Journal\n"
+        "    import agentfw_plugins.gateway.app\n"
+        "    importlib.import_module('agentfw_cli.main')\n"
+        "    from agentfw_memory import SkillGraph, GraphCache\n"
+    )
+
+    assert list(undocumented(path)) == [
+        "test_sample.py:4: agentfw.runs.Hearing",
+        "test_sample.py:6: agentfw.runs.records.journal.Journal",
+        "test_sample.py:7: agentfw_plugins.gateway.app",
+        "test_sample.py:8: agentfw_cli.main",
+        "test_sample.py:9: agentfw_memory.GraphCache",
+    ]
