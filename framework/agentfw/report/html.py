@@ -77,14 +77,14 @@ class Page:
     def paragraph(self, text: str) -> None:
         self._blocks.append(f"<p>{_text(text)}</p>")
 
-    def figure(self, picture: Canvas, caption: str = "", *, narrow: Canvas | None = None) -> None:
+    def figure(self, picture: Canvas, *, narrow: Canvas | None = None) -> None:
         """A picture on a card. Phones show `narrow` if it is given; otherwise they scroll sideways."""
         drawn = picture.to_svg(standalone=False)
         if narrow is None:
             body = f'<div class="scroll" tabindex="0">{drawn}</div>'
         else:
             body = f'<div class="wide">{drawn}</div><div class="narrow">{narrow.to_svg(standalone=False)}</div>'
-        self._blocks.append(_framed(body, caption))
+        self._blocks.append(f"<figure>{body}</figure>")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
         """A table that is sorted by clicking a heading. Number columns are right-aligned with common decimals."""
@@ -106,13 +106,15 @@ class Page:
                 row += f"<td{side}{value}>{_text(text)}</td>"
             body.append(f"<tr>{row}</tr>\n")
         drawn = f"<table><thead><tr>{''.join(head)}</tr></thead>\n<tbody>{''.join(body)}</tbody></table>"
-        self._blocks.append(_framed(f'<div class="scroll" tabindex="0">{drawn}</div>', caption))
+        # The caption stays where it is when the table scrolls sideways.
+        below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+        self._blocks.append(f'<figure><div class="scroll" tabindex="0">{drawn}</div>{below}</figure>')
 
-    def details(self, summary: str, text: str, *, note: str = "", opened: bool = False) -> None:
+    def details(self, summary: str, text: str, *, note: str = "") -> None:
         """Preformatted text in a collapsible block, such as a transcript, a log or a settings file."""
         aside = f"<small>{_text(note)}</small>" if note else ""
         self._blocks.append(
-            f"<details{' open' if opened else ''}><summary><span>{_text(summary)}</span>{aside}</summary>"
+            f"<details><summary><span>{_text(summary)}</span>{aside}</summary>"
             f'<pre tabindex="0">{_text(text)}</pre></details>'
         )
 
@@ -124,12 +126,6 @@ class Page:
             f"<header><h1>{_text(self.title)}</h1>{below}</header>\n"
             + "\n".join([*self._blocks, "</main>", f"<script>{script}</script>", "</body>"])
         ).html
-
-
-def _framed(body: str, caption: str) -> str:
-    """A card with a picture or a table. The caption stays where it is when the body scrolls sideways."""
-    below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
-    return f"<figure>{body}{below}</figure>"
 
 
 def _text(text: str) -> str:

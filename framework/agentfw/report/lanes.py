@@ -290,10 +290,9 @@ def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
     if kind == "intervention":
         canvas.polygon([(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE)
     elif kind == "interruption":
-        for lean in (-1, 1):
-            canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=SURFACE, width=5.5)
-        for lean in (-1, 1):
-            canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=colour, width=2.5)
+        for stroke, width in ((SURFACE, 5.5), (colour, 2.5)):
+            for lean in (-1, 1):
+                canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=stroke, width=width)
     elif kind == "observation":
         canvas.circle(x, y, 4, fill=SURFACE, stroke=colour, stroke_width=1.75)
     else:

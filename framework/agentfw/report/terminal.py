@@ -20,7 +20,7 @@ BLOCK = "▇"
 STEPS = "▁▂▃▄▅▆▇█"
 
 
-def bars(values: Sequence[float], width: int = 8, *, decimals: int = 2) -> str:
+def bars(values: Sequence[float], width: int = 8) -> str:
     """Draw each value with a bar behind it. The largest has `width` blocks, and any value above zero at least one.
 
     A value that is negative or was not measured has no bar.
@@ -30,7 +30,7 @@ def bars(values: Sequence[float], width: int = 8, *, decimals: int = 2) -> str:
     for value in values:
         known = math.isfinite(value)
         blocks = max(1, round(value / largest * width)) if known and value > 0 else 0
-        parts.append(f"{f'{value:.{decimals}f}' if known else '–'} {BLOCK * blocks}".rstrip())
+        parts.append(f"{f'{value:.2f}' if known else '–'} {BLOCK * blocks}".rstrip())
     return "   ".join(parts)
 
 
