@@ -49,7 +49,7 @@ MODULES = {
     "agentfw.scores": "tracks and schedules of rewards",
     "agentfw.boundary.secrets": "secrets struck out of what leaves a run",
     "agentfw.seeds": "random choices by name",
-    "agentfw.session": "an episode that is led from outside",
+    "agentfw.turns.session": "an episode that is led from outside",
     "agentfw.settings": "settings that a resumed run may change or that policy and learner share, and assignments",
     "agentfw.report.statistics": "intervals and paired differences",
     "agentfw.testing": "fixtures and contract suites for plugin authors",

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Episode, Event, Intervention, Observation, Task
 from agentfw.errors import InterventionRefused, PluginError, TimelineError
@@ -22,6 +21,7 @@ from agentfw.policy import Generation
 from agentfw.request import InFlight, Moment
 from agentfw.timeline import Work
 from agentfw.tool import Tool, tool
+from agentfw.turns.engagement import Engagement
 
 Rule = Callable[[Moment], Decision]
 INTERFACES: list[Interface] = [EventDriven(), StepLoop(), Polling(3), Reflex()]

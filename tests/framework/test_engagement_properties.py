@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.policy import Generation
 from agentfw.request import Moment
 from agentfw.timeline import Work
+from agentfw.turns.engagement import Engagement
 
 INTERFACES: list[Interface] = [EventDriven(), StepLoop(), Polling(3), Reflex()]
 

@@ -16,7 +16,7 @@ from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
-from agentfw.session import Session
+from agentfw.turns.session import Session
 
 from .hearing_memories import Ears
 

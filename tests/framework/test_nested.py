@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Episode, Intervention, Observation, Task
 from agentfw.interfaces import EventDriven, Interface, Reflex, StepLoop
 from agentfw.policy import Generation
 from agentfw.request import Moment
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.nested import Composed, Nested
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Call, Episode, Message, Task
 from agentfw.errors import UsageError
@@ -18,6 +17,7 @@ from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request, Sampling
 from agentfw.request import Brief
 from agentfw.tool import Tool, tool
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 
 

@@ -23,7 +23,6 @@ from ..boundary.components.spending import Spending
 from ..boundary.components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
 from ..boundary.daemon_threads import in_thread
 from ..boundary.letting_go import letting_go
-from ..engagement import Engagement
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
@@ -35,10 +34,11 @@ from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
 from ..request import Sampling
 from ..scores import RewardModel, Schedule, Score, parse_schedule
-from ..session import Session, SessionEnvironment
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
+from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
+from ..turns.session import Session, SessionEnvironment
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.long_texts import LongTexts

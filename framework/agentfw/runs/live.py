@@ -29,8 +29,8 @@ from ..host import Host
 from ..memory import Memory, Remembered
 from ..operation import PlayedEpisode
 from ..seeds import Seeds
-from ..session import Session, extended
 from ..tool import Tool
+from ..turns.session import Session, extended
 from .assembly import Assembly, assemble
 from .hearing import Hearing
 from .observers.hook_calls import HookCalls

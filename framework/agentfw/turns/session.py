@@ -23,19 +23,19 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from .environment import Environment, World
-from .episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
-from .errors import AgentfwError, UsageError, not_implemented
-from .forwarding import Forwarded, Passed
-from .memory import Memory, Recollection
-from .policy import Policy
-from .request import Action, Brief, Generation, Moment, Request, Sampling
-from .seeds import Seeds
-from .timeline import Time
-from .tool import Tool
-from .turns.message_tree import MessageTree, Node, message_key
-from .turns.pieces import Pieces
-from .turns.turn_builder import TurnBuilder
+from ..environment import Environment, World
+from ..episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
+from ..errors import AgentfwError, UsageError, not_implemented
+from ..forwarding import Forwarded, Passed
+from ..memory import Memory, Recollection
+from ..policy import Policy
+from ..request import Action, Brief, Generation, Moment, Request, Sampling
+from ..seeds import Seeds
+from ..timeline import Time
+from ..tool import Tool
+from .message_tree import MessageTree, Node, message_key
+from .pieces import Pieces
+from .turn_builder import TurnBuilder
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 

@@ -20,17 +20,17 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from .agent import Agent, Decision
-from .boundary.plain_calls import plain
-from .boundary.secrets import struck
-from .environment import Environment
-from .episode import Episode, Intervention, Message, Observation, Task, Turn
-from .errors import InterventionRefused, PluginError, TimelineError
-from .interfaces import EventDriven, Interface
-from .request import Generation, InFlight, Moment
-from .seeds import Seeds
-from .timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
-from .turns.seat import Seat, SeatWorld, TrackedWork
+from ..agent import Agent, Decision
+from ..boundary.plain_calls import plain
+from ..boundary.secrets import struck
+from ..environment import Environment
+from ..episode import Episode, Intervention, Message, Observation, Task, Turn
+from ..errors import InterventionRefused, PluginError, TimelineError
+from ..interfaces import EventDriven, Interface
+from ..request import Generation, InFlight, Moment
+from ..seeds import Seeds
+from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
+from .seat import Seat, SeatWorld, TrackedWork
 
 __all__ = ["Engagement"]
 
