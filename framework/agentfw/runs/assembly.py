@@ -30,12 +30,11 @@ from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
 from ..memory import Memory
-from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
 from ..request import Sampling
 from ..scores import RewardModel, Schedule, Score, parse_schedule
 from ..tool import Tool, Toolbox
-from ..tracker import Tracker
+from ..tracker import PlayedEpisode, Scoring, Tracker
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment

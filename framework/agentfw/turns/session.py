@@ -26,10 +26,9 @@ from typing import Any, Literal
 from ..environment import Environment, World
 from ..episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
 from ..errors import AgentfwError, UsageError, not_implemented
-from ..forwarding import Forwarded, Passed
 from ..memory import Memory, Recollection
 from ..policy import Policy
-from ..request import Action, Brief, Generation, Moment, Request, Sampling
+from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
 from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from agentfw import Session
 from agentfw.errors import AgentfwError
-from agentfw.forwarding import Forwarded
+from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
 
 from .bodies import Asked, BadRequest
