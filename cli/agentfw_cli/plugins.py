@@ -112,7 +112,7 @@ def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_js
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
-    from agentfw.boundary.installed_from import with_extra
+    from agentfw.errors import with_extra
     from agentfw.settings import input_key
 
     out = Out(json=as_json)
