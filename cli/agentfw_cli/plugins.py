@@ -158,8 +158,8 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 
     NAME is a component, KIND:NAME, a plugin or a distribution. Of the last two, all components are checked.
     """
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.host.plugin_guard import stdout_to_stderr
-    from agentfw.settings import parse_assignments
     from agentfw.testing import run_contract
 
     out = Out(json=as_json)

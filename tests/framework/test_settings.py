@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError
 from agentfw.runs.spec.run_spec import RunSpec
-from agentfw.settings import Settings, parse_assignments, validate
+from agentfw.settings import Settings
 
 
 class Sampler(Settings):

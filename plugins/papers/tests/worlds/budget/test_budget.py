@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.request import Moment
-from agentfw.settings import validate
 from agentfw.tool import tool
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
