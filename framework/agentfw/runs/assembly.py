@@ -21,7 +21,7 @@ from ..boundary.components.isolated import Isolation, isolated
 from ..boundary.components.run_environment import RunEnvironment
 from ..boundary.components.spending import Spending
 from ..boundary.components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
-from ..boundary.daemon_threads import in_thread
+from ..boundary.daemon_threads import in_thread, use_daemon_threads
 from ..boundary.letting_go import letting_go
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
@@ -209,6 +209,7 @@ class Assembly:
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+        use_daemon_threads()  # a tool's function that hangs must not keep the process from ending
         self.calls.open(folder)
         self.texts.open(folder)
         for policy in (self.policy, *self.models.values()):
