@@ -17,8 +17,8 @@ from typing import Any
 
 from agentfw import Generation
 from agentfw.episode import Call
-from agentfw.turns.parsing import NO_CALLS, CallsInText
-from agentfw.turns.pieces import Pieces
+from agentfw.request import NO_CALLS, CallsInText
+from agentfw.turns.parsing import StreamedText
 from agentfw_benchmarks import Options, tell
 from agentfw_plugins.models.call_tokens import CallTokens
 
@@ -97,7 +97,7 @@ def generation(kind: str, text: str, names: list[str], begin: int, draw: random.
 
 def streamed(found: Generation, rest: str, draw: random.Random) -> str:
     """All that is told, in pieces and then the rest."""
-    pieces, told, text = Pieces(NAMES), "", found.text
+    pieces, told, text = StreamedText(NAMES), "", found.text
     while text:
         size = draw.randrange(1, 9)
         told, text = told + pieces.take(text[:size]), text[size:]

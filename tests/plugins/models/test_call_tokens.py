@@ -9,8 +9,7 @@ from types import ModuleType
 import pytest
 
 from agentfw import Generation, Message
-from agentfw.request import Action
-from agentfw.turns.parsing import CallsInText
+from agentfw.request import Action, CallsInText
 from agentfw_plugins.models import Chat
 
 SERVE = Action("serve", "Serve a drink.", {"type": "object", "properties": {}})

@@ -27,9 +27,8 @@ from typing import Any
 
 from ...episode import Call, Usage
 from ...policy import Policy
-from ...request import Forwarded, Generation, Passed, Request
+from ...request import CallsInText, Forwarded, Generation, Passed, Request
 from ...timeline import Time
-from ...turns.parsing import CallsInText
 from .journal import encoded, make_folder, make_private
 
 __all__ = ["KeptAnswers", "count_kept"]
