@@ -32,7 +32,7 @@ from ..interfaces import parse_interface
 from ..memory import Memory
 from ..policy import Policy
 from ..request import Sampling
-from ..scores import RewardModel, Schedule, Score, parse_schedule
+from ..scores import RewardModel, Score
 from ..tool import Tool, Toolbox
 from ..tracker import PlayedEpisode, Scoring, Tracker
 from ..turns.engagement import Engagement
@@ -42,6 +42,7 @@ from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.long_texts import LongTexts
 from .spec.run_spec import Choice, IsolableChoice, RunSpec
+from .spec.weights import Schedule, parse_schedule
 
 __all__ = ["Assembly", "assemble", "shared_component"]
 

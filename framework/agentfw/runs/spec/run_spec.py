@@ -49,9 +49,9 @@ from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ...host.names import component_name, is_file
 from ...interfaces import parse_interface
 from ...request import Sampling
-from ...scores import parse_schedule
 from ...settings import OPERATIONAL, Operational, Settings
 from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
+from .weights import parse_schedule
 
 __all__ = [
     "COMPONENTS",
