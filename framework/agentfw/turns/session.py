@@ -82,7 +82,7 @@ class Unfinished:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Options:
     """What a request asks for besides its messages."""
 
     goal: str
@@ -199,8 +199,8 @@ class Session:
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
             given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
-            asked = _Asked(*given, plain, policy or self.policy, model)
-            reply = await self._answer(messages, user, asked, carries_out)
+            options = _Options(*given, plain, policy or self.policy, model)
+            reply = await self._answer(messages, user, options, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -223,7 +223,7 @@ class Session:
             self.note("refused", call.name, {"id": call.id, "text": text})
         return Message("tool", text, answers=call.id)
 
-    async def _answer(self, messages: Sequence[Message], user: str, asked: _Asked, carries_out: bool) -> Reply:
+    async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
         await self._join(user)
         recalled = await self._recall(messages, user)
         remembers = self._remembers(user)
@@ -233,17 +233,17 @@ class Session:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
         if remembers:
             self._note_said(path)
-        own, given, told = self.tools(user) if asked.schema is None else {}, asked.actions, ""
-        if asked.forwarded is not None:
-            own, imposed = {}, imposed_sampling(asked.forwarded, self.sampling, run_wins=self.sampling_wins)
-            asked.forwarded = replace(asked.forwarded, recalled=self._recalled.text(messages), imposed=imposed)
+        own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
+        if options.forwarded is not None:
+            own, imposed = {}, imposed_sampling(options.forwarded, self.sampling, run_wins=self.sampling_wins)
+            options.forwarded = replace(options.forwarded, recalled=self._recalled.text(messages), imposed=imposed)
         if both := sorted({action.name for action in given} & own.keys()):
             raise UsageError(f"the memory has a tool {', '.join(both)}, too", fix="give yours another name")
         for number in range(_MOST_CALLING + 1):
             # A policy that goes on and on with tools of the memory has to answer without them.
             own = own if number < _MOST_CALLING else {}
-            asked.actions = (*given, *(tool.action for tool in own.values()))
-            reply, answer = await self._turn(path, asked)
+            options.actions = (*given, *(tool.action for tool in own.values()))
+            reply, answer = await self._turn(path, options)
             calls = [call for call in reply.calls if call.name in own] if carries_out else []
             if not calls:
                 break
@@ -267,43 +267,43 @@ class Session:
             self.note("memory", "called", {**about, "messages": [answer.place, node.place]})
         return nodes
 
-    async def _turn(self, path: Sequence[Node], asked: _Asked) -> tuple[Reply, Node]:
+    async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
         """Let the policy answer once."""
         last, new, started = path[-1], after_answer(path), self.now
         self._show(path)
-        self._recorder.offer(asked.actions)
+        self._recorder.offer(options.actions)
         before = path[new - 1].generation if new else None
-        if before is not None and before.model != asked.model:
+        if before is not None and before.model != options.model:
             before = None  # its tokens are those of another model
         request = Request(
             [node.message for node in path],
-            asked.actions,
+            options.actions,
             sampling_for(
-                asked.sampling,
+                options.sampling,
                 self.sampling,
                 run_wins=self.sampling_wins,
                 task=self.episode.task,
                 asked=last.asked,
             ),
             Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
-            Brief(asked.goal, tuple(asked.actions), demonstration=asked.demonstration),
+            Brief(options.goal, tuple(options.actions), demonstration=options.demonstration),
             self.episode.task,
             before,
-            () if asked.actions else asked.stop,  # in a call, it would cut the arguments
-            asked.schema,
-            asked.plain,
+            () if options.actions else options.stop,  # in a call, it would cut the arguments
+            options.schema,
+            options.plain,
         )
         last.asked += 1
-        pieces = StreamedText([action.name for action in asked.actions], asked.stop)
-        passed = await self._generated(request, self._places(path), started, asked, pieces)
+        pieces = StreamedText([action.name for action in options.actions], options.stop)
+        passed = await self._generated(request, self._places(path), started, options, pieces)
         for generation in passed.generations:
-            generation.model = asked.model
-        recorded = [self._record(path, request, each, started, asked.stop) for each in passed.generations]
+            generation.model = options.model
+        recorded = [self._record(path, request, each, started, options.stop) for each in passed.generations]
         reply, answer = recorded[0]
-        if asked.forwarded is not None:
+        if options.forwarded is not None:
             return replace(reply, passed=passed), answer
-        if asked.tell is not None and (rest := pieces.rest(reply.text)):
-            asked.tell(rest)
+        if options.tell is not None and (rest := pieces.rest(reply.text)):
+            options.tell(rest)
         return reply, answer
 
     async def _generated(
@@ -311,7 +311,7 @@ class Session:
         request: Request,
         shown: tuple[int, ...],
         started: Time,
-        asked: _Asked,
+        options: _Options,
         pieces: StreamedText,
     ) -> Passed:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
@@ -323,13 +323,13 @@ class Session:
 
         def note(piece: str) -> None:
             answer.told.append(piece)
-            if asked.tell is not None and (sure := pieces.take(piece)):
-                asked.tell(sure)
+            if options.tell is not None and (sure := pieces.take(piece)):
+                options.tell(sure)
 
         try:
-            if asked.forwarded is not None:
-                return await asked.policy.forward(request, replace(asked.forwarded, tell=answer.told.append))
-            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
+            if options.forwarded is not None:
+                return await options.policy.forward(request, replace(options.forwarded, tell=answer.told.append))
+            given = options.policy.generate(request) if options.tell is None else options.policy.stream(request, note)
             return Passed((await given,))
         except BaseException as error:
             if answer.told:
