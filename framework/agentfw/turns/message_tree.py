@@ -33,7 +33,8 @@ class Node:
     message: Message
     place: int | None = None
     """Its index in `Episode.messages`. None for an answer that was not sent back so far."""
-    generation: Generation | None = None
+    generations: dict[str, Generation] = field(default_factory=dict)
+    """What the policy generated if this is an answer, by model: two models may have given it."""
     asked: int = 0
     """Number of times that the policy was asked what comes next."""
     told: str = ""
@@ -99,7 +100,7 @@ class MessageTree:
         above = path[-1].below
         node = above.setdefault(_key(Message("assistant", told, message.calls)), Node(message, told=told))
         above.setdefault(_key(message), node)
-        node.generation = node.generation or generation
+        node.generations.setdefault(generation.model, generation)
         self._stands_for(path, node, ())
         return node
 
@@ -164,15 +165,22 @@ class Recalled:
 
     def restore(self, episode: Episode) -> None:
         """Take in what was recalled in an episode that an earlier process has recorded."""
-        found = dict[int, list[Recollection]]()
+        found, said = dict[int, list[Recollection]](), set[int]()
         for event in episode.events:
             if (event.kind, event.name) == ("memory", "changed"):
                 found.clear()
+                said.clear()
+            elif (event.kind, event.name) == ("memory", "said"):
+                said.add(event.data["message"])
             elif (event.kind, event.name) == ("memory", "recalled") and "message" in event.data:
                 found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
         for turn in episode.turns:
             shown = [episode.messages[place] for place in turn.shown]
-            if self.first_of_user(shown) is None or turn.shown[0] not in found:
+            if (first := self.first_of_user(shown)) is None:
+                continue
+            if turn.shown[0] not in found:
+                if turn.shown[first] in said:  # the memories were asked, and had nothing
+                    self._texts[_beginning(shown)] = ""
                 continue
             recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
             system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))

@@ -272,9 +272,8 @@ class Session:
         last, new, started = path[-1], after_answer(path), self.now
         self._show(path)
         self._recorder.offer(options.actions)
-        before = path[new - 1].generation if new else None
-        if before is not None and before.model != options.model:
-            before = None  # its tokens are those of another model
+        # The tokens of another model mean nothing to this one.
+        before = path[new - 1].generations.get(options.model) if new else None
         request = Request(
             [node.message for node in path],
             options.actions,
