@@ -56,6 +56,7 @@ MODULES = {
     "agentfw.timeline": "the clock, and work in progress",
     "agentfw.tool": "tools made of functions",
     "agentfw.tracker": "what took time in an episode, for trackers",
+    "agentfw.turns.turn_builder": "read the answer of a policy, and record it as a turn",
     "agentfw_memory": "StrategyHub and the skill graph; imports neither agentfw nor torch",
     "agentfw_rewardmodels": "the preference model; imports no agentfw",
     "agentfw_rewardmodels.rubric": "the rubric judge",
