@@ -45,11 +45,11 @@ def execute_spec(
 
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
     from agentfw.runs.spec.policy_of_run import policy_of_run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
     from agentfw.runs.spec.start import with_choices
-    from agentfw.settings import parse_assignments
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)

@@ -1,7 +1,6 @@
 """Where a distribution was installed from, so that an error can say what to install beside it.
 
-    source_of("agentfw-papers", "plugins/papers", beside="agentfw")     # /home/ada/agentfw/plugins/papers
-    with_extra("agentfw", "web")                                        # "/home/ada/agentfw[web]"
+    source_of("agentfw-papers", "plugins/papers", beside="agentfw")  # /home/ada/agentfw/plugins/papers
 
 pip writes the address of a local installation into `direct_url.json`. It has none for what came from an index.
 """
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["direct_url", "source_of", "source_tree", "with_extra"]
+__all__ = ["direct_url", "source_of", "source_tree"]
 
 
 def source_tree(name: str) -> Path | None:
@@ -29,16 +28,6 @@ def source_of(name: str, folder: str, *, beside: str) -> str:
     if tree is not None and (tree / folder / "pyproject.toml").is_file():
         return shlex.quote(str(tree / folder))
     return name
-
-
-def with_extra(name: str, extra: str) -> str:
-    """What to give pip for an extra of a distribution that is installed, from where it was installed."""
-    origin = direct_url(name)
-    tree = _folder(origin)
-    if tree is None:
-        return f'"{name}[{extra}]"'
-    editable = isinstance(about := origin.get("dir_info"), dict) and about.get("editable")
-    return f'{"-e " if editable else ""}"{tree}[{extra}]"'
 
 
 def direct_url(name: str) -> dict[str, Any]:

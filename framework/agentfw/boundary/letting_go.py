@@ -14,6 +14,7 @@ import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, TypeVar
 
+from ..tool import wait_with
 from .plugin_calls import current_call
 
 __all__ = ["PATIENCE", "letting_go"]
@@ -77,3 +78,6 @@ def _leave(coroutine: Coroutine[Any, Any, Any]) -> None:
     call = current_call()
     if call is not None:
         call.leave(coroutine)
+
+
+wait_with(letting_go)

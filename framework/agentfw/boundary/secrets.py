@@ -21,6 +21,8 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
+from ..errors import strike_with
+
 __all__ = ["MASK", "SHORTEST", "Pieces", "Secrets", "is_secret_name", "strike", "struck"]
 
 Value = TypeVar("Value")
@@ -224,3 +226,6 @@ def _forms(letter: str) -> tuple[str, ...]:
 
 def _any_of(forms: tuple[str, ...]) -> str:
     return re.escape(forms[0]) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
+
+
+strike_with(strike)

@@ -62,8 +62,8 @@ def check_settings(
 
     `secrets` then knows the secrets among them.
     """
+    from ..boundary.settings_input import validate
     from ..runs.spec.settings_record import secrets_in
-    from ..settings import validate
 
     model = settings_model(registered)
     # A validator or a default of the plugin's model may raise anything.

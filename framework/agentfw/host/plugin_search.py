@@ -24,9 +24,10 @@ from pydantic import Field
 
 from ..boundary.installed_from import source_of
 from ..boundary.metadata import normalise, version_of
+from ..boundary.settings_input import validate
 from ..component import KINDS
 from ..errors import EndpointError, SettingsError
-from ..settings import Settings, validate
+from ..settings import Settings
 
 if TYPE_CHECKING:
     from .host import Host

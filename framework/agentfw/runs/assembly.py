@@ -21,9 +21,8 @@ from ..boundary.components.isolated import Isolation, isolated
 from ..boundary.components.run_environment import RunEnvironment
 from ..boundary.components.spending import Spending
 from ..boundary.components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
-from ..boundary.daemon_threads import in_thread
+from ..boundary.daemon_threads import in_thread, use_daemon_threads
 from ..boundary.letting_go import letting_go
-from ..engagement import Engagement
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
@@ -31,18 +30,19 @@ from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
 from ..memory import Memory
-from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
 from ..request import Sampling
-from ..scores import RewardModel, Schedule, Score, parse_schedule
-from ..session import Session, SessionEnvironment
+from ..scores import RewardModel, Score
 from ..tool import Tool, Toolbox
-from ..tracker import Tracker
+from ..tracker import PlayedEpisode, Scoring, Tracker
+from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
+from ..turns.session import Session, SessionEnvironment
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.long_texts import LongTexts
 from .spec.run_spec import Choice, IsolableChoice, RunSpec
+from .spec.weights import Schedule, parse_schedule
 
 __all__ = ["Assembly", "assemble", "shared_component"]
 
@@ -210,6 +210,7 @@ class Assembly:
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+        use_daemon_threads()  # a tool's function that hangs must not keep the process from ending
         self.calls.open(folder)
         self.texts.open(folder)
         for policy in (self.policy, *self.models.values()):

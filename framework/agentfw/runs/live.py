@@ -27,10 +27,10 @@ from ..episode import Episode, Task
 from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
-from ..operation import PlayedEpisode
 from ..seeds import Seeds
-from ..session import Session, extended
 from ..tool import Tool
+from ..tracker import PlayedEpisode
+from ..turns.session import Session, extended
 from .assembly import Assembly, assemble
 from .hearing import Hearing
 from .observers.hook_calls import HookCalls

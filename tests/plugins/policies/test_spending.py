@@ -15,7 +15,7 @@ from agentfw.boundary.components.spending import Spending
 from agentfw.episode import Message, Usage
 from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
 from agentfw.host import Host, HostOptions
-from agentfw.price import Price
+from agentfw.policy import Price
 from agentfw.runs import LiveRun, RunFolder
 from agentfw.runs.spec.run_spec import SpendingSettings, parse_spec
 from agentfw_cli.main import main

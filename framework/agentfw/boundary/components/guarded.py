@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 
 from ...episode import Episode, Intervention, Task, Usage
 from ...errors import EndpointError, one_line
-from ...forwarding import Forwarded, Passed
 from ...memory import Embedded, Memory, Query, Recollection, Remembered, Saying
 from ...policy import Policy
-from ...request import Generation, Request
+from ...request import Forwarded, Generation, Passed, Request
 from ...runs.records.long_texts import LongTexts
 from ...runs.spec.run_spec import SpendingSettings
 from ...scores import RewardModel, Score, wrong_scores

@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from ...episode import Usage
 from ...errors import BudgetSpentError, QuotaEndedError, UsageError
-from ...policy import Policy
-from ...price import FREE
+from ...policy import FREE, Policy
 from ...runs.spec.run_spec import SpendingSettings
 
 __all__ = ["Spending"]

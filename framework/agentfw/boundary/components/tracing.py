@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ...episode import Task
-from ...forwarding import Forwarded, Passed
 from ...memory import Memory, Query, Recollection
-from ...operation import Operation, PolicyCall, Recall, ToolCall
 from ...policy import Policy
-from ...request import Generation, Request
+from ...request import Forwarded, Generation, Passed, Request
 from ...timeline import Time
 from ...tool import Tool
+from ...tracker import Operation, PolicyCall, Recall, ToolCall
 
 __all__ = ["Clock", "Trace", "TracedMemory", "TracedPolicy", "TracedTool"]
 

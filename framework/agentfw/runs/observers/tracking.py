@@ -16,10 +16,9 @@ from ...boundary.plain_calls import plain
 from ...boundary.secrets import struck
 from ...episode import Episode
 from ...errors import AgentfwError
-from ...operation import Operation
 from ...printing.out import counted
 from ...report.statistics import Interval
-from ...tracker import Tracker
+from ...tracker import Operation, Tracker
 from ..records.figures import flat
 from ..records.summary import Summary
 from ..spec.resolution import with_defaults

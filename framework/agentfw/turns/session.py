@@ -19,23 +19,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from .environment import Environment, World
-from .episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
-from .errors import AgentfwError, UsageError, not_implemented
-from .forwarding import Forwarded, Passed
-from .memory import Memory, Recollection
-from .policy import Policy
-from .request import Action, Brief, Generation, Moment, Request, Sampling
-from .seeds import Seeds
-from .timeline import Time
-from .tool import Tool
-from .turns.message_tree import MessageTree, Node, message_key
-from .turns.pieces import Pieces
-from .turns.turn_builder import TurnBuilder
+from ..environment import Environment, World
+from ..episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
+from ..errors import AgentfwError, UsageError, not_implemented
+from ..memory import Memory, Recollection
+from ..policy import Policy
+from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
+from ..timeline import Time
+from ..tool import Tool
+from .message_tree import MessageTree, Node, Recalled, after_answer
+from .parsing import StreamedText
+from .turn_builder import TurnBuilder, TurnRecorder, imposed_sampling, sampling_for
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
@@ -84,7 +82,7 @@ class Unfinished:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Options:
     """What a request asks for besides its messages."""
 
     goal: str
@@ -128,8 +126,8 @@ class Session:
         """
         self.policy, self.builder = policy, TurnBuilder(tools, memories, recall)
         self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
-        self.max_turns, self.watch, self.write, self._sole_user = max_turns, watch, write, sole_user
-        self.episode = Episode(task=task, environment=environment)
+        self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
+        self._recorder = TurnRecorder(Episode(task=task, environment=environment), watch)
         self.failure: AgentfwError | None = None
         """The error of the last answer, if it failed."""
         self.used = self._began = time.monotonic()
@@ -139,12 +137,16 @@ class Session:
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
         self._begun = 0
-        self._tree = MessageTree()
-        self._recalled: dict[Hashable, str] = {}
+        self._tree, self._recalled = MessageTree(), Recalled()
         self._said = set[int | None]()
         """Indexes of the messages that the memories may hear as what the user says."""
         self._taken = (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
+
+    @property
+    def episode(self) -> Episode:
+        """The record so far."""
+        return self._recorder.episode
 
     @property
     def name(self) -> str:
@@ -197,8 +199,8 @@ class Session:
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
             given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
-            asked = _Asked(*given, plain, policy or self.policy, model)
-            reply = await self._answer(messages, user, asked, carries_out)
+            options = _Options(*given, plain, policy or self.policy, model)
+            reply = await self._answer(messages, user, options, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -221,26 +223,27 @@ class Session:
             self.note("refused", call.name, {"id": call.id, "text": text})
         return Message("tool", text, answers=call.id)
 
-    async def _answer(self, messages: Sequence[Message], user: str, asked: _Asked, carries_out: bool) -> Reply:
+    async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
         await self._join(user)
         recalled = await self._recall(messages, user)
-        path = self._tree.path(self._with_recalled(messages, user))
+        remembers = self._remembers(user)
+        path = self._tree.path(self._recalled.shown_in(messages) if remembers else messages)
         self._show(path)
         for one in recalled:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
-        if self._remembers(user):
+        if remembers:
             self._note_said(path)
-        own, given, told = self.tools(user) if asked.schema is None else {}, asked.actions, ""
-        if asked.forwarded is not None:
-            own, imposed = {}, asked.forwarded.sampled(self.sampling, self.sampling_wins)
-            asked.forwarded = replace(asked.forwarded, recalled=self._recalled_for(messages), imposed=imposed)
+        own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
+        if options.forwarded is not None:
+            own, imposed = {}, imposed_sampling(options.forwarded, self.sampling, run_wins=self.sampling_wins)
+            options.forwarded = replace(options.forwarded, recalled=self._recalled.text(messages), imposed=imposed)
         if both := sorted({action.name for action in given} & own.keys()):
             raise UsageError(f"the memory has a tool {', '.join(both)}, too", fix="give yours another name")
         for number in range(_MOST_CALLING + 1):
             # A policy that goes on and on with tools of the memory has to answer without them.
             own = own if number < _MOST_CALLING else {}
-            asked.actions = (*given, *(tool.action for tool in own.values()))
-            reply, answer = await self._turn(path, asked)
+            options.actions = (*given, *(tool.action for tool in own.values()))
+            reply, answer = await self._turn(path, options)
             calls = [call for call in reply.calls if call.name in own] if carries_out else []
             if not calls:
                 break
@@ -264,38 +267,42 @@ class Session:
             self.note("memory", "called", {**about, "messages": [answer.place, node.place]})
         return nodes
 
-    async def _turn(self, path: Sequence[Node], asked: _Asked) -> tuple[Reply, Node]:
+    async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
         """Let the policy answer once."""
-        last = path[-1]
+        last, new, started = path[-1], after_answer(path), self.now
         self._show(path)
-        self._offer(asked.actions)
-        answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
-        started = self.now
+        self._recorder.offer(options.actions)
         # The tokens of another model mean nothing to this one.
-        before = path[answered].generations.get(asked.model) if answered >= 0 else None
+        before = path[new - 1].generations.get(options.model) if new else None
         request = Request(
             [node.message for node in path],
-            asked.actions,
-            self._sampling(asked.sampling, last.asked),
-            Moment(started, tuple(one for node in path[answered + 1 :] for one in _observed(node.message, started))),
-            Brief(asked.goal, tuple(asked.actions), demonstration=asked.demonstration),
+            options.actions,
+            sampling_for(
+                options.sampling,
+                self.sampling,
+                run_wins=self.sampling_wins,
+                task=self.episode.task,
+                asked=last.asked,
+            ),
+            Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
+            Brief(options.goal, tuple(options.actions), demonstration=options.demonstration),
             self.episode.task,
             before,
-            () if asked.actions else asked.stop,  # in a call, it would cut the arguments
-            asked.schema,
-            asked.plain,
+            () if options.actions else options.stop,  # in a call, it would cut the arguments
+            options.schema,
+            options.plain,
         )
         last.asked += 1
-        pieces = Pieces([action.name for action in asked.actions], asked.stop)
-        passed = await self._generated(request, self._places(path), started, asked, pieces)
+        pieces = StreamedText([action.name for action in options.actions], options.stop)
+        passed = await self._generated(request, self._places(path), started, options, pieces)
         for generation in passed.generations:
-            generation.model = asked.model
-        recorded = [self._record(path, request, each, started, asked.stop) for each in passed.generations]
+            generation.model = options.model
+        recorded = [self._record(path, request, each, started, options.stop) for each in passed.generations]
         reply, answer = recorded[0]
-        if asked.forwarded is not None:
+        if options.forwarded is not None:
             return replace(reply, passed=passed), answer
-        if asked.tell is not None and (rest := pieces.rest(reply.text)):
-            asked.tell(rest)
+        if options.tell is not None and (rest := pieces.rest(reply.text)):
+            options.tell(rest)
         return reply, answer
 
     async def _generated(
@@ -303,8 +310,8 @@ class Session:
         request: Request,
         shown: tuple[int, ...],
         started: Time,
-        asked: _Asked,
-        pieces: Pieces,
+        options: _Options,
+        pieces: StreamedText,
     ) -> Passed:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         if self.write is not None:
@@ -315,13 +322,13 @@ class Session:
 
         def note(piece: str) -> None:
             answer.told.append(piece)
-            if asked.tell is not None and (sure := pieces.take(piece)):
-                asked.tell(sure)
+            if options.tell is not None and (sure := pieces.take(piece)):
+                options.tell(sure)
 
         try:
-            if asked.forwarded is not None:
-                return await asked.policy.forward(request, replace(asked.forwarded, tell=answer.told.append))
-            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
+            if options.forwarded is not None:
+                return await options.policy.forward(request, replace(options.forwarded, tell=answer.told.append))
+            given = options.policy.generate(request) if options.tell is None else options.policy.stream(request, note)
             return Passed((await given,))
         except BaseException as error:
             if answer.told:
@@ -338,55 +345,30 @@ class Session:
         """Store the messages that are new, and note what the user and the tools say in them."""
         for node in path:
             if node.place is None:
-                node.place = len(self.episode.messages)
-                self.episode.messages.append(node.message)
+                node.place = self._recorder.place(node.message)
                 for one in _observed(node.message, self.now):
                     self.note("observation", one.name, {"text": one.text, **one.data})
 
     def _places(self, path: Sequence[Node]) -> tuple[int, ...]:
         return tuple(node.place for node in path if node.place is not None)
 
-    def _offer(self, actions: Sequence[Action]) -> None:
-        offered = self.episode.actions.setdefault("", [])
-        for action in map(asdict, actions):
-            if action not in offered:
-                offered.append(action)
-
-    def _sampling(self, wished: Sampling, before: int) -> Sampling:
-        """The sampling of a request. Who asks the same thing again gets another sample, unless they set a seed."""
-        first, second = (self.sampling, wished) if self.sampling_wins else (wished, self.sampling)
-        names = ("temperature", "top_p")
-        chosen = {
-            name: getattr(second, name) if getattr(first, name) is None else getattr(first, name) for name in names
-        }
-        limits = [limit for limit in (wished.max_tokens, self.sampling.max_tokens) if limit is not None]
-        seed = wished.seed
-        if seed is None or self.sampling_wins:
-            root = self.episode.task.seed if self.sampling.seed is None else self.sampling.seed
-            seed = Seeds(root).integer("again", before) if before else self.sampling.seed
-        return Sampling(**chosen, max_tokens=min(limits, default=None), seed=seed)
-
     def _record(
         self, path: Sequence[Node], request: Request, generation: Generation, started: float, stop: Sequence[str]
     ) -> tuple[Reply, Node]:
-        index, names = len(self.episode.turns), {action.name for action in request.actions}
-        parsed = self.builder.read(generation, request.sampling, names, f"call_{index}_")
-        calls, failures, text = tuple(parsed.calls), tuple(parsed.failures), parsed.rest
-        if calls or failures:
-            text = _outside(text)
-        cuts = [place for word in stop if word and (place := text.find(word)) >= 0]
-        text = text[: min(cuts)] if cuts else text
-        said = generation.said_beside(parsed)
-        asked = {"stop": tuple(stop), "max_tokens": request.sampling.max_tokens}
-        turn = generation.turn(
-            index, started, self.now, self._places(path), calls, failures=failures, said=said, **asked
+        names = {action.name for action in request.actions}
+        answer = self.builder.read(generation, request.sampling, names, f"call_{len(self.episode.turns)}_", stop=stop)
+        turn = self._recorder.add(
+            generation,
+            answer,
+            self._places(path),
+            started,
+            self.now,
+            stop=stop,
+            max_tokens=request.sampling.max_tokens,
         )
-        self.episode.turns.append(turn)
-        finish: Finish = "calls" if calls else "length" if turn.finish == "length" else "stop"
-        node = self._tree.answered(path, Message("assistant", generation.text, calls), text, generation)
-        if self.watch is not None:
-            self.watch(self.episode, turn)
-        return Reply(turn, text, calls, finish, generation.pieces), node
+        finish: Finish = "calls" if answer.calls else "length" if turn.finish == "length" else "stop"
+        node = self._tree.answered(path, Message("assistant", generation.text, answer.calls), answer.text, generation)
+        return Reply(turn, answer.text, answer.calls, finish, generation.pieces), node
 
     def _check_turns(self, others: int) -> None:
         if len(self.episode.turns) + others >= self.max_turns:
@@ -409,38 +391,21 @@ class Session:
 
     async def _recall(self, messages: Sequence[Message], user: str) -> Sequence[Recollection]:
         """What the memories recall for a conversation that is new."""
-        first = next((i for i, message in enumerate(messages) if message.role == "user"), None)
-        if first is None or not self._remembers(user):
-            return ()
-        key = tuple(map(message_key, messages[: first + 1]))
-        if key in self._recalled:
+        first = self._recalled.first_of_user(messages)
+        if first is None or not self._remembers(user) or messages in self._recalled:
             return ()
         found = await self.builder.recall(messages[first].content, self.now)
-        self._recalled[key] = "\n".join(self.builder.told(found))
+        self._recalled.add(messages, found)
         return found
-
-    def _with_recalled(self, messages: Sequence[Message], user: str) -> Sequence[Message]:
-        """The conversation, with what the memories recalled for the user in its system message."""
-        recalled = self._recalled_for(messages) if self._remembers(user) else ""
-        if not recalled:
-            return messages
-        if messages[0].role == "system":
-            return [replace(messages[0], content=f"{messages[0].content}\n\n{recalled}"), *messages[1:]]
-        return [Message("system", recalled), *messages]
 
     def _note_said(self, path: Sequence[Node]) -> None:
         """Note what the user says with this request. What is older in the conversation was said before."""
-        answered = max((i for i, node in enumerate(path) if node.message.role == "assistant"), default=-1)
-        before = path[answered].place if answered >= 0 else None
-        for node in path[answered + 1 :]:
+        new = after_answer(path)
+        before = path[new - 1].place if new else None
+        for node in path[new:]:
             if node.message.role == "user" and node.place not in self._said:
                 self._said.add(node.place)
                 self.note("memory", "said", {"message": node.place, "answer_to": before, "at": time.time()})
-
-    def _recalled_for(self, messages: Sequence[Message]) -> str:
-        """What was recalled for a conversation."""
-        first = next((i for i, message in enumerate(messages) if message.role == "user"), len(messages))
-        return self._recalled.get(tuple(map(message_key, messages[: first + 1])), "")
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
@@ -487,29 +452,12 @@ class Session:
 
     def restore(self, episode: Episode) -> None:
         """Go on with an episode of an earlier process."""
-        self.episode = episode
+        self._recorder.episode, self._goes_on = episode, True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
-        self._goes_on = True
-        self._recalled.update(_recalled_in(episode))
-        called = dict[int, list[dict[str, Any]]]()
-        for event in episode.events:
-            if (event.kind, event.name) == ("memory", "called"):
-                called.setdefault(event.data["turn"], []).append(event.data)
-            if (event.kind, event.name) == ("memory", "said"):
-                self._said.add(event.data["message"])
-        for turn in episode.turns:
-            path = self._tree.recorded(episode.messages, turn.shown)
-            path[-1].asked += 1
-            message, told = Message("assistant", turn.text, turn.calls), turn.text if turn.said is None else turn.said
-            generation = Generation(turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs)
-            generation.model = turn.model
-            answer = self._tree.answered(path, message, told, generation)
-            if carried_out := called.get(turn.index):
-                places = [one["messages"][1] for one in carried_out]
-                answers = {one["call"]: episode.messages[place] for one, place in zip(carried_out, places, strict=True)}
-                answer.place = carried_out[0]["messages"][0]
-                for node, place in zip(self._tree.carried_out(path, answer, answers), places, strict=True):
-                    node.place = place
+        said = (event for event in episode.events if (event.kind, event.name) == ("memory", "said"))
+        self._said.update(event.data["message"] for event in said)
+        self._recalled.restore(episode)
+        self._tree.restore(episode)
         self._taken = lengths(episode)
 
 
@@ -525,32 +473,6 @@ class SessionEnvironment(Environment):
             f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it",
             fix="run it: agentfw run ENVIRONMENT",
         )
-
-
-def _recalled_in(episode: Episode) -> Iterator[tuple[Hashable, str]]:
-    """What was recalled for each conversation of a session, by the messages as they were sent."""
-    found, said = dict[int, list[Recollection]](), set[int]()
-    for event in episode.events:
-        if (event.kind, event.name) == ("memory", "changed"):
-            found.clear()
-            said.clear()
-        elif (event.kind, event.name) == ("memory", "said"):
-            said.add(event.data["message"])
-        elif (event.kind, event.name) == ("memory", "recalled") and "message" in event.data:
-            found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
-    for turn in episode.turns:
-        shown = [episode.messages[place] for place in turn.shown]
-        first = next((i for i, message in enumerate(shown) if message.role == "user"), None)
-        if first is None:
-            continue
-        if turn.shown[0] not in found:
-            if turn.shown[first] in said:  # the memories were asked, and had nothing
-                yield tuple(map(message_key, shown[: first + 1])), ""
-            continue
-        recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
-        system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
-        sent = [*([system] if system.content else []), *shown[1 : first + 1]]
-        yield tuple(map(message_key, sent)), recalled
 
 
 def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
@@ -590,8 +512,3 @@ def _observed(message: Message, now: float) -> Iterator[Observation]:
         yield Observation(now, "message", {"by": "user", "said": message.content}, message.content)
     elif message.role == "tool":
         yield Observation(now, "answer", {"call": message.answers}, message.content)
-
-
-def _outside(rest: str) -> str:
-    """The text outside of the calls. It is empty if only line breaks are left."""
-    return rest if rest.strip() else ""
