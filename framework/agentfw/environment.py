@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, Protocol, TypeVar, overload
 
-from .boundary.plain_calls import plain
+from .boundary.coroutines import plain
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
 from .request import Action, Brief, Moment

@@ -132,7 +132,7 @@ class MissingExtraError(PluginError):
     """An optional dependency is missing. The fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
-        from .boundary.installed_from import with_extra
+        from .boundary.metadata import with_extra
 
         needs = f" (no module {module})" if module else ""
         super().__init__(

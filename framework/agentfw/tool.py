@@ -18,8 +18,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from .boundary.daemon_threads import in_thread
-from .boundary.letting_go import letting_go
+from .boundary.coroutines import letting_go
+from .boundary.threads import in_thread
 from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
 from .request import Action
 from .timeline import Time

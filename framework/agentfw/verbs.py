@@ -17,7 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .boundary.daemon_threads import use_daemon_threads
+from .boundary.threads import use_daemon_threads
 from .errors import SettingsError, UsageError
 
 if TYPE_CHECKING:

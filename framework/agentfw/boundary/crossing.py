@@ -1,390 +1,255 @@
-"""Components whose every call goes through a guard.
+"""Components whose every call crosses a layer. All layers are made from one table, and stand around one another.
 
-The agent calls policy and memories in the middle of an episode. Without guards of their own, what they raise would be
-taken for a failure of the environment, and a server that hangs would stop the run for ever.
+    memory = GuardedMemory(threaded, guard)     # a guard around a thread around the memory of a plugin
+    await memory.recall(query)
 
-    policy = GuardedPolicy(policy, Guard(host, "policy", "vllm", deadline=600))
+A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
+table of calls. The guard is here; `tracing.py`, `memory_thread.py` and `runs/isolation.py` have the other layers.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
-from numbers import Real
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
+from typing import Any, ClassVar, Protocol
 
-from ...episode import Episode, Intervention, Task, Usage
-from ...errors import EndpointError, one_line
-from ...forwarding import Forwarded, Passed
-from ...memory import Embedded, Memory, Query, Recollection, Remembered, Saying
-from ...policy import Policy
-from ...request import Generation, Request
-from ...runs.records.long_texts import LongTexts
-from ...runs.spec.run_spec import SpendingSettings
-from ...scores import RewardModel, Score, wrong_scores
-from ...timeline import Time
-from ...tool import Tool, Toolbox
-from ..plain_calls import exact, misplaced_coroutine, plain
-from ..secrets import Pieces, strike, struck
-from .creation import Alive, Guard
-from .spending import Spending
+from ..environment import Environment
+from ..episode import Usage
+from ..memory import Memory
+from ..policy import Policy
+from ..scores import RewardModel
+from ..tool import Tool, Toolbox
+from ..tracker import Tracker
+from .calls import KINDS_OF_CALLS, Call, CallTable
+from .coroutines import Deadline, exact, plain
+from .guard import Guard
+from .secrets import strike, struck
 
 __all__ = [
+    "Guarded",
+    "GuardedEnvironment",
     "GuardedMemory",
     "GuardedPolicy",
     "GuardedReward",
     "GuardedTool",
     "GuardedToolbox",
-    "listed",
+    "GuardedTracker",
+    "Layer",
+    "Passage",
+    "layered",
 ]
 
-Item = TypeVar("Item")
 
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "text": str,
-    "calls": (tuple, list),
-    "count": int,
-    "prompt_ids": (tuple, list),
-    "token_ids": (tuple, list),
-    "logprobs": (tuple, list),
-    "pieces": (tuple, list),
-    "version": str,
-    "finish": str,
-    "usage": Usage,
-}
-"""The fields of an answer, and what they may be."""
-_MOST = 1_000_000
-"""Items that an answer may have."""
-_ITEMS: dict[str, type | tuple[type, ...]] = {
-    "calls": Intervention,
-    "prompt_ids": int,
-    "token_ids": int,
-    "logprobs": (float, int),
-    "pieces": str,
-}
-"""What their items are."""
+class Layer:
+    """Base class of layers. A class that is given a `kind` gets all methods of that kind, each of which crosses."""
+
+    table: ClassVar[CallTable]
+    kind: ClassVar[str]
+    _inside: Any
+
+    def __init_subclass__(cls, *, kind: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if not kind:
+            return
+        cls.kind, cls.table = kind, KINDS_OF_CALLS[kind]
+        for name, call in cls.table.calls.items():
+            if name not in vars(cls):
+                setattr(cls, name, _method(call, cls.table))
+
+    @property
+    def inside(self) -> Any:
+        """The component that this one passes its calls to."""
+        return self._inside
+
+    @inside.setter
+    def inside(self, component: Any) -> None:
+        self._inside, innermost = component, component
+        while isinstance(innermost, Layer) and "_inside" in vars(innermost):
+            innermost = innermost._inside
+        own, base = type(innermost), self.table.base
+        self._overridden = {name for name in self.table.calls if getattr(own, name, None) is not getattr(base, name)}
+
+    def overrides(self, name: str) -> bool:
+        """Whether the component has a method of its own, and not that of its base class."""
+        return name in self._overridden
+
+    def take_attributes(self, component: Any) -> None:
+        """Have the attributes of the component that those who call it read."""
+        for name in self.table.attributes:
+            setattr(self, name, getattr(component, name))
+
+    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call that is awaited."""
+        return await getattr(self._inside, call.name)(*given)
+
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call that is not awaited."""
+        return getattr(self._inside, call.name)(*given)
 
 
-class GuardedPolicy(Policy):
-    """Asks another policy. Silence until the deadline is an EndpointError: usually its server hangs."""
+def _method(call: Call, table: CallTable) -> Callable[..., Any]:
+    """The method of a layer for a call. Values that are given by name are put in order."""
+    parameters = table.parameters[call.name]
 
-    def __init__(self, policy: Policy, guard: Guard, spending: Spending | None = None) -> None:
-        self.policy, self.guard = policy, guard
-        self.spending = spending or Spending(SpendingSettings())
-        self.forwards, self.is_program = policy.forwards, policy.is_program
-        self.follows_schemas, self.continues = policy.follows_schemas, policy.continues
+    def ordered(given: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        return (*given, *(named[name] for name in parameters[len(given) :] if name in named))
 
-    def open(self, folder: Path) -> None:
-        with self.guard.calling("open()"):
-            plain(self.policy.open(folder))  # type: ignore[func-returns-value]
+    if table.waits(call.name):
 
-    async def generate(self, request: Request) -> Generation:
-        request = _without_secrets(request)
-        return self._counted(await self._asked("generate()", lambda alive: self.policy.generate(request), request))
+        async def later(self: Layer, *given: Any, **named: Any) -> Any:
+            return await self.later(call, ordered(given, named) if named else given)
 
-    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
-        request, pieces = _without_secrets(request), Pieces()
+        method: Callable[..., Any] = later
+    else:
 
-        def ask(alive: Alive) -> Awaitable[Generation]:
-            def pass_on(text: str) -> None:
-                alive()
-                if text := pieces.feed(text):
-                    tell(text)
+        def now(self: Layer, *given: Any, **named: Any) -> Any:
+            return self.now(call, ordered(given, named) if named else given)
 
-            return self.policy.stream(request, pass_on)
+        method = now
+    method.__name__ = call.name
+    return method
 
-        found = self._counted(await self._asked("stream()", ask, request))
-        if rest := pieces.end():
-            tell(rest)
-        return found
 
-    async def count_tokens(self, request: Request) -> int:
-        request = _without_secrets(request)
-        return int(await self.guard.answer("count_tokens()", lambda: self.policy.count_tokens(request)))
+@cache
+def layered(layer: type[Layer], kind: str) -> type[Any]:
+    """The class of a layer around components of a kind."""
+    return type(f"{layer.__name__}_{kind}", (layer, KINDS_OF_CALLS[kind].base), {}, kind=kind)
 
-    async def speaks(self, path: str, model: str = "") -> bool:
-        return bool(await self.guard.answer("speaks()", lambda: self.policy.speaks(path, model), late=EndpointError))
 
-    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
-        request = _without_secrets(request)
-        body, hear = struck(forwarded.body), forwarded.hear
-        raw = forwarded.raw if body is forwarded.body else b""
-        forwarded = replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled))
+class Spending(Protocol):
+    """What a run may still spend."""
 
-        def ask(alive: Alive) -> Awaitable[Passed]:
-            def pass_on(line: bytes) -> None:
-                alive()
-                hear(_strike_bytes(line))
+    def count(self, policy: Usage = ..., judges: Usage = ...) -> None: ...
+    async def ask(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
+    async def finish(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
 
-            return self.policy.forward(request, replace(forwarded, hear=pass_on))
 
-        passed = await self._asked("forward()", ask, request)
-        for generation in passed.generations:
-            self._counted(generation)
-        return passed._replace(content=_strike_bytes(passed.content))
+class ShownTexts(Protocol):
+    """Texts that are shortened before an agent is shown them."""
 
-    async def _asked(self, call: str, ask: Callable[[Alive], Awaitable[Item]], request: Request) -> Item:
-        episode = request.task.id if request.task else ""
-        return await self.spending.ask(lambda: self.guard.listen(call, ask, episode, EndpointError))
+    def shortened(self, text: str, whose: str) -> str: ...
 
-    def _counted(self, found: Generation) -> Generation:
-        self._check(found)
-        if (text := strike(found.text)) != found.text:
-            found.text, found.pieces = text, ()
-        found.said = struck(found.said)
-        found.calls = struck(found.calls)
-        found.usage = self.policy.priced(found.usage)
-        if not found.repeated and not _by_program(self.policy, found.usage):
-            self.spending.count(found.usage)
-            self.guard.row.spend(found.usage.cost)
-        return found
 
-    def _check(self, found: Generation) -> None:
-        """What isn't used before the answer is recorded, or learned from, would be blamed on whoever uses it."""
-        require = self.guard.require
-        require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
-        for name, kind in _FIELDS.items():
-            value = getattr(found, name)
-            require(isinstance(value, kind), f"answered with {name}={one_line(repr(value), 60)}")
-        for name, kind in _ITEMS.items():
-            wrong = {each.__name__ for each in set(map(type, getattr(found, name))) if not issubclass(each, kind)}
-            require(not wrong, f"answered with {name} of type {', '.join(sorted(wrong))}")
-        require(found.count >= 0, f"answered with count={found.count}")
-        for call in found.calls:
-            require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
-            with self.guard.calling("its answer"):
-                json.dumps(dict(call.arguments))
+class Passage:
+    """One call on its way through a guard."""
 
-    async def publish(self, adapter: Path, version: str) -> None:
-        await self.guard.answer("publish()", lambda: self.policy.publish(adapter, version), late=EndpointError)
+    __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
 
-    async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        return await self.guard.answer(
-            "logprobs()", lambda: self.policy.logprobs(prompt_ids, token_ids), late=EndpointError
+    def __init__(self, layer: Guarded, call: Call, given: tuple[Any, ...]) -> None:
+        self.layer, self.guard, self.call, self.given = layer, layer.guard, call, given
+        self.passed: tuple[Any, ...] = ()
+        """What the component was given."""
+        self.deadline: Deadline | None = None
+
+    def ask(self, deadline: Deadline | None = None) -> Any:
+        """Call the component."""
+        self.deadline = deadline
+        self.passed = tuple(
+            [
+                value if form.enter is None else form.enter(value, self)
+                for form, value in zip(self.call.given, self.given, strict=False)
+            ]
         )
+        return getattr(self.layer.inside, self.call.name)(*self.passed)
 
-    async def score(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Sequence[Sequence[float]]:
-        return await self.guard.answer("logprobs()", lambda: self.policy.score(answers), late=EndpointError)
-
-    def replicas(self) -> Sequence[Policy]:
-        with self.guard.calling("replicas()"):
-            return [GuardedPolicy(replica, self.guard, self.spending) for replica in plain(self.policy.replicas())]
-
-    def metrics(self) -> Mapping[str, float]:
-        with self.guard.calling("metrics()"):
-            return dict(plain(self.policy.metrics()))
-
-    async def rest(self) -> None:
-        await self.guard.answer("rest()", self.policy.rest, late=EndpointError)
-
-    async def wake(self) -> None:
-        await self.guard.answer("wake()", self.policy.wake, late=EndpointError)
-
-    def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
-        if type(self.policy).generation_time is Policy.generation_time:
-            return self.policy.generation_time(generation, time_per_token)  # no code of a plugin
-        with self.guard.calling("generation_time()"):
-            takes = plain(self.policy.generation_time(generation, time_per_token))
-            self.guard.require(isinstance(takes, Real) and float(takes) >= 0, f"says that an answer takes {takes!r}")
-        return takes
-
-    async def close(self) -> None:
-        await self.guard.answer("close()", self.policy.close)
+    def check(self, found: Any) -> Any:
+        """What the run is given of the answer."""
+        leave = self.call.answer.leave
+        return found if leave is None else leave(found, self)
 
 
-class GuardedMemory(Memory):
-    """Asks another memory."""
+class Guarded(Layer):
+    """The layer that names the component in whatever goes wrong, limits its time, and checks what it answers."""
 
-    def __init__(self, memory: Memory, guard: Guard, texts: LongTexts | None = None) -> None:
-        self.memory, self.guard, self.texts = memory, guard, texts or LongTexts()
-        self.hears = type(memory).hear is not Memory.hear
-        """Whether it learns from what users say as soon as they do."""
-        self.shows = type(memory).remembered is not Memory.remembered
-        """Whether users can see what it keeps of them."""
-        self.acts = type(memory).tools is not Memory.tools
-        """Whether it has tools of its own."""
-        self.embeds = type(memory).embed is not Memory.embed
-        """Whether it has an embedding model that others may use."""
+    def __init__(
+        self,
+        component: Any,
+        guard: Guard,
+        *,
+        spending: Spending | None = None,
+        texts: ShownTexts | None = None,
+        episode: str = "",
+    ) -> None:
+        """`episode` is that of all calls, for a component of one episode."""
+        self.guard, self.spending, self.texts, self.episode = guard, spending, texts, episode
+        self.inside = component
+        with guard.calling("its attributes"):
+            self.take_attributes(component)
 
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        episode = query.task.id
-        found = await self.guard.answer("recall()", lambda: self.memory.recall(query), episode)
-        with self.guard.calling("recall()", episode):
-            recalled = listed(found, Recollection, self.guard, limit=query.limit)
-            self.guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
-        return [self._shown(one) for one in struck(recalled)]
+    def around(self, kind: str, component: Any) -> Any:
+        """The same guard around something that the component gave."""
+        own: type[Guarded] = {"tool": GuardedTool, "policy": GuardedPolicy}[kind]
+        return own(component, self.guard, spending=self.spending, texts=self.texts)
 
-    async def learn(self, episode: Episode, reward: float) -> None:
-        await self.guard.answer("learn()", lambda: self.memory.learn(episode.copied(), reward), episode.id)
+    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if call.quiet and not self.overrides(call.name):
+            return await getattr(self._inside, call.name)(*given)
+        if call.spends and self.spending is not None:
+            return await getattr(self.spending, call.spends)(partial(self._answered, call, given))
+        return await self._answered(call, given)
 
-    async def hear(self, saying: Saying) -> None:
-        await self.guard.answer("hear()", lambda: self.memory.hear(struck(saying)))
+    async def _answered(self, call: Call, given: tuple[Any, ...]) -> Any:
+        passage = Passage(self, call, given)
+        episode = call.episode(given) or self.episode
+        return await self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
 
-    async def remembered(self, user: str) -> Sequence[Remembered]:
-        found = await self.guard.answer("remembered()", lambda: self.memory.remembered(user))
-        with self.guard.calling("remembered()"):
-            return struck(listed(found, Remembered, self.guard))
-
-    async def correct(self, user: str, item: str, text: str) -> Remembered:
-        corrected = await self.guard.answer("correct()", lambda: self.memory.correct(user, item, strike(text)))
-        self.guard.require(isinstance(corrected, Remembered), f"corrected an item to a {type(corrected).__name__}")
-        return struck(corrected)
-
-    async def forget_one(self, user: str, item: str) -> None:
-        await self.guard.answer("forget_one()", lambda: self.memory.forget_one(user, item))
-
-    async def forget(self, user: str) -> Mapping[str, int]:
-        return dict(await self.guard.answer("forget()", lambda: self.memory.forget(user)))
-
-    async def embed(self, texts: Sequence[str]) -> Embedded:
-        found = await self.guard.answer("embed()", lambda: self.memory.embed(struck(list(texts))))
-        with self.guard.calling("embed()"):
-            rows = [[float(value) for value in row] for row in found.vectors]
-            self.guard.require(len(rows) == len(texts), f"gave {len(rows)} vectors for {len(texts)} texts")
-            return Embedded(str(found.model), rows)
-
-    def open(self, folder: Path) -> None:
-        with self.guard.calling("open()"):
-            plain(self.memory.open(folder))  # type: ignore[func-returns-value]
-
-    def begin(self, task: Task) -> None:
-        with self.guard.calling("begin()", task.id):
-            plain(self.memory.begin(task))  # type: ignore[func-returns-value]
-
-    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
-        with self.guard.calling("introduce()"):
-            plain(self.memory.introduce(user, profile))  # type: ignore[func-returns-value]
-
-    def tools(self, task: Task) -> Sequence[Tool]:
-        with self.guard.calling("tools()", task.id):
-            return _guarded_tools(plain(self.memory.tools(task)), self.guard, self.texts)
-
-    async def offered(self, task: Task) -> Sequence[Tool]:
-        found = await self.guard.answer("tools()", lambda: self.memory.offered(task), task.id)
-        with self.guard.calling("tools()", task.id):
-            return _guarded_tools(found, self.guard, self.texts)
-
-    async def close(self) -> None:
-        await self.guard.answer("close()", self.memory.close)
-
-    def _shown(self, one: Recollection) -> Recollection:
-        text = self.texts.shortened(one.text, self.guard.title)
-        return one if text is one.text else replace(one, text=text)
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if call.quiet and not self.overrides(call.name):
+            return getattr(self._inside, call.name)(*given)
+        with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
+            passage = Passage(self, call, given)
+            return passage.check(plain(passage.ask()))
 
 
-class GuardedReward(RewardModel):
-    """Asks another reward model, and checks its scores: one NaN would spread to every mean.
+class GuardedPolicy(Guarded, Policy, kind="policy"):
+    """A policy. Silence until the deadline is an EndpointError: usually its server hangs."""
 
-    Memories and reward models of plugins get copies of episodes, so that none of them can change what others score and
-    learn from. A copy takes as long as scoring does, so those that come with agentfw get the episodes themselves: the
-    contract suite (`episodes_stay_as_they_are`) holds that they change none.
+
+class GuardedMemory(Guarded, Memory, kind="memory"):
+    """A memory."""
+
+
+class GuardedReward(Guarded, RewardModel, kind="reward"):
+    """A reward model. One NaN among its scores would spread to every mean."""
+
+
+class GuardedToolbox(Guarded, Toolbox, kind="toolbox"):
+    """A toolbox. The tools that it opens into are guarded, too."""
+
+
+class GuardedEnvironment(Guarded, Environment, kind="environment"):
+    """The world of one episode.
+
+    What it has scheduled is called by the timeline and not here: a guard around the episode has that.
     """
 
-    def __init__(self, model: RewardModel, guard: Guard, spending: Spending | None = None) -> None:
-        self.model, self.guard = model, guard
-        self.spending = spending or Spending(SpendingSettings())
-        self.learns = type(model).learn is not RewardModel.learn
-        """Whether it learns from episodes, and so needs a copy of each."""
 
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        given = group if self.guard.is_ours else [episode.copied() for episode in group]
-        found = await self.spending.finish(lambda: self.guard.answer("score()", lambda: self.model.score(given)))
-        with self.guard.calling("score()"):
-            scores = listed(found, Score, self.guard)
-            wrong = wrong_scores(scores, group)
-            self.guard.require(not wrong, wrong, "fix the reward model, or remove it")
-            used = Usage.total(score.usage for score in scores)
-        if not _by_program(self.model.policy, used):
-            self.spending.count(judges=used)
-            self.guard.row.spend(used.cost)
-        return scores
-
-    async def learn(self, episode: Episode) -> None:
-        if self.learns:
-            await self.guard.answer("learn()", lambda: self.model.learn(episode.copied()), episode.id)
-
-    async def write_learned(self, folder: Path) -> bool:
-        return bool(await self.guard.answer("write_learned()", lambda: self.model.write_learned(folder)))
-
-    def open(self, folder: Path) -> None:
-        with self.guard.calling("open()"):
-            plain(self.model.open(folder))  # type: ignore[func-returns-value]
-
-    async def close(self) -> None:
-        await self.guard.answer("close()", self.model.close)
+class GuardedTracker(Guarded, Tracker, kind="tracker"):
+    """A tracker."""
 
 
-class GuardedToolbox(Toolbox):
-    """Opens another toolbox."""
+class GuardedTool(Guarded, Tool, kind="tool"):
+    """A tool, which has a timeout of its own, and whose failures are answers."""
 
-    def __init__(self, toolbox: Toolbox, guard: Guard, texts: LongTexts | None = None) -> None:
-        self.toolbox, self.guard, self.texts = toolbox, guard, texts or LongTexts()
-
-    async def open(self) -> list[Tool]:
-        found = await self.guard.answer("open()", self.toolbox.open)
-        with self.guard.calling("open()"):
-            return _guarded_tools(found, self.guard, self.texts)
-
-    async def close(self) -> None:
-        await self.guard.answer("close()", self.toolbox.close)
-
-
-class GuardedTool(Tool):
-    """Calls another tool, which has a timeout of its own."""
-
-    def __init__(self, tool: Tool, guard: Guard, texts: LongTexts) -> None:
-        self.tool, self.guard, self.texts = tool, guard, texts
-        self.action, self.takes, self.timeout = struck(tool.action), tool.takes, tool.timeout
+    def take_attributes(self, component: Any) -> None:
+        super().take_attributes(component)
+        self.action = struck(self.action)
         name = self.action.name
-        self.row = guard.record.row("tool", name, f"the tool {name} of {guard.title}")
+        self._call = f"the tool {name}"
+        self._row = self.guard.counts.row("tool", name, f"{self._call} of {self.guard.title}")
 
-    async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-        call, began, well = f"the tool {self.action.name}", time.monotonic(), False
+    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+        began, well = time.monotonic(), False
         try:
-            with self.guard.calling(call):
-                well, text = await self.tool.answer(arguments)
-            self.guard.require(isinstance(text, str), f"answered {call} with a {type(text).__name__}, not text")
+            with self.guard.calling(self._call):
+                well, text = await self._inside.answer(*given)
+                self.guard.require(
+                    isinstance(text, str), f"answered {self._call} with a {type(text).__name__}, not text"
+                )
         finally:
-            self.row.count(time.monotonic() - began, failed=not well)
-        return bool(well), self.texts.shortened(strike(exact(text)), f"{self.guard.title}, {call},")
-
-
-def _guarded_tools(found: Iterable[Tool], guard: Guard, texts: LongTexts) -> list[Tool]:
-    tools = listed(found, Tool, guard)
-    for tool in tools:
-        wrong = misplaced_coroutine(type(tool), Tool)
-        guard.require(not wrong, f"has the tool {tool.action.name}, which {wrong}")
-    return [GuardedTool(tool, guard, texts) for tool in tools]
-
-
-def _without_secrets(request: Request) -> Request:
-    """The request as the policy is sent it. The list of messages is its own."""
-    brief = request.brief
-    if (goal := strike(brief.goal)) != brief.goal:
-        brief = replace(brief, goal=goal)
-    messages = struck(list(request.messages))
-    return replace(request, messages=messages, brief=brief, schema=struck(request.schema), stop=struck(request.stop))
-
-
-def _strike_bytes(content: bytes) -> bytes:
-    return strike(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-
-def _by_program(policy: Policy | None, usage: Usage) -> bool:
-    """Whether the usage is unknown because a program has no tokens."""
-    return usage.tokens is None and policy is not None and policy.is_program
-
-
-def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
-    """What a component gave, as a list of our own: a sequence of a plugin's may be anything, and have no end."""
-    items = list[Item]()
-    for item in islice(found, _MOST + 1 if limit is None else limit):
-        if not isinstance(item, kind):
-            raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
-        items.append(item)
-    guard.require(len(items) <= _MOST, f"gave more than {_MOST:,} items")
-    return items
+            self._row.count(time.monotonic() - began, failed=not well)
+        text = strike(exact(text))
+        return bool(well), text if self.texts is None else self.texts.shortened(
+            text, f"{self.guard.title}, {self._call},"
+        )

@@ -1,127 +1,160 @@
-"""Creates single components of a resolved spec, names them in whatever goes wrong with them, and limits their time."""
+"""A guard names its component in whatever goes wrong with it, limits its time, and counts its calls.
+
+    guard = host.guard("memory", "notes", deadline=600)
+    with guard.calling("begin()"):
+        memory.begin(task)
+    found = await guard.answer("recall()", lambda deadline: memory.recall(query))
+
+Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
+from itertools import islice
 from types import TracebackType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from ...errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
-from ...host import Host
-from ...runs.records.call_record import CallRecord
-from ...runs.spec.run_spec import Choice
-from ..letting_go import letting_go
-from ..plain_calls import misplaced_coroutine, plain
-from ..plugin_calls import PluginCall
+from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
+from .coroutines import CancelledItself, Deadline, DeadlineExceeded, plain
+from .plugin_calls import PluginCall
 
-__all__ = ["Alive", "Calling", "Guard", "make"]
+__all__ = ["MOST_ITEMS", "CallCounter", "CallCounts", "Calling", "Guard", "listed"]
 
-_OURS = "agentfw"
 _OUR_PACKAGES = ("agentfw", "agentfw_plugins", "agentfw_memory", "agentfw_rewardmodels")
-Alive = Callable[[], object]
-Made = TypeVar("Made")
+MOST_ITEMS = 1_000_000
+"""Items that an answer may have."""
+
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-def make(host: Host, kind: str, choice: Choice, protocol: type[Made], where: str = "") -> Made:
-    """Create one component and check that it has the class required for its kind."""
-    settings = choice.settings if choice.checked is None else choice.checked
-    made = host.create(kind, choice.name, settings, where=where or f"{kind}.{choice.label}")
-    if not isinstance(made, protocol):
-        raise PluginError(
-            f"{host.find(kind, choice.name).title} is of the class {type(made).__name__}, not {protocol.__name__}",
-            fix=f"derive its class from agentfw.{protocol.__name__}; see: agentfw plugins check {choice.name}",
-        )
-    if wrong := misplaced_coroutine(type(made), protocol):
-        registered = host.find(kind, choice.name)
-        raise PluginError(f"{registered.title} {wrong}", fix=registered.record.mend)
-    return made
+class CallCounter(Protocol):
+    """The calls of one component, as a record of them counts."""
+
+    def begin(self, call: str, episode: str = "") -> int: ...
+    def end(self, number: int, *, seconds: float | None = None, failed: bool = False) -> None: ...
+    def count(self, seconds: float, *, failed: bool) -> None: ...
+    def spend(self, cost: float | None) -> None: ...
+
+
+class CallCounts(Protocol):
+    """The record of the calls of all components."""
+
+    def row(self, kind: str, name: str, title: str) -> CallCounter: ...
+
+
+class _Uncounted:
+    """Counts nothing, for what is called outside of a run."""
+
+    def row(self, kind: str, name: str, title: str) -> CallCounter:
+        return self
+
+    def begin(self, call: str, episode: str = "") -> int:
+        return 0
+
+    def end(self, number: int, *, seconds: float | None = None, failed: bool = False) -> None:
+        pass
+
+    def count(self, seconds: float, *, failed: bool) -> None:
+        pass
+
+    def spend(self, cost: float | None) -> None:
+        pass
 
 
 class Guard:
-    """Stands between a run and the code of one component.
-
-    with guard.calling("begin()"):
-        memory.begin(task)
-    found = await guard.answer("recall()", lambda: memory.recall(query))
-    """
+    """Stands between a run and the code of one component."""
 
     def __init__(
-        self, host: Host, kind: str, name: str, deadline: float, label: str = "", record: CallRecord | None = None
+        self,
+        kind: str,
+        name: str,
+        title: str,
+        *,
+        mend: str,
+        deadline: float = float("inf"),
+        is_ours: bool = False,
+        counts: CallCounts | None = None,
     ) -> None:
-        registered, self.kind = host.find(kind, name), kind
-        self.title, self.mend, self.deadline = registered.title, registered.record.mend, deadline
-        self.is_ours = registered.record.distribution == _OURS
-        if label not in ("", registered.component.name):
-            self.title += f' as "{label}"'
-        self.record = record or CallRecord()
-        self.row = self.record.row(kind, label or registered.component.name, self.title)
+        """`title` names the component in errors, `mend` says what to do about a mistake in its code."""
+        self.kind, self.title, self.mend, self.deadline, self.is_ours = kind, title, mend, deadline, is_ours
+        self.counts: CallCounts = counts or _Uncounted()
+        self.row = self.counts.row(kind, name, title)
 
     def error(self, text: str, fix: str = "") -> PluginError:
         """An error of the component. `text` continues a sentence that begins with its name."""
-        return PluginError(
-            f"{self.title} {text}",
-            fix=fix or f"{self.mend}; use --debug to see where it failed",
-        )
+        return PluginError(f"{self.title} {text}", fix=fix or f"{self.mend}; use --debug to see where it failed")
 
     def require(self, holds: object, text: str, fix: str = "") -> None:
         """Raise the error unless something holds that every component of the kind must ensure."""
         if not holds:
             raise self.error(text, fix)
 
-    def calling(self, call: str, episode: str = "", *, counted: bool = False) -> Calling:
+    def calling(
+        self,
+        call: str,
+        episode: str = "",
+        *,
+        counted: bool = False,
+        passes: type[BaseException] | tuple[type[BaseException], ...] = (),
+    ) -> Calling:
         """Turn an unexpected exception of the component into a PluginError that names it.
 
-        While it lasts, the run's record of calls says so.
+        While it lasts, the record of calls says so. `passes` are exceptions that are no failure of this call.
         """
-        return Calling(self, call, episode, counted)
+        return Calling(self, call, episode, counted, passes)
 
     async def answer(
-        self, call: str, ask: Callable[[], Awaitable[Answer]], episode: str = "", late: type[AgentfwError] = PluginError
+        self,
+        call: str,
+        ask: Callable[[Deadline], Awaitable[Answer]],
+        episode: str = "",
+        *,
+        late: type[AgentfwError] = PluginError,
+        check: Callable[[Answer], Answer] | None = None,
     ) -> Answer:
-        """Ask, and wait for the answer at most until the deadline. `late` is raised where there is none by then."""
-        return await self.listen(call, lambda alive: ask(), episode, late)
+        """Ask, and wait for the answer at most until the deadline. `late` is raised where there is none by then.
 
-    async def listen(
-        self, call: str, ask: Callable[[Alive], Awaitable[Answer]], episode: str, late: type[AgentfwError]
-    ) -> Answer:
-        """Ask somebody who answers in pieces. `alive` is called with each, and the deadline begins again with it."""
-        deadline, loop = asyncio.timeout(self.deadline), asyncio.get_running_loop()
-
-        def alive() -> None:
-            if not deadline.expired():
-                deadline.reschedule(loop.time() + self.deadline)
-
-        try:
-            async with deadline:
-                with self.calling(call, episode, counted=True):
-                    asked = ask(alive)
-                    if not isawaitable(asked):
-                        raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
-                    return plain(await letting_go(asked))
-        except TimeoutError as error:
-            raise late(
-                f"{self.title} has not answered {call} within {self.deadline:g} s",
-                fix="check the server it depends on, or give it more time: --set deadline=SECONDS",
-            ) from error
-
-
-_EPISODE = ("", "play()")
-"""Calls that last as long as an episode."""
+        The deadline that `ask` is given begins again with each `extend`, for whoever answers in pieces. What `check`
+        raises is wrong with the answer.
+        """
+        with Calling(self, call, episode, True, ()):
+            deadline = Deadline(self.deadline)
+            asked = ask(deadline)
+            if not isawaitable(asked):
+                raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
+            try:
+                found = await deadline.answer(asked)
+            except DeadlineExceeded as error:
+                raise late(
+                    f"{self.title} has not answered {call} within {self.deadline:g} s",
+                    fix="check the server it depends on, or give it more time: --set deadline=SECONDS",
+                ) from error
+            except CancelledItself as error:
+                raise self.error(f"cancelled the run in {call}", "let it cancel no tasks but its own") from error
+            found = plain(found)
+            return found if check is None else check(found)
 
 
 class Calling(PluginCall):
     """A class and no generator: a run enters it several times for each turn of an agent."""
 
-    __slots__ = ("_began", "_counted", "_number", "guard")
+    __slots__ = ("_began", "_counted", "_number", "_passes", "guard")
 
-    def __init__(self, guard: Guard, call: str, episode: str, counted: bool) -> None:
-        # Whatever a component of ours is given to run may change the process, too: that is put back after the episode.
-        super().__init__(guard.title, call, episode, puts_back=not guard.is_ours or call in _EPISODE)
-        self.guard, self._counted = guard, counted
+    def __init__(
+        self,
+        guard: Guard,
+        call: str,
+        episode: str,
+        counted: bool,
+        passes: type[BaseException] | tuple[type[BaseException], ...],
+    ) -> None:
+        self.title, self.call, self.episode = guard.title, call, episode
+        self.guard, self._counted, self._passes = guard, counted, passes
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -133,16 +166,16 @@ class Calling(PluginCall):
     ) -> None:
         super().__exit__(kind, error, traceback)
         seconds = time.monotonic() - self._began if self._counted else None
-        self.guard.row.end(self._number, seconds=seconds, failed=error is not None and is_failure(error))
-        if error is None:
+        if error is None or isinstance(error, self._passes):
+            self.guard.row.end(self._number, seconds=seconds)
             return
+        self.guard.row.end(self._number, seconds=seconds, failed=is_failure(error))
         where = self.where
-        if isinstance(error, AgentfwError) and not isinstance(error, TimelineError):
-            self._name_in(error)
-            return
         if isinstance(error, TimelineError):
             raise self.guard.error(f"failed in {where}: {error.message}", error.fix) from error
-        if isinstance(error, asyncio.CancelledError):
+        if isinstance(error, AgentfwError):
+            self._name_in(error)
+        elif isinstance(error, asyncio.CancelledError):
             if self.task is None or not self.task.cancelling():  # else it is the run that is cancelled
                 raise self.guard.error(f"failed in {where}: it was cancelled from inside") from error
         elif is_failure(error):
@@ -162,3 +195,14 @@ class Calling(PluginCall):
                 error.message = f"{self.guard.title} failed in {self.call}: {error.message}"
                 error.args = (error.message,)
         error.has_culprit = True
+
+
+def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
+    """What a component gave, as a list of our own: a sequence of a plugin's may be anything, and have no end."""
+    items = list[Item]()
+    for item in islice(found, MOST_ITEMS + 1 if limit is None else limit):
+        if not isinstance(item, kind):
+            raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
+        items.append(item)
+    guard.require(len(items) <= MOST_ITEMS, f"gave more than {MOST_ITEMS:,} items")
+    return items

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from typing import Any
 
-from ...engine import Plain
-from ...episode import Task
-from ...errors import PluginError
-from ...host import Host, HostOptions
-from ...memory import Memory
-from ...runs.records.long_texts import LongTexts
-from ...runs.spec.resolution import as_before
-from ...runs.spec.run_spec import Choice
-from ...runs.spec.settings_record import from_json
-from ...scores import RewardModel
-from ...tool import Tool, Toolbox
-from .creation import Guard, make
-from .guarded import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox
-from .plain_forms import READERS, plain
+from ..boundary.calls import KINDS_OF_CALLS
+from ..boundary.crossing import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox
+from ..engine import Plain
+from ..errors import PluginError
+from ..host import Host, HostOptions
+from ..memory import Memory
+from ..scores import RewardModel
+from ..tool import Tool
+from .isolation import table_of
+from .spec.resolution import as_before
+from .spec.run_spec import Choice
+from .spec.settings_record import from_json
 
 __all__ = ["ComponentServer"]
 
 _MEBIBYTE = 2**20
-_BASES: dict[str, type] = {"tool": Toolbox, "reward": RewardModel, "memory": Memory}
 
 
 class ComponentServer:
@@ -41,7 +37,7 @@ class ComponentServer:
 
             resource.setrlimit(resource.RLIMIT_AS, (most_memory * _MEBIBYTE,) * 2)
         kind, name, label = about["kind"], about["name"], about["label"]
-        self._host, self._base = Host.load(HostOptions.from_plain(options)), _BASES[kind]
+        self._host, self._table = Host.load(HostOptions.from_plain(options)), KINDS_OF_CALLS[table_of(kind)]
         self._host.secrets.add(*secrets)
         registered = self._host.find(kind, name)
         if registered.record.version != about["version"]:
@@ -50,33 +46,34 @@ class ComponentServer:
         choice = Choice(name=name, settings=given)
         choice = choice.with_checked(self._host.check_settings(kind, name, given, where=where))
         choice = as_before(self._host, kind, choice, where, settings["in_force"])
-        self._component: Any = make(self._host, kind, choice, self._base, where)
+        self._component: Any = self._host.make(kind, choice, self._table.base, where)
         self._more = f"give it more: --set {where}.most_memory=MIB"
         self._full = False
-        self._guarded, self._tools = (
-            self._guard(Guard(self._host, kind, name, float("inf"), label)),
-            list[GuardedTool](),
-        )
+        guard = self._host.guard(kind, name, float("inf"), label=label)
+        around = {"memory": GuardedMemory, "reward": GuardedReward, "tool": GuardedToolbox}[kind]
+        self._guarded = around(self._component, guard)
+        self._opened: list[GuardedTool] | None = None
+        """The tools of a toolbox, once it is open."""
 
-    async def ask(self, method: str, arguments: Plain) -> Plain:
+    async def ask(self, method: str, arguments: list[Plain]) -> Plain:
+        """Make a call of the table, or one of the two others that a component in a process of its own has."""
         try:
-            readers = READERS[method].given if method in READERS else ()
-            given = [read(one) for read, one in zip(readers, arguments, strict=False)]
-            answer = getattr(self, f"_{method}", None) or getattr(self._guarded, method)
-            found = answer(*given)
-            return {"answer": plain(await found if isawaitable(found) else found), "full": self._full}
+            if method == "about":
+                return {"answer": self._about(), "full": False}
+            if method == "call_tool":
+                return {"answer": list(await self._call_tool(*arguments)), "full": self._full}
+            form = self._table.calls[method].answer
+            return {"answer": form.write(await self._made(method, arguments)), "full": self._full}
         except PluginError as error:
             if not (self._full or isinstance(error.__cause__, MemoryError)):
                 raise
             return {"failed": [error.message, self._more], "full": True}
 
-    def _guard(self, guard: Guard) -> Any:
-        whole = LongTexts(sys.maxsize)  # the run shortens them
-        if isinstance(self._component, Memory):
-            return GuardedMemory(self._component, guard, whole)
-        if isinstance(self._component, RewardModel):
-            return GuardedReward(self._component, guard)
-        return GuardedToolbox(self._component, guard, whole)
+    async def _made(self, method: str, arguments: list[Plain]) -> Any:
+        """Make a call of the component, with arguments as the other process has written them."""
+        given = [form.read(one) for form, one in zip(self._table.calls[method].given, arguments, strict=False)]
+        found = getattr(self._guarded, method)(*given)
+        return await found if isawaitable(found) else found
 
     def _about(self) -> Plain:
         if getattr(self._component, "policy", None) is not None:
@@ -84,30 +81,24 @@ class ComponentServer:
                 f"{self._guarded.guard.title} can't be isolated: it asks a policy, whose use is counted by the run",
                 fix="leave out `isolate`",
             )
-        own, base = type(self._component), self._base
-        methods = [name for name in vars(base) if name in READERS and name != "close"]
-        inherits = [name for name in methods if getattr(own, name) is getattr(base, name)]
-        attributes = {"components": list(own.components)} if isinstance(self._component, RewardModel) else {}
+        inherits = [name for name in self._table.calls if name != "close" and not self._guarded.overrides(name)]
+        attributes: dict[str, Any] = {}
+        if isinstance(self._component, RewardModel):
+            attributes["components"] = list(self._component.components)
+        elif isinstance(self._component, Memory):
+            attributes["shared"] = bool(self._component.shared)
         return {"inherits": inherits, "attributes": attributes}
 
-    async def _open_tools(self) -> list[GuardedTool]:
-        self._tools = self._noted(await self._guarded.open())
-        return self._tools
-
-    async def _call_tool(self, name: str, arguments: Plain, task: Task | None) -> Plain:
-        if task is not None:
-            tools = self._noted(await self._guarded.offered(task))
-        else:  # another process may have opened them
-            tools = self._tools or await self._open_tools()
+    async def _call_tool(self, offer: str, given: list[Plain], name: str, arguments: Plain) -> tuple[bool, str]:
+        """Call one of the tools that the component gave in the call `offer`: another process may have done that."""
+        tools = self._opened or [self._noting(tool) for tool in await self._made(offer, given)]
+        if not given:
+            self._opened = tools
         return await next(tool for tool in tools if tool.action.name == name).answer(arguments)
 
-    def _noted(self, tools: list[GuardedTool]) -> list[GuardedTool]:
-        """The tools, whose failures are answers. That one of them has no memory left is noted."""
-        for guarded in tools:
-            self._note(guarded.tool)
-        return tools
-
-    def _note(self, tool: Tool) -> None:
+    def _noting(self, guarded: GuardedTool) -> GuardedTool:
+        """The tool, whose failures are answers. That it has no memory left is noted."""
+        tool: Tool = guarded.inside
         call = tool.call
 
         async def noted(arguments: Any) -> str:
@@ -118,6 +109,7 @@ class ComponentServer:
                 raise
 
         tool.call = noted  # type: ignore[method-assign]
+        return guarded
 
 
 def _end_with_parent() -> None:

@@ -1,0 +1,225 @@
+"""The table of calls: every method of a component that the framework calls, and how its values cross.
+
+A line names the method, the forms of what it is given and the form of what it answers (`forms.py`). Guards, traces, the
+thread of memories and the processes of isolated components are made from the table (`crossing.py`). So a new method of
+a kind is a method of its base class and one line here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..environment import Environment
+from ..errors import AgentfwError, EndpointError, InterventionRefused, PluginError
+from ..memory import Memory
+from ..operation import Operation, PolicyCall, Recall, ToolCall
+from ..policy import Policy
+from ..request import Generation
+from ..scores import RewardModel
+from ..tool import Tool, Toolbox
+from ..tracker import Tracker
+from .forms import (
+    BRIEF,
+    COPY,
+    CORRECTED,
+    EMBEDDED,
+    EPISODE,
+    FIGURES,
+    FLAG,
+    FOLDER,
+    FORWARDED,
+    GENERATION,
+    GROUP,
+    INTERVENTIONS,
+    NOTHING,
+    NUMBER,
+    PASSED,
+    QUERY,
+    RECOLLECTIONS,
+    REMEMBERED,
+    REPLICAS,
+    REQUEST,
+    SAYING,
+    SCORES,
+    STREAMED,
+    TASK,
+    TELL,
+    TEXT,
+    TEXTS,
+    TIME,
+    TOLD,
+    TOOLS,
+    VALUE,
+    Form,
+)
+
+if TYPE_CHECKING:
+    from .tracing import Clock, Traced
+
+__all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
+
+_Operation = Callable[["Traced", tuple[Any, ...], Any, "Clock"], Operation]
+
+
+class Call(NamedTuple):
+    """One method of a kind of component."""
+
+    name: str
+    given: tuple[Form, ...] = ()
+    answer: Form = NOTHING
+    shown: str = ""
+    """What it is called in errors. Default: the name with brackets."""
+    late: type[AgentfwError] = PluginError
+    """Raised where there is no answer by the deadline."""
+    spends: str = ""
+    """`ask` if a run whose budget is spent doesn't ask any more, `finish` if it does."""
+    quiet: bool = False
+    """Whether the method of the base class does nothing: a component that leaves it so isn't called."""
+    posted: bool = False
+    """Whether nobody in the memory's thread has to be waited for: what comes after it is called after it."""
+    passes: type[BaseException] | tuple[()] = ()
+    """An exception that is an answer."""
+    operation: _Operation | None = None
+    """What trackers are told of it, from the layer, what was given, the answer or None, and the time."""
+
+    @property
+    def title(self) -> str:
+        return self.shown or f"{self.name}()"
+
+    def episode(self, given: tuple[Any, ...]) -> str:
+        """The episode that a call belongs to. Empty if none of the values says so."""
+        for form, value in zip(self.given, given, strict=False):
+            if form.episode is not None:
+                return form.episode(value)
+        return ""
+
+
+class CallTable:
+    """The calls of one kind of component."""
+
+    def __init__(self, base: type, *calls: Call, attributes: Iterable[str] = ()) -> None:
+        """`attributes` are those of a component that whoever calls it reads."""
+        self.base, self.attributes = base, tuple(attributes)
+        self.calls: Mapping[str, Call] = {call.name: call for call in calls}
+        self.parameters = {name: tuple(inspect.signature(getattr(base, name)).parameters)[1:] for name in self.calls}
+
+    def waits(self, name: str) -> bool:
+        """Whether a call is awaited."""
+        return inspect.iscoroutinefunction(getattr(self.base, name))
+
+
+def _policy_call(read: Callable[[Any], Generation]) -> _Operation:
+    def told(layer: Traced, given: tuple[Any, ...], found: Any, clock: Clock) -> Operation:
+        request = given[0]
+        return PolicyCall(
+            task=request.task,
+            name=layer.name,
+            messages=tuple(request.messages),
+            sampling=request.sampling,
+            generation=None if found is None else copy(read(found)),
+            **clock.times,
+        )
+
+    return told
+
+
+def _recall(layer: Traced, given: tuple[Any, ...], found: Any, clock: Clock) -> Operation:
+    query = given[0]
+    return Recall(task=query.task, name=layer.name, query=query, found=deepcopy(tuple(found or ())), **clock.times)
+
+
+def _tool_call(layer: Traced, given: tuple[Any, ...], found: Any, clock: Clock) -> Operation:
+    assert layer.task is not None
+    well, text = found or (False, "")
+    times = clock.times | {"error": clock.error or ("" if well else "tool_error")}
+    return ToolCall(task=layer.task, name=layer.name, arguments=deepcopy(dict(given[0])), answer=text, **times)
+
+
+_answered = _policy_call(lambda found: found)
+
+KINDS_OF_CALLS: dict[str, CallTable] = {
+    "memory": CallTable(
+        Memory,
+        Call("recall", (QUERY,), RECOLLECTIONS, operation=_recall),
+        Call("learn", (EPISODE, VALUE)),
+        Call("hear", (SAYING,)),
+        Call("remembered", (VALUE,), REMEMBERED),
+        Call("correct", (VALUE, VALUE, TEXT), CORRECTED),
+        Call("forget_one", (VALUE, VALUE)),
+        Call("forget", (VALUE,), FIGURES),
+        Call("embed", (TEXTS,), EMBEDDED),
+        Call("open", (FOLDER,)),
+        Call("begin", (TASK,), posted=True),
+        Call("introduce", (VALUE, COPY), posted=True),
+        Call("tools", (TASK,), TOOLS),
+        Call("offered", (TASK,), TOOLS, shown="tools()"),
+        Call("close"),
+        attributes=("shared",),
+    ),
+    "reward": CallTable(
+        RewardModel,
+        Call("score", (GROUP,), SCORES, spends="finish"),
+        Call("learn", (EPISODE,), quiet=True),
+        Call("write_learned", (FOLDER,), FLAG),
+        Call("open", (FOLDER,)),
+        Call("close"),
+    ),
+    "toolbox": CallTable(
+        Toolbox,
+        Call("open", (), TOOLS),
+        Call("close"),
+    ),
+    "tool": CallTable(
+        Tool,
+        Call("answer", (VALUE,), TOLD, operation=_tool_call),
+        attributes=("action", "takes", "timeout"),
+    ),
+    "policy": CallTable(
+        Policy,
+        Call("open", (FOLDER,)),
+        Call("generate", (REQUEST,), GENERATION, late=EndpointError, spends="ask", operation=_answered),
+        Call("stream", (REQUEST, TELL), STREAMED, late=EndpointError, spends="ask", operation=_answered),
+        Call(
+            "forward",
+            (REQUEST, FORWARDED),
+            PASSED,
+            late=EndpointError,
+            spends="ask",
+            operation=_policy_call(lambda passed: passed.generations[0]),
+        ),
+        Call("count_tokens", (REQUEST,), NUMBER),
+        Call("speaks", (VALUE, VALUE), FLAG, late=EndpointError),
+        Call("publish", (FOLDER, VALUE), late=EndpointError),
+        Call("logprobs", (VALUE, VALUE), late=EndpointError),
+        Call("score", (VALUE,), late=EndpointError, shown="logprobs()"),
+        Call("replicas", (), REPLICAS),
+        Call("metrics", (), FIGURES),
+        Call("rest", late=EndpointError),
+        Call("wake", late=EndpointError),
+        Call("generation_time", (VALUE, VALUE), TIME, quiet=True),
+        Call("close"),
+        attributes=("forwards", "is_program", "follows_schemas", "continues"),
+    ),
+    "environment": CallTable(
+        Environment,
+        Call("begin", (VALUE, TASK)),
+        Call("brief", (), BRIEF),
+        Call("profile", (), FIGURES),
+        Call("intervene", (VALUE,), passes=InterventionRefused),
+        Call("turned", (VALUE,)),
+        Call("outcome", (), FIGURES),
+        Call("reflex", (VALUE,), INTERVENTIONS),
+    ),
+    "tracker": CallTable(
+        Tracker,
+        Call("begin", (VALUE, FOLDER, COPY)),
+        Call("log", (VALUE, COPY)),
+        Call("trace", (VALUE,)),
+        Call("finish", (COPY,)),
+        Call("close"),
+    ),
+}
+"""By kind. A component of the kind `tool` is a toolbox, which opens into tools."""
