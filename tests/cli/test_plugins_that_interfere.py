@@ -1,9 +1,9 @@
-"""Plugins that reach beyond their own code: the run goes on as if they hadn't, and somebody is told."""
+"""Plugins that reach beyond their own code: what they print and write is no data, and the run goes on."""
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,49 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Agentfw
+from .conftest import SITE, Agentfw
 
 Install = Callable[..., None]
-MOVING = """
-import os, signal
-from agentfw import Component, Memory, hookimpl
-
-{at_import}
-
-class Notes(Memory):
-    def __init__(self):
-        {when_made}
-    async def recall(self, query):
-        return []
-
-@hookimpl
-def agentfw_memories():
-    return [Component("notes", f"{{__name__}}:Notes", "Notes")]
-"""
-CHDIR = "os.chdir('/')"
-TAKE_SIGNALS = "signal.signal(signal.SIGINT, lambda *_: None)"
-
-
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [(CHDIR, "the working directory"), (TAKE_SIGNALS, "the handler of SIGINT")],
-    ids=["chdir", "signal"],
-)
-@pytest.mark.parametrize("when", ["at_import", "when_made"])
-def test_the_working_directory_and_signal_handlers_are_put_back_and_it_is_told(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...], when: str, act: str, words: str
-) -> None:
-    code = MOVING.format(**{"at_import": "", "when_made": "pass", when: act})
-    install("agentfw-moving", "[agentfw]\nnotes = agentfw_moving\n", code)
-    before = os.getcwd(), signal.getsignal(signal.SIGINT)
-
-    answer = agentfw(*quick, "--memory", "notes")
-
-    assert answer.code == 0
-    assert (os.getcwd(), signal.getsignal(signal.SIGINT)) == before
-    assert Path("runs").is_dir()
-    (line,) = [line for line in answer.err.splitlines() if words in line]
-    assert "agentfw-moving 1.0.0" in line
 
 
 def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(install: Install, tmp_path: Path) -> None:
@@ -72,6 +32,43 @@ def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(insta
     assert ended.stdout.startswith("[\n")
     assert "a banner" in ended.stderr
     assert "hi" in ended.stderr
+
+
+PRINTING = """
+import threading
+from agentfw import hookimpl
+
+def keep_printing():
+    while True:
+        print("noise " * 20)
+
+threading.Thread(target=keep_printing, daemon=True).start()
+
+@hookimpl
+def agentfw_turn(turn):
+    print("a turn")
+
+@hookimpl
+def agentfw_episode_done(episode):
+    print("an episode")
+"""
+
+
+def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
+    install: Install, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    install("agentfw-noise", "[agentfw]\nnoise = agentfw_noise\n", PRINTING)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
+
+    for number in range(20):
+        ended = subprocess.run(
+            [sys.executable, "-m", "agentfw", *quick, "--seed", str(number), "--json"],
+            capture_output=True, text=True, env=environment, cwd=tmp_path, check=False, timeout=120,
+        )  # fmt: skip
+
+        assert ended.returncode == 0, ended.stderr[-1000:]
+        assert json.loads(ended.stdout)["episodes"] == 3
+        assert "an episode" in ended.stderr
 
 
 HOOK = """

@@ -12,11 +12,10 @@ import importlib
 import sys
 import threading
 import time
-from asyncio import CancelledError
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..errors import in_words, is_failure
+from ..errors import Interruption, in_words
 from .plugin_calls import PluginCall
 
 __all__ = ["SLOW_SECONDS", "ImportFailed", "let_in", "object_at"]
@@ -49,7 +48,7 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
         with PluginCall(who, "its import"):
             return load()
     except BaseException as error:
-        if not (is_failure(error) or isinstance(error, CancelledError)):  # nobody cancels what isn't awaited
+        if isinstance(error, (KeyboardInterrupt, Interruption)):
             raise
         raise ImportFailed(error) from error
     finally:

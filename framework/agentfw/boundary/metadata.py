@@ -121,11 +121,16 @@ def scan(group: str) -> Scan:
     found: list[EntryPoint] = []
     problems: list[MetadataProblem] = []
     seen = set[str]()
-    # Only the names of those that mention the group are read: parsing all METADATA files would take a second.
-    for installed in (each for each in distributions() if _mentions(each, group)):
+    for installed in distributions():
         folder = getattr(installed, "_path", None)
         file = getattr(folder, "name", "")
-        own, _, own_version = file.removesuffix(".dist-info").removesuffix(".egg-info").partition("-")
+        stem = file.removesuffix(".dist-info")
+        own, _, own_version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
+        hidden = bool(own) and normalise(own) in seen  # of two with one name the first on the path, as for imports
+        seen.add(normalise(own))
+        # Only the names of those that mention the group are read: parsing all METADATA files would take a second.
+        if hidden or not _mentions(installed, group):
+            continue
         if file.startswith("~"):
             problems.append(MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", _DELETE))
             continue
@@ -134,9 +139,6 @@ def scan(group: str) -> Scan:
         except Exception as error:  # a METADATA file may be anything
             problems.append(MetadataProblem(normalise(own), own_version, _in_words("METADATA", error)))
             continue
-        if name in seen:  # of two with one name the first on the path, as for imports
-            continue
-        seen.add(name)
         try:
             entries = installed.entry_points.select(group=group)
         except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
