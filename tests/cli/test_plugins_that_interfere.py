@@ -35,12 +35,14 @@ def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(insta
 
 
 PRINTING = """
-import threading
+import threading, time
 from agentfw import hookimpl
 
 def keep_printing():
     while True:
-        print("noise " * 20)
+        for _ in range(10):
+            print("noise")
+        time.sleep(0.0005)
 
 threading.Thread(target=keep_printing, daemon=True).start()
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ..environment import Environment
 from ..errors import AgentfwError, EndpointError, InterventionRefused, PluginError
@@ -64,7 +65,8 @@ __all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
 _Operation = Callable[["Traced", tuple[Any, ...], Any, "Clock"], Operation]
 
 
-class Call(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Call:
     """One method of a kind of component."""
 
     name: str
@@ -85,16 +87,23 @@ class Call(NamedTuple):
     operation: _Operation | None = None
     """What trackers are told of it, from the layer, what was given, the answer or None, and the time."""
 
-    @property
-    def title(self) -> str:
-        return self.shown or f"{self.name}()"
+    title: str = field(init=False)
+    copies: bool = field(init=False)
+    """Whether the component is given something else than the run gives."""
+    _episode: tuple[int, Callable[[Any], str]] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        episodes = [(place, form.episode) for place, form in enumerate(self.given) if form.episode is not None]
+        object.__setattr__(self, "title", self.shown or f"{self.name}()")
+        object.__setattr__(self, "copies", any(form.enter is not None for form in self.given))
+        object.__setattr__(self, "_episode", episodes[0] if episodes else None)
 
     def episode(self, given: tuple[Any, ...]) -> str:
         """The episode that a call belongs to. Empty if none of the values says so."""
-        for form, value in zip(self.given, given, strict=False):
-            if form.episode is not None:
-                return form.episode(value)
-        return ""
+        if self._episode is None:
+            return ""
+        place, read = self._episode
+        return read(given[place])
 
 
 class CallTable:

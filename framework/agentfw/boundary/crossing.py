@@ -97,8 +97,8 @@ def _method(call: Call, table: CallTable) -> Callable[..., Any]:
 
     if table.waits(call.name):
 
-        async def later(self: Layer, *given: Any, **named: Any) -> Any:
-            return await self.later(call, ordered(given, named) if named else given)
+        def later(self: Layer, *given: Any, **named: Any) -> Any:
+            return self.later(call, ordered(given, named) if named else given)
 
         method: Callable[..., Any] = later
     else:
@@ -137,7 +137,8 @@ class Passage:
     __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
 
     def __init__(self, layer: Guarded, call: Call, given: tuple[Any, ...]) -> None:
-        self.layer, self.guard, self.call, self.given = layer, layer.guard, call, given
+        self.layer, self.call, self.given = layer, call, given
+        self.guard: Guard = layer.guard
         self.passed: tuple[Any, ...] = ()
         """What the component was given."""
         self.deadline: Deadline | None = None
@@ -145,12 +146,10 @@ class Passage:
     def ask(self, deadline: Deadline | None = None) -> Any:
         """Call the component."""
         self.deadline = deadline
-        self.passed = tuple(
-            [
-                value if form.enter is None else form.enter(value, self)
-                for form, value in zip(self.call.given, self.given, strict=False)
-            ]
-        )
+        self.passed = given = self.given
+        if self.call.copies:
+            pairs = zip(self.call.given, given, strict=False)
+            self.passed = tuple([value if form.enter is None else form.enter(value, self) for form, value in pairs])
         return getattr(self.layer.inside, self.call.name)(*self.passed)
 
     def check(self, found: Any) -> Any:
@@ -189,10 +188,10 @@ class Guarded(Layer):
             return await getattr(self.spending, call.spends)(partial(self._answered, call, given))
         return await self._answered(call, given)
 
-    async def _answered(self, call: Call, given: tuple[Any, ...]) -> Any:
+    def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         passage = Passage(self, call, given)
         episode = call.episode(given) or self.episode
-        return await self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
+        return self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.quiet and not self.overrides(call.name):

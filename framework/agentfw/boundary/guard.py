@@ -158,7 +158,7 @@ class Calling(PluginCall):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._began = time.monotonic()
+        self._began = time.monotonic() if self._counted else 0.0
         self._number = self.guard.row.begin(self.call or "an episode", self.episode)
 
     def __exit__(

@@ -129,9 +129,9 @@ def struck_streams() -> Iterator[None]:
     if isinstance(sys.stderr, _StruckStream):
         yield
         return
-    streams = _StruckStream(sys.stdout), _StruckStream(sys.stderr)
-    _stand_ins.extend(streams)
-    sys.stdout, sys.stderr = (cast(TextIO, stream) for stream in streams)
+    stand_ins = _StruckStream(sys.stdout), _StruckStream(sys.stderr)
+    _stand_ins.extend(stand_ins)
+    sys.stdout, sys.stderr = streams = cast(TextIO, stand_ins[0]), cast(TextIO, stand_ins[1])
     failed = False
     try:
         yield
@@ -143,7 +143,7 @@ def struck_streams() -> Iterator[None]:
             sys.stdout = before[0]
         if not failed and sys.stderr is streams[1]:
             sys.stderr = before[1]
-        for stream in streams:
+        for stream in stand_ins:
             stream.end()
 
 
