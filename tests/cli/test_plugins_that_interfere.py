@@ -56,13 +56,14 @@ def agentfw_episode_done(episode):
 """
 
 
+@pytest.mark.parametrize("runs", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
-    install: Install, tmp_path: Path, quick: tuple[str, ...]
+    install: Install, tmp_path: Path, quick: tuple[str, ...], runs: int
 ) -> None:
     install("agentfw-noise", "[agentfw]\nnoise = agentfw_noise\n", PRINTING)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
 
-    for number in range(20):
+    for number in range(runs):
         ended = subprocess.run(
             [sys.executable, "-m", "agentfw", *quick, "--seed", str(number), "--json"],
             capture_output=True, text=True, env=environment, cwd=tmp_path, check=False, timeout=120,
