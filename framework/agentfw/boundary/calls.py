@@ -173,6 +173,7 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
         Call("score", (GROUP,), SCORES, spends="finish"),
         Call("learn", (EPISODE,), quiet=True),
         Call("write_learned", (FOLDER,), FLAG),
+        Call("forget", (VALUE,), FLAG),
         Call("open", (FOLDER,)),
         Call("close"),
     ),
