@@ -14,8 +14,7 @@ from agentfw import Component, Memory, Task, hookimpl
 from agentfw.boundary.calls import KINDS_OF_CALLS, Call, CallTable
 from agentfw.boundary.crossing import Guarded, layered
 from agentfw.boundary.forms import NUMBER, VALUE
-from agentfw.boundary.memory_thread import MemoryThread
-from agentfw.boundary.tracing import traced
+from agentfw.boundary.layers import MemoryThread, traced
 from agentfw.errors import PluginError
 from agentfw.memory import Query, Recollection
 from agentfw.operation import Operation, Recall

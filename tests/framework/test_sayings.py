@@ -9,7 +9,7 @@ import pytest
 
 from agentfw import Component, Memory, hookimpl
 from agentfw.boundary.crossing import GuardedMemory
-from agentfw.boundary.memory_thread import MemoryThread
+from agentfw.boundary.layers import MemoryThread
 from agentfw.errors import PluginError, UsageError
 from agentfw.memory import Remembered, Saying
 from agentfw.testing import check_component, fresh_host

@@ -58,7 +58,7 @@ from .forms import (
 )
 
 if TYPE_CHECKING:
-    from .tracing import Clock, Traced
+    from .layers import Clock, Traced
 
 __all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
 

@@ -24,8 +24,8 @@ from ..boundary.crossing import (
     GuardedTracker,
 )
 from ..boundary.guard import Guard
+from ..boundary.layers import Clock, Trace, traced
 from ..boundary.threads import in_thread
-from ..boundary.tracing import Clock, Trace, traced
 from ..engagement import Engagement
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from ..boundary.memory_thread import MemoryThread
+from ..boundary.layers import MemoryThread
 from ..episode import Episode, Task
 from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host
