@@ -194,8 +194,14 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
+_PLAIN = frozenset((type(None), bool, int, float, str, tuple, list, dict))
+"""Types that can't be awaited: to ask whether something can takes longer."""
+
+
 def plain(value: Value) -> Value:
     """The value. Raises if it is one that must be awaited, and so no answer yet."""
+    if type(value) in _PLAIN:
+        return value
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
             value.close()

@@ -79,9 +79,10 @@ class Layer:
         for name in self.table.attributes:
             setattr(self, name, getattr(component, name))
 
-    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+    def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         """Make a call that is awaited."""
-        return await getattr(self._inside, call.name)(*given)
+        found: Awaitable[Any] = getattr(self._inside, call.name)(*given)
+        return found
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call that is not awaited."""
@@ -181,12 +182,13 @@ class Guarded(Layer):
         own: type[Guarded] = {"tool": GuardedTool, "policy": GuardedPolicy}[kind]
         return own(component, self.guard, spending=self.spending, texts=self.texts)
 
-    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+    def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         if call.quiet and not self.overrides(call.name):
-            return await getattr(self._inside, call.name)(*given)
+            return super().later(call, given)
         if call.spends and self.spending is not None:
-            return await getattr(self.spending, call.spends)(partial(self._answered, call, given))
-        return await self._answered(call, given)
+            ask = self.spending.ask if call.spends == "ask" else self.spending.finish
+            return ask(partial(self._answered, call, given))
+        return self._answered(call, given)
 
     def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         passage = Passage(self, call, given)

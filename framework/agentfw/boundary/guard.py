@@ -15,12 +15,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from itertools import islice
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import Protocol, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 from .coroutines import CancelledItself, Deadline, DeadlineExceeded, plain
-from .plugin_calls import PluginCall
+from .plugin_calls import IN_PROGRESS, PluginCall
 
 __all__ = ["MOST_ITEMS", "CallCounter", "CallCounts", "Calling", "Guard", "listed"]
 
@@ -125,7 +125,7 @@ class Guard:
         with Calling(self, call, episode, True, ()):
             deadline = Deadline(self.deadline)
             asked = ask(deadline)
-            if not isawaitable(asked):
+            if type(asked) is not CoroutineType and not isawaitable(asked):
                 raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
             try:
                 found = await deadline.answer(asked)
@@ -164,7 +164,7 @@ class Calling(PluginCall):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        super().__exit__(kind, error, traceback)
+        IN_PROGRESS.pop(self, None)
         seconds = time.monotonic() - self._began if self._counted else None
         if error is None or isinstance(error, self._passes):
             self.guard.row.end(self._number, seconds=seconds)

@@ -23,6 +23,7 @@ from typing import Any
 from ..errors import in_words
 
 __all__ = [
+    "IN_PROGRESS",
     "PluginCall",
     "acting_for",
     "blame",
@@ -39,7 +40,7 @@ __all__ = [
 OURS = frozenset(("agentfw", "agentfw_cli"))
 
 # Dictionaries keep the order in which calls began, and one of them can be copied while another thread adds to it.
-_in_progress: dict[PluginCall, None] = {}
+IN_PROGRESS: dict[PluginCall, None] = {}
 _threads: dict[int, PluginCall] = {}
 """The threads that work for a call, by their number."""
 _notes: dict[str, None] = {}
@@ -55,12 +56,12 @@ class PluginCall:
 
     def __enter__(self) -> None:
         self.thread, self.task = threading.get_ident(), _current_task()
-        _in_progress[self] = None
+        IN_PROGRESS[self] = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _in_progress.pop(self, None)
+        IN_PROGRESS.pop(self, None)
 
     def leave(self, coroutine: object) -> None:
         """Note that its coroutine hasn't ended although it was cancelled, and is left behind."""
@@ -121,7 +122,7 @@ def blame(error: BaseException) -> tuple[str, str]:
 
 def hanging() -> list[str]:
     """The innermost calls in progress, each with the place in its plugin's code."""
-    calls = list(_in_progress)
+    calls = list(IN_PROGRESS)
     running = {call for call in calls if call.task is not None and running_call(call.task.get_loop()) is call}
     # Who has the turn and doesn't give it back keeps all the others waiting.
     waiting = running or {call for call in calls if _innermost(call.task, call.thread) is call}
@@ -136,7 +137,7 @@ def notes() -> list[str]:
     return found + [
         f"{call.title} is still busy with {call.where}{_at(own_frame(frames.get(number)))}; it is left behind"
         for number, call in list(_threads.items())
-        if call not in _in_progress
+        if call not in IN_PROGRESS
     ]
 
 
@@ -184,7 +185,7 @@ def place(frame: FrameType) -> str:
 
 
 def _innermost(task: asyncio.Task[Any] | None, thread: int = 0) -> PluginCall | None:
-    for call in reversed(list(_in_progress)):
+    for call in reversed(list(IN_PROGRESS)):
         if call.task is task and (task is not None or call.thread == thread):
             return call
     return None
