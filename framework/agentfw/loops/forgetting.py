@@ -124,7 +124,7 @@ def _memories(run: RunFolder, folder: Path, host: Host) -> dict[str, tuple[Memor
 
 def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[str, RewardModel]:
     """The reward models in the loop's folder that have learned from users."""
-    found = {}
+    found = dict[str, RewardModel]()
     for name, settings in _choices(run, "rewards"):
         if name not in spec.settled:
             continue
