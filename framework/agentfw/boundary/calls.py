@@ -11,9 +11,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..environment import Environment
+from ..episode import Task
 from ..errors import AgentfwError, EndpointError, InterventionRefused, PluginError
 from ..memory import Memory
 from ..operation import Operation, PolicyCall, Recall, ToolCall
@@ -57,12 +58,9 @@ from .forms import (
     Form,
 )
 
-if TYPE_CHECKING:
-    from .layers import Clock, Traced
-
 __all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
 
-_Operation = Callable[["Traced", tuple[Any, ...], Any, "Clock"], Operation]
+_Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class Call:
     passes: type[BaseException] | tuple[()] = ()
     """An exception that is an answer."""
     operation: _Operation | None = None
-    """What trackers are told of it, from the layer, what was given, the answer or None, and the time."""
+    """What trackers are told: from the component's name, the task of a tool, the values, the answer and the times."""
 
     title: str = field(init=False)
     copies: bool = field(init=False)
@@ -121,30 +119,30 @@ class CallTable:
 
 
 def _policy_call(read: Callable[[Any], Generation]) -> _Operation:
-    def told(layer: Traced, given: tuple[Any, ...], found: Any, clock: Clock) -> Operation:
+    def told(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
         request = given[0]
         return PolicyCall(
             task=request.task,
-            name=layer.name,
+            name=name,
             messages=tuple(request.messages),
             sampling=request.sampling,
             generation=None if found is None else copy(read(found)),
-            **clock.times,
+            **times,
         )
 
     return told
 
 
-def _recall(layer: Traced, given: tuple[Any, ...], found: Any, clock: Clock) -> Operation:
+def _recall(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
     query = given[0]
-    return Recall(task=query.task, name=layer.name, query=query, found=deepcopy(tuple(found or ())), **clock.times)
+    return Recall(task=query.task, name=name, query=query, found=deepcopy(tuple(found or ())), **times)
 
 
-def _tool_call(layer: Traced, given: tuple[Any, ...], found: Any, clock: Clock) -> Operation:
-    assert layer.task is not None
+def _tool_call(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
+    assert task is not None
     well, text = found or (False, "")
-    times = clock.times | {"error": clock.error or ("" if well else "tool_error")}
-    return ToolCall(task=layer.task, name=layer.name, arguments=deepcopy(dict(given[0])), answer=text, **times)
+    times = times | {"error": times["error"] or ("" if well else "tool_error")}
+    return ToolCall(task=task, name=name, arguments=deepcopy(dict(given[0])), answer=text, **times)
 
 
 _answered = _policy_call(lambda found: found)

@@ -12,10 +12,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ..environment import Environment
-from ..episode import Usage
 from ..memory import Memory
 from ..policy import Policy
 from ..scores import RewardModel
@@ -23,6 +22,7 @@ from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
 from .coroutines import Deadline, exact, plain
+from .forms import Passage, ShownTexts, Spending
 from .guard import Guard
 from .secrets import strike, struck
 
@@ -36,7 +36,6 @@ __all__ = [
     "GuardedToolbox",
     "GuardedTracker",
     "Layer",
-    "Passage",
     "layered",
 ]
 
@@ -118,31 +117,13 @@ def layered(layer: type[Layer], kind: str) -> type[Any]:
     return type(f"{layer.__name__}_{kind}", (layer, KINDS_OF_CALLS[kind].base), {}, kind=kind)
 
 
-class Spending(Protocol):
-    """What a run may still spend."""
+class _Crossing(Passage):
+    """A call of the table on its way through a guard."""
 
-    def count(self, policy: Usage = ..., judges: Usage = ...) -> None: ...
-    async def ask(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
-    async def finish(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
-
-
-class ShownTexts(Protocol):
-    """Texts that are shortened before an agent is shown them."""
-
-    def shortened(self, text: str, whose: str) -> str: ...
-
-
-class Passage:
-    """One call on its way through a guard."""
-
-    __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
+    __slots__ = ("call",)
 
     def __init__(self, layer: Guarded, call: Call, given: tuple[Any, ...]) -> None:
-        self.layer, self.call, self.given = layer, call, given
-        self.guard: Guard = layer.guard
-        self.passed: tuple[Any, ...] = ()
-        """What the component was given."""
-        self.deadline: Deadline | None = None
+        self.layer, self.guard, self.call, self.given = layer, layer.guard, call, given
 
     def ask(self, deadline: Deadline | None = None) -> Any:
         """Call the component."""
@@ -191,7 +172,7 @@ class Guarded(Layer):
         return self._answered(call, given)
 
     def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
-        passage = Passage(self, call, given)
+        passage = _Crossing(self, call, given)
         episode = call.episode(given) or self.episode
         return self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
 
@@ -199,7 +180,7 @@ class Guarded(Layer):
         if call.quiet and not self.overrides(call.name):
             return getattr(self._inside, call.name)(*given)
         with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
-            passage = Passage(self, call, given)
+            passage = _Crossing(self, call, given)
             return passage.check(plain(passage.ask()))
 
 

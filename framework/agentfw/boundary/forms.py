@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, is_dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from ..environment import Brief
 from ..episode import Episode, Intervention, Task, Usage
@@ -30,11 +30,8 @@ from ..request import Action, Generation, Moment, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
 from .coroutines import Deadline, misplaced_coroutine, plain
-from .guard import listed
+from .guard import Guard, listed
 from .secrets import Pieces, strike, struck
-
-if TYPE_CHECKING:
-    from .crossing import Passage
 
 Plain = Any
 """A JSON value."""
@@ -71,6 +68,47 @@ class Form(NamedTuple):
     episode: Callable[[Any], str] | None = None
     """The episode that a call with this value belongs to."""
     write: Callable[[Any], Plain] = as_plain
+
+
+class Spending(Protocol):
+    """What a run may still spend."""
+
+    def count(self, policy: Usage = ..., judges: Usage = ...) -> None: ...
+    async def ask(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
+    async def finish(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
+
+
+class ShownTexts(Protocol):
+    """Texts that are shortened before an agent is shown them."""
+
+    def shortened(self, text: str, whose: str) -> str: ...
+
+
+class GuardLayer(Protocol):
+    """What a form needs of the layer that it crosses."""
+
+    guard: Guard
+    spending: Spending | None
+    texts: ShownTexts | None
+    episode: str
+
+    @property
+    def inside(self) -> Any: ...
+    def around(self, kind: str, component: Any) -> Any: ...
+
+
+class Passage:
+    """One call on its way through a guard."""
+
+    __slots__ = ("deadline", "given", "guard", "layer", "passed")
+
+    layer: GuardLayer
+    guard: Guard
+    given: tuple[Any, ...]
+    """What the run gives."""
+    passed: tuple[Any, ...]
+    """What the component was given."""
+    deadline: Deadline | None
 
 
 class AbsentTool(NamedTuple):

@@ -79,7 +79,7 @@ class Traced(Layer):
                 found = await super().later(call, given)
             return found
         finally:
-            self.trace(call.operation(self, given, found, clock))
+            self.trace(call.operation(self.name, self.task, given, found, clock.times))
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         return self._with_tools(call, given, super().now(call, given))

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from ..boundary.output import data_stream
+from ..boundary.output import data_stream, hand_over_stdout
 from ..errors import StorageError
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ class Out:
     def stream(self) -> IO[str]:
         """Where the result goes: stdout, which `sys.stdout` isn't any more once a command has loaded plugins."""
         return data_stream()
+
+    def hand_over(self) -> None:
+        """Let whatever prints have stdout again, for a prompt that draws on it."""
+        hand_over_stdout()
 
     def data(self, value: Any) -> None:
         """Print the result as JSON. JSON has no infinity or NaN, so these become null."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentfw.boundary.output import hand_over_stdout
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.printing.out import Out
 from agentfw.runs import make_private
@@ -133,7 +132,7 @@ class _Talk:
 async def talk_in_terminal(conversation: Conversation, screen: TerminalScreen, history: Path) -> None:
     """Read and answer until the person leaves."""
     talk = _Talk(conversation, screen)
-    hand_over_stdout()  # the prompt draws on it, and has whatever else is printed above itself
+    screen.out.hand_over()  # the prompt draws on it, and has whatever else is printed above itself
     make_private(history)
     names = [f"/{name}" for name in (*COMMANDS, "quit")]
     prompt: PromptSession[str] = PromptSession(
