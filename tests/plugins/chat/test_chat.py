@@ -248,7 +248,7 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
         async with live:
             conversation = Conversation(live, "me", PlainScreen(Out(json=True)))
             await conversation.say("Tea?")
-            scripted, live.assembly.policy.inside = live.assembly.policy.policy, TwoPieces()
+            scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
             asking = asyncio.create_task(conversation.say("Count."))
             await live.assembly.policy.inside.told.wait()
             asking.cancel()
