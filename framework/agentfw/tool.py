@@ -54,7 +54,7 @@ _wait: Callable[[Awaitable[str]], Awaitable[str]] = _plainly
 def wait_with(wait: Callable[[Awaitable[str]], Awaitable[str]]) -> None:
     """Let all calls be awaited by this function.
 
-    `agentfw.boundary.letting_go` gives one that leaves a call behind if it doesn't end when it is cancelled.
+    `agentfw.boundary.coroutines` gives one that leaves a call behind if it doesn't end when it is cancelled.
     """
     global _wait
     _wait = wait

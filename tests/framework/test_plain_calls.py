@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw import Component, hookimpl
-from agentfw.boundary.plain_calls import misplaced_coroutine, plain
+from agentfw.boundary.coroutines import misplaced_coroutine, plain
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Intervention, Task
 from agentfw.errors import PluginError, TimelineError

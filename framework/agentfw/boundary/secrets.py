@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import strike_with
 
-__all__ = ["MASK", "SHORTEST", "Pieces", "Secrets", "is_secret_name", "strike", "struck"]
+__all__ = ["MASK", "SHORTEST", "Pieces", "Secrets", "is_secret_name", "secrets_in", "strike", "struck"]
 
 Value = TypeVar("Value")
 
@@ -149,6 +149,30 @@ def _struck(value: Any) -> Any:
         new = {name: inner for name, inner in changed.items() if inner is not getattr(value, name)}
         return replace(value, **new) if new else value
     return value
+
+
+def secrets_in(value: object, name: str = "", default: object = None) -> Iterator[str]:
+    """The secrets in validated settings, as text: also those in environment variables that a setting names."""
+    from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+
+    if isinstance(value, (SecretStr, SecretBytes, Secret)):
+        revealed = value.get_secret_value()
+        yield revealed.decode(errors="replace") if isinstance(revealed, bytes) else str(revealed)
+    elif isinstance(value, str):
+        if is_secret_name(name) and value != default and value:
+            yield value
+        elif name.endswith("_env") and (is_secret_name(name.removesuffix("_env")) or is_secret_name(value)):
+            yield from filter(None, [os.environ.get(value)])
+    elif isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        for key, inner in value:
+            yield from secrets_in(inner, key, fields[key].default if key in fields else None)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from secrets_in(inner, str(key))
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for inner in value:
+            yield from secrets_in(inner, name)
 
 
 class Pieces:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..boundary.components.guarded import GuardedMemory
+from ..boundary.crossing import GuardedMemory
 from ..episode import Episode, Event
 from ..errors import AgentfwError
 from ..memory import Saying
@@ -59,7 +59,7 @@ class Hearing:
 
     def take(self, episode: Episode) -> None:
         """Let the memories hear what is new in a session."""
-        if not any(memory.hears for memory in self._memories):
+        if not any(memory.overrides("hear") for memory in self._memories):
             return
         first = self._taken.get(episode.id, 0)
         self._taken[episode.id] = len(episode.events)

@@ -21,7 +21,7 @@ from math import inf
 from typing import Any
 
 from ..agent import Agent, Decision
-from ..boundary.plain_calls import plain
+from ..boundary.coroutines import plain
 from ..boundary.secrets import struck
 from ..environment import Environment
 from ..episode import Episode, Intervention, Observation, Task, Turn

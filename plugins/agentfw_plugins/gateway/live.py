@@ -204,7 +204,7 @@ async def gateway_of(
         page=Page(finder, max_body=limits.body),
         line=line,
         health=health,
-        memories=[memory for memory in live.assembly.memories if memory.embeds],
+        memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],
         learning=learning,
     )
 

@@ -15,10 +15,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from ...episode import Usage
-from ...errors import BudgetSpentError, QuotaEndedError, UsageError
-from ...policy import FREE, Policy
-from ...runs.spec.run_spec import SpendingSettings
+from ..episode import Usage
+from ..errors import BudgetSpentError, QuotaEndedError, UsageError
+from ..policy import FREE, Policy
+from .spec.run_spec import SpendingSettings
 
 __all__ = ["Spending"]
 

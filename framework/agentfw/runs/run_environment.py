@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from numbers import Real
 
-from ...environment import Environment
-from ...episode import Episode, Task
-from ...errors import UsageError
-from ...host import Host
-from ...runs.records.call_record import CallRecord
-from ...runs.spec.run_spec import RunSpec
-from ...scores import LARGEST
-from ..plain_calls import exact, plain
-from .creation import Guard, make
-from .guarded import listed
+from ..boundary.coroutines import exact, plain
+from ..boundary.guard import listed
+from ..environment import Environment
+from ..episode import Episode, Task
+from ..errors import UsageError
+from ..host import Host
+from ..scores import LARGEST
+from .records.call_record import CallRecord
+from .spec.run_spec import RunSpec
 
 __all__ = ["RunEnvironment"]
 
@@ -24,9 +23,9 @@ class RunEnvironment:
 
     def __init__(self, spec: RunSpec, host: Host, record: CallRecord) -> None:
         self.name = spec.environment.name
-        self.guard = guard = Guard(host, "environment", self.name, spec.deadline, record=record)
+        self.guard = guard = host.guard("environment", self.name, spec.deadline, counts=record)
         self._seed = spec.seed
-        self.environment = environment = make(host, "environment", spec.environment, Environment, "environment")
+        self.environment = environment = host.make("environment", spec.environment, Environment, "environment")
         self._tasks: dict[tuple[int, str], list[Task]] = {}
         # Read once, and here: a plugin may have properties that raise.
         with guard.calling("its attributes"):

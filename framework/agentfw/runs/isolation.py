@@ -13,28 +13,26 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...engine import Engine, Plain, Remote, RemoteDiedError, Resources
-from ...episode import Episode, Task
-from ...errors import AgentfwError, PluginError
-from ...host import Host
-from ...memory import Memory, Query, Recollection, Remembered, Saying
-from ...runs.spec.run_spec import IsolableChoice
-from ...runs.spec.settings_record import complete, to_json
-from ...scores import RewardModel, Score
-from ...tool import Tool, Toolbox
-from ..daemon_threads import in_thread
-from ..letting_go import PATIENCE
-from .plain_forms import READERS, AbsentTool, plain
+from ..boundary.calls import KINDS_OF_CALLS, Call
+from ..boundary.coroutines import PATIENCE
+from ..boundary.crossing import Layer
+from ..boundary.forms import TOOLS, AbsentTool
+from ..boundary.threads import in_thread
+from ..engine import Engine, Plain, Remote, RemoteDiedError, Resources
+from ..errors import AgentfwError, PluginError
+from ..host import Host
+from ..tool import Tool
+from .spec.run_spec import IsolableChoice
+from .spec.settings_record import complete, to_json
 
-__all__ = ["Isolation", "isolated"]
+__all__ = ["Isolation", "isolated", "table_of", "written"]
 
-_SERVER = f"{__package__}.isolated_server:ComponentServer"
+_SERVER = f"{__package__}.component_server:ComponentServer"
 _CLOSING = 5.0
 """Seconds that a component may take to close."""
 
@@ -51,10 +49,16 @@ def isolated(kind: str, choice: IsolableChoice, isolation: Isolation) -> Any:
     """The component as this process sees it. Its own process has made it, so what is wrong with it is an error now."""
     process = _Process(kind, choice, isolation)
     about = process.about()
-    base: type = {"tool": _IsolatedToolbox, "reward": _IsolatedReward, "memory": _IsolatedMemory}[kind]
+    table = KINDS_OF_CALLS[table_of(kind)]
     # What it leaves to its base class is left to it here, too: nobody asks its process for that.
-    inherited = {name: getattr(base.__base__, name) for name in about["inherits"]}
-    return type(base.__name__, (base,), {**inherited, **about["attributes"]})(process)
+    inherited = {name: getattr(table.base, name) for name in about["inherits"]}
+    members = {**inherited, **about["attributes"]}
+    return type(f"Isolated_{kind}", (Isolated, table.base), members, kind=table_of(kind))(process)
+
+
+def table_of(kind: str) -> str:
+    """The table of calls of a kind of component."""
+    return "toolbox" if kind == "tool" else kind
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +94,8 @@ class _Process:
 
     def __init__(self, kind: str, choice: IsolableChoice, isolation: Isolation) -> None:
         registered = isolation.host.find(kind, choice.name)
-        self.title, self._isolation, self._folder = registered.title, isolation, ""
+        self.title, self._isolation = registered.title, isolation
+        self._opening: tuple[Call, tuple[Any, ...]] | None = None
         self._arguments: list[Plain] = [
             isolation.host.options.plain(),
             {"kind": kind, "name": choice.name, "label": choice.label, "version": registered.record.version},
@@ -103,37 +108,45 @@ class _Process:
 
     def about(self) -> Mapping[str, Any]:
         """What the component says of itself."""
-        found: Mapping[str, Any] = self.tell("about")
+        found: Mapping[str, Any] = self._told(self._living(), "about", [])
         return found
 
-    def open(self, folder: Path) -> None:
-        self._folder = str(folder.resolve())
-        self.tell("open", self._folder)
+    def open(self, call: Call, given: tuple[Any, ...]) -> None:
+        """Let it open its folder now, and whenever its process is started again."""
+        self._opening = call, given
+        self.tell(call, given)
 
-    async def ask(self, method: str, *given: object, episode: str = "") -> Any:
-        """Call a method there.
+    async def ask(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call there, and wait for its answer.
 
         If the process dies while it has several calls, each of them is made again alone. So only the one that has ended
         it fails.
         """
+        where = _where(call, given)
         async with self._alone:
             pass
         try:
-            return await self.ask_once(method, *given, episode=episode)
+            return call.answer.read(await self._ask_once(where, call.name, written(call, given)))
         except _DiedAmongOthersError:
             async with self._alone:
                 while True:
                     try:
-                        return await self.ask_once(method, *given, episode=episode)
+                        return call.answer.read(await self._ask_once(where, call.name, written(call, given)))
                     except _DiedAmongOthersError:
                         continue  # with a call that had begun before this one was alone
 
-    async def ask_once(self, method: str, *given: object, episode: str = "") -> Any:
-        """Call a method there that can't be called twice."""
+    async def ask_tool(self, offer: tuple[Call, tuple[Any, ...]], name: str, arguments: Mapping[str, Any]) -> Any:
+        """Call a tool there, which the call `offer` gave. It can't be called twice."""
+        call, given = offer
+        where = f"the tool {name}"
+        episode = call.episode(given)
+        where += f", episode {episode}" if episode else ""
+        return await self._ask_once(where, "call_tool", [call.name, written(call, given), name, dict(arguments)])
+
+    async def _ask_once(self, where: str, method: str, arguments: list[Plain]) -> Any:
         life = self._life
         if life is None or not _lives(life):
             life = await in_thread(self._living)
-        arguments = [plain(value) for value in given]
         call = life.remote.submit("ask", method, arguments)
         life.calls.add(call)
         try:
@@ -143,15 +156,15 @@ class _Process:
             asyncio.get_running_loop().call_later(PATIENCE, life.end_if_busy_with, call)
             raise
         try:
-            return self._read(life, method, call.result())
+            return self._read(life, call.result())
         except RemoteDiedError as error:
-            raise self._died(life, error, f"{method}()", episode) from error
+            raise self._died(life, error, where) from error
         finally:
             life.calls.discard(call)
 
-    def tell(self, method: str, *given: object, episode: str = "") -> Any:
-        """Call a method there, and wait for its answer in this thread."""
-        return self._told(self._living(), method, *given, episode=episode)
+    def tell(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call there, and wait for its answer in this thread."""
+        return call.answer.read(self._told(self._living(), call.name, written(call, given), _where(call, given)))
 
     async def close(self) -> None:
         life = self._life
@@ -160,7 +173,7 @@ class _Process:
         try:
             if not life.calls:  # else nobody waits any more for what it is busy with
                 async with asyncio.timeout(_CLOSING):
-                    await self.ask_once("close")
+                    await self._ask_once("close()", "close", [])
                 await in_thread(life.remote.stop)
         except TimeoutError as error:
             raise PluginError(
@@ -176,26 +189,27 @@ class _Process:
                 about = [*self._arguments, sorted(self._isolation.host.secrets.values)]
                 remote = self._isolation.engine.start(_SERVER, about, name=self.title, resources=Resources(here=True))
                 life = self._life = _Life(remote)
-                self._waited(life, remote.ready, "its creation", "")
-                if self._folder:
-                    self._told(life, "open", self._folder)
+                self._waited(life, remote.ready, "its creation")
+                if self._opening is not None:
+                    call, given = self._opening
+                    self._told(life, call.name, written(call, given), call.title)
             return self._life
 
-    def _told(self, life: _Life, method: str, *given: object, episode: str = "") -> Any:
-        call = life.remote.submit("ask", method, [plain(value) for value in given])
+    def _told(self, life: _Life, method: str, arguments: list[Plain], where: str = "") -> Any:
+        call = life.remote.submit("ask", method, arguments)
         life.calls.add(call)
         try:
-            return self._read(life, method, self._waited(life, call, f"{method}()", episode))
+            return self._read(life, self._waited(life, call, where or f"{method}()"))
         finally:
             life.calls.discard(call)
 
-    def _waited(self, life: _Life, call: concurrent.futures.Future[Plain], what: str, episode: str) -> Plain:
+    def _waited(self, life: _Life, call: concurrent.futures.Future[Any], what: str) -> Plain:
         """The answer of a call that nothing else in this thread goes on without."""
         deadline = self._isolation.deadline
         try:
             return call.result(None if deadline == float("inf") else deadline)
         except RemoteDiedError as error:
-            raise self._died(life, error, what, episode) from error
+            raise self._died(life, error, what) from error
         except TimeoutError as error:
             life.kill()
             raise PluginError(
@@ -207,106 +221,56 @@ class _Process:
                 life.kill()
             raise
 
-    def _read(self, life: _Life, method: str, answered: Plain) -> Any:
+    def _read(self, life: _Life, answered: Plain) -> Plain:
         if answered["full"]:  # what has taken all of its memory can't be trusted with another call
             life.kill()
         if "failed" in answered:
             message, fix = answered["failed"]
             raise PluginError(message, fix=fix)
-        return READERS[method].answer(answered["answer"]) if method in READERS else answered["answer"]
+        return answered["answer"]
 
-    def _died(self, life: _Life, error: AgentfwError, what: str, episode: str) -> PluginError:
+    def _died(self, life: _Life, error: AgentfwError, what: str) -> PluginError:
         kind = PluginError if life.died() <= 1 else _DiedAmongOthersError
-        return kind(f"{error.message} in {what}{episode and f', episode {episode}'}", fix=error.fix)
+        return kind(f"{error.message} in {what}", fix=error.fix)
 
 
-class _IsolatedReward(RewardModel):
+def written(call: Call, given: tuple[Any, ...]) -> list[Plain]:
+    """What a call is given, as JSON values."""
+    return [form.write(value) for form, value in zip(call.given, given, strict=False)]
+
+
+def _where(call: Call, given: tuple[Any, ...]) -> str:
+    episode = call.episode(given)
+    return f"{call.title}, episode {episode}" if episode else call.title
+
+
+class Isolated(Layer):
+    """The layer that passes every call on to the component's process."""
+
     def __init__(self, process: _Process) -> None:
         self._process = process
 
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        found: Sequence[Score] = await self._process.ask("score", group)
-        return found
+    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if call.name == "close":
+            return await self._process.close()
+        return self._with_tools(call, given, await self._process.ask(call, given))
 
-    async def learn(self, episode: Episode) -> None:
-        await self._process.ask("learn", episode, episode=episode.id)
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if call.name == "open":
+            return self._process.open(call, given)
+        return self._with_tools(call, given, self._process.tell(call, given))
 
-    async def write_learned(self, folder: Path) -> bool:
-        return bool(await self._process.ask("write_learned", folder))
-
-    def open(self, folder: Path) -> None:
-        self._process.open(folder)
-
-    async def close(self) -> None:
-        await self._process.close()
-
-
-class _IsolatedMemory(Memory):
-    def __init__(self, process: _Process) -> None:
-        self._process = process
-
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        found: Sequence[Recollection] = await self._process.ask("recall", query, episode=query.task.id)
-        return found
-
-    async def learn(self, episode: Episode, reward: float) -> None:
-        await self._process.ask("learn", episode, reward, episode=episode.id)
-
-    async def hear(self, saying: Saying) -> None:
-        await self._process.ask("hear", saying)
-
-    async def remembered(self, user: str) -> Sequence[Remembered]:
-        found: Sequence[Remembered] = await self._process.ask("remembered", user)
-        return found
-
-    async def correct(self, user: str, item: str, text: str) -> Remembered:
-        found: Remembered = await self._process.ask("correct", user, item, text)
-        return found
-
-    async def forget_one(self, user: str, item: str) -> None:
-        await self._process.ask("forget_one", user, item)
-
-    async def forget(self, user: str) -> Mapping[str, int]:
-        found: Mapping[str, int] = await self._process.ask("forget", user)
-        return found
-
-    def open(self, folder: Path) -> None:
-        self._process.open(folder)
-
-    def begin(self, task: Task) -> None:
-        self._process.tell("begin", task, episode=task.id)
-
-    def introduce(self, user: str, profile: Mapping[str, str]) -> None:
-        self._process.tell("introduce", user, profile)
-
-    def tools(self, task: Task) -> Sequence[Tool]:
-        found = self._process.tell("tools", task, episode=task.id)
-        return [_IsolatedTool(self._process, about, task) for about in found]
-
-    async def offered(self, task: Task) -> Sequence[Tool]:
-        found = await self._process.ask("tools", task, episode=task.id)
-        return [_IsolatedTool(self._process, about, task) for about in found]
-
-    async def close(self) -> None:
-        await self._process.close()
-
-
-class _IsolatedToolbox(Toolbox):
-    def __init__(self, process: _Process) -> None:
-        self._process = process
-
-    async def open(self) -> Sequence[Tool]:
-        return [_IsolatedTool(self._process, about) for about in await self._process.ask("open_tools")]
-
-    async def close(self) -> None:
-        await self._process.close()
+    def _with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
+        if call.answer is not TOOLS:
+            return found
+        return [_IsolatedTool(self._process, about, (call, given)) for about in found]
 
 
 class _IsolatedTool(Tool):
     """A tool there. Its failures are answers for the agent, as those of every tool."""
 
-    def __init__(self, process: _Process, about: AbsentTool, task: Task | None = None) -> None:
-        self._process, self._task = process, task
+    def __init__(self, process: _Process, about: AbsentTool, offer: tuple[Call, tuple[Any, ...]]) -> None:
+        self._process, self._offer = process, offer
         self.action, self.takes, self.timeout = about
 
     async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
@@ -314,8 +278,8 @@ class _IsolatedTool(Tool):
         try:
             # The tool has its own timeout there; this one is for code that doesn't let go.
             async with asyncio.timeout(self.timeout + PATIENCE):
-                found: tuple[bool, str] = await self._process.ask_once("call_tool", name, arguments, self._task)
-                return found
+                well, text = await self._process.ask_tool(self._offer, name, arguments)
+                return well, text
         except TimeoutError:
             return False, f"{name} timed out after {self.timeout:g} s"
         except PluginError as error:
