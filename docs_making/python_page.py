@@ -47,6 +47,7 @@ MODULES = {
     "agentfw.request": "what a policy is shown, and how it samples",
     "agentfw.runs": "start, read and report runs",
     "agentfw.scores": "tracks and schedules of rewards",
+    "agentfw.boundary.output": "standard output as data, without secrets",
     "agentfw.boundary.secrets": "secrets struck out of what leaves a run",
     "agentfw.seeds": "random choices by name",
     "agentfw.session": "an episode that is led from outside",
