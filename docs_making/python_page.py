@@ -47,6 +47,7 @@ MODULES = {
     "agentfw.runs": "start, read and report runs",
     "agentfw.scores": "what reward models give",
     "agentfw.runs.spec.weights": "schedules of rewards",
+    "agentfw.boundary.output": "standard output as data, without secrets",
     "agentfw.boundary.secrets": "secrets struck out of what leaves a run",
     "agentfw.seeds": "random choices by name",
     "agentfw.turns.session": "an episode that is led from outside",

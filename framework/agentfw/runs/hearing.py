@@ -74,7 +74,7 @@ class Hearing:
         """Another process has let its memories hear what was said in a session so far."""
         first = self._taken.get(episode.id, 0)
         self._taken[episode.id] = len(episode.events)
-        if any(memory.hears for memory in self._memories):
+        if any(memory.overrides("hear") for memory in self._memories):
             # The next start finds the session in this run, and must not take it for one that nobody has heard.
             for saying in sayings(episode, self._run, episode.events[first:]):
                 if saying.id not in self._heard:
