@@ -46,7 +46,7 @@ LIMIT = 2.0
 
 def bare_index(graph: SkillGraph, seed: int) -> tuple[Any, np.ndarray[Any, Any]]:
     """All vectors in one index, of the kind that a graph of this size has; and the vectors."""
-    rows = np.concatenate([batch.vectors for batch in graph._store.live()])
+    rows = np.concatenate([batch.vectors for batch in graph._rows.live()])
     settings = graph.settings
     if len(rows) <= settings.exact_up_to:
         index = faiss.IndexFlatIP(DIMENSIONS)
