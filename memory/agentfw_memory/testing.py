@@ -21,6 +21,7 @@ import pytest
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl
+from agentfw_memory.graph.records import Visibility
 from agentfw_memory.graph.rows import graph_rows
 from agentfw_memory.graph.rows.dump import dump
 from agentfw_memory.graph.rows.erasing import erase_versions, forget_user
@@ -527,7 +528,7 @@ def _add(store: GraphRows, change: Change, owner: str, text: str, *, shared: boo
     user = store.nodes(change, "user", [owner])[owner]
     number = store.store.new_numbers(1)[0]
     vector = np.eye(4, dtype=np.float32)[at]
-    visibility = "shared" if shared else "private"
+    visibility: Visibility = "shared" if shared else "private"
     store.add_skills(change, [SkillRow(number, user, text, visibility, vector, change.now)])
     store.add_edges(change, [EdgeRow("OWNS", user, number)])
     return number

@@ -20,3 +20,12 @@ class TestPostgresStore(StoreContract):
     @pytest.fixture
     def address(self, postgres_database: Callable[[str], str]) -> Callable[[str], str]:
         return postgres_database
+
+
+class TestDuckdbStore(StoreContract):
+    writes_while_read = False
+
+    @pytest.fixture
+    def address(self, tmp_path: Path) -> Callable[[str], str]:
+        pytest.importorskip("duckdb")
+        return lambda place: f"duckdb://{tmp_path}/{place}.duckdb"

@@ -63,7 +63,8 @@ class EmbeddedRecall:
         most = self._settings.in_memory_up_to
         if self._rows.store.search is None or self.cache.counter:
             return self._rows.store.search is not None and len(self.cache) > most
-        return sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0]) > most
+        count = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
+        return bool(count > most)
 
     def catch_up(self, head: Head, upto: int) -> None:
         if upto == self.cache.counter:

@@ -431,7 +431,7 @@ class GraphRows:
         """Return the valid COMPLEMENTS and CONFLICTS edges of these skills, or of all skills."""
         columns, where = ("kind", "source", "target"), {"kind": ("COMPLEMENTS", "CONFLICTS"), "valid_to": None}
         if numbers is None:
-            return self._read(Select("edge", columns, where))[0]  # type: ignore[return-value]
+            return self._read(Select("edge", columns, where))[0]
         return list(dict.fromkeys(self._both_ends(columns, Among(numbers), where)))
 
     def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ every text has one, all are taken over in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.rows.graph_rows import GraphRows
@@ -18,9 +18,7 @@ BATCH = 500
 """Number of texts that are embedded between two commits."""
 
 
-def reembed(
-    rows: GraphRows, record: EmbedderRecord, embed: Callable[[list[str]], Sequence[Float32Array]]
-) -> int | None:
+def reembed(rows: GraphRows, record: EmbedderRecord, embed: Callable[[list[str]], Float32Array]) -> int | None:
     """Embed and store a batch of texts. Return how many, or None if all vectors are of this embedder already."""
     if rows.store.head().embedder == record:
         return None

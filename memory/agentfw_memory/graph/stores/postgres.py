@@ -164,7 +164,8 @@ class PostgresStore(SqlStore):
             return self._run(sql, [self._tenant, *(list(column) for column in zip(*one.rows, strict=True))])
         if one.existing == "replace" or len(one.rows) < 2:
             return super()._insert(one)
-        convert = [{"vector": _vector_as_sent, "words": _lexemes_as_sent}.get(kinds[name]) for name in one.columns]
+        made_by: dict[str, Callable[[Any], bytes]] = {"vector": _vector_as_sent, "words": _lexemes_as_sent}
+        convert = [made_by.get(kinds[name]) for name in one.columns]
         with (
             self._connection() as connection,
             connection.cursor() as cursor,
