@@ -284,7 +284,8 @@ class SkillGraph:
             raise BadInputError(
                 f"invalid at_least {at_least!r}", fix="pass a relevance from 0 to 1; 0 leaves nothing out"
             )
-        check_filter(where or {})
+        if where:
+            check_filter(where)
         when = None if as_of is None else check_number("as_of", as_of)
 
         def found() -> list[Hit]:

@@ -263,12 +263,14 @@ class WordIndex:
 
     def scratch(self) -> Float32Array:
         """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
-        self._weights = grown(self._weights, len(self.lengths))
+        if len(self._weights) < len(self.lengths):
+            self._weights = grown(self._weights, len(self.lengths))
         return self._weights
 
     def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
         """Return the rarity of each of these terms. `of` has the terms that have one; the others have 0."""
-        self._rarities = grown(self._rarities, len(self._names))
+        if len(self._rarities) < len(self._names):
+            self._rarities = grown(self._rarities, len(self._names))
         for term, rarity in of:
             self._rarities[term] = rarity
         found: Floats = self._rarities[terms]

@@ -56,13 +56,14 @@ class EmbeddedRecall:
 
     def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
         self._rows, self._settings, self._dimensions = rows, settings, dimensions
+        self._searchable = rows.store.search is not None
         self._saved_sizes: dict[str, int] = {}
         self._reset()
 
     def outgrown(self) -> bool:
         most = self._settings.in_memory_up_to
-        if self._rows.store.search is None or self.cache.counter:
-            return self._rows.store.search is not None and len(self.cache) > most
+        if not self._searchable or self.cache.counter:
+            return self._searchable and len(self.cache) > most
         count = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
         return bool(count > most)
 

@@ -197,7 +197,8 @@ class GraphCache:
 
     def first_places(self, numbers: Integers) -> Integers:
         """Return for each of these skills the place at which it stands first among them."""
-        self._scratch = grown(self._scratch, len(self.live))
+        if len(self._scratch) < len(self.live):
+            self._scratch = grown(self._scratch, len(self.live))
         places = np.arange(len(numbers))
         self._scratch[numbers[::-1]] = places[::-1]  # where a skill stands twice, the last one written stays
         return self._scratch[numbers]

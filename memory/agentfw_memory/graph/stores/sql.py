@@ -10,7 +10,7 @@ the few things are written in which databases differ.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.stores.store import (
     Among,
+    Answer,
     Between,
     Change,
     Clock,
@@ -61,6 +62,9 @@ class SqlStore(Store):
 
     def now(self) -> float:
         return self._clock()
+
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        return call()
 
     def head(self) -> Head:
         sql = (

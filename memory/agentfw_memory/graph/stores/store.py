@@ -272,12 +272,12 @@ class Store(ABC):
     def erase(self) -> None:
         """Remove deleted rows from the files too. Call it after the deletion was committed."""
 
+    @abstractmethod
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
         """Return what a call returns. Repeat it for a while if it loses its connection to a server.
 
         A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
         """
-        return call()
 
     @abstractmethod
     def bytes_on_disk(self) -> int:
