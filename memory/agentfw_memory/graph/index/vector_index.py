@@ -166,6 +166,8 @@ class ListIndex:
         self.faiss: Any = index
         self.dimensions = int(index.d)
         self.trained_for = trained_for
+        self.trained_at = 0
+        """The change of the store that its lists' centres were computed at. A centre may be somebody's vector."""
         self.probes = max(1, round(probed * index.nlist))
         self._here = np.zeros(0, np.bool_)
         for place in range(index.nlist if index.ntotal else 0):
@@ -321,21 +323,25 @@ class SkillIndex:
         sides = [index.search(query, k, visible) for index in self._indexes]
         return best(np.concatenate([side[0] for side in sides]), np.concatenate([side[1] for side in sides]), k)
 
-    def fit_size(self) -> None:
-        """Switch large parts to an inverted-file index, and rebuild one that has outgrown its number of lists."""
+    def fit_size(self, counter: int) -> None:
+        """Switch large parts to an inverted-file index, and rebuild one that has outgrown its number of lists.
+
+        `counter` is the change of the store whose vectors are here.
+        """
         for place, index in enumerate(self._indexes):
             count = len(index)
             if count <= self._settings.exact_up_to or not faiss_installed():
                 continue
             if not isinstance(index, ListIndex) or count > 4 * index.trained_for:
-                self._indexes[place] = self._in_lists(index)
+                self._indexes[place] = self._in_lists(index, counter)
 
-    def _in_lists(self, old: VectorIndex) -> ListIndex:
+    def _in_lists(self, old: VectorIndex, counter: int) -> ListIndex:
         settings, numbers = self._settings, np.sort(old.numbers())
         generator = np.random.default_rng(settings.seed)
         wanted = min(len(numbers), TRAINING_POINTS * ListIndex.lists(len(numbers)))
         sample = np.sort(generator.choice(numbers, wanted, replace=False))
         new = ListIndex.trained(old.vectors(sample), len(numbers), probed=settings.probed, seed=settings.seed)
+        new.trained_at = counter
         for start in range(0, len(numbers), 50_000):
             part = numbers[start : start + 50_000]
             new.put(part, old.vectors(part))

@@ -29,10 +29,12 @@ def save_index(index: ListIndex, part: str, counter: int, rows: GraphRows) -> bo
     """Save an index as of a change. Return False if there is no place for it or it is already out of date."""
     faiss = faiss_library()
 
-    path = _path(rows, part)
-    if path is None:
+    path, head_now = _path(rows, part), rows.store.head()
+    # The centre of a list of one skill is the vector of that skill, and stays when the skill is deleted. So an index
+    # from before a deletion is used as long as this process runs, and the next process makes another one.
+    if path is None or head_now.forgotten > index.trained_at:
         return False
-    head = {"format": FORMAT, "store": rows.store.head().identity, "counter": counter, "trained_for": index.trained_for}
+    head = {"format": FORMAT, "store": head_now.identity, "counter": counter, "trained_for": index.trained_for}
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     make_private(partial)
     try:
@@ -76,7 +78,9 @@ def load_index(rows: GraphRows, part: str, *, dimensions: int, probed: float) ->
         index = faiss.read_index(faiss.PyCallbackIOReader(file.read))
     if index.d != dimensions:
         return None
-    return ListIndex(index, probed, head["trained_for"]), head["counter"]
+    loaded = ListIndex(index, probed, head["trained_for"])
+    loaded.trained_at = head["counter"]  # it was saved then, so nothing had been deleted since its training
+    return loaded, head["counter"]
 
 
 def remove_indexes(rows: GraphRows) -> int:

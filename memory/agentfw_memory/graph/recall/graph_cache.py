@@ -104,7 +104,7 @@ class GraphCache:
         for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter
-        self.index.fit_size()
+        self.index.fit_size(counter)
         return [*gone, *touched]
 
     def know(self, rows: LiveRows, relations: Iterable[Relation]) -> None:

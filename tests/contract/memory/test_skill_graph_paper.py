@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 
-REFERENCE = Path(__file__).parents[2] / "docs/reference/skill-graph.md"
+REFERENCE = Path(__file__).parents[3] / "docs/reference/skill-graph.md"
 OLDER, NEWER = "My office is on floor 3", "My office floor has changed to 7"
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, StorageError
+from agentfw_rewardmodels import BadInputError, FileRefusedError, StorageError
 from agentfw_rewardmodels.rubric import (
     FALLBACK,
     Answer,
@@ -29,7 +29,6 @@ from agentfw_rewardmodels.rubric import (
     Usage,
     make_question,
 )
-from agentfw_rewardmodels.rubric.marks import Unusable, read_marks
 
 ASKED = {"role": "user", "content": "Which drink?"}
 GREETING = {"role": "system", "content": "Serve tea."}
@@ -209,6 +208,15 @@ def test_what_a_model_does_not_say_of_its_tokens_stays_unknown() -> None:
 HALF_AND_ONE = (0.5, 1.0)
 
 
+def read(text: str, count: int) -> tuple[tuple[float, ...], str, bool]:
+    """What a judge makes of an answer: scores by number, the failure, and whether it was repaired."""
+    group = [attempt(f"drink {number}") for number in range(count)]
+    rubric = RubricJudge(Judge(text), name="j", retries=0)
+    judgement = asyncio.run(rubric.judge(group))
+    by_number = dict(zip(make_question(group).places, judgement.scores, strict=True))
+    return tuple(by_number[number] for number in sorted(by_number)), judgement.failure, bool(rubric.tally.repaired)
+
+
 @pytest.mark.parametrize(
     ("text", "repaired"),
     [
@@ -225,9 +233,7 @@ HALF_AND_ONE = (0.5, 1.0)
     ],
 )
 def test_what_is_meant_beyond_doubt_is_taken(text: str, repaired: bool) -> None:
-    marks, was_repaired = read_marks(text, 2)
-    assert tuple(mark.score for mark in marks) == HALF_AND_ONE
-    assert was_repaired == repaired
+    assert read(text, 2) == (HALF_AND_ONE, "", repaired)
 
 
 @pytest.mark.parametrize(
@@ -249,17 +255,18 @@ def test_what_is_meant_beyond_doubt_is_taken(text: str, repaired: bool) -> None:
     ],
 )
 def test_what_is_not_is_refused_in_words(text: str, problem: str) -> None:
-    with pytest.raises(Unusable, match=problem):
-        read_marks(text, 2)
+    scores, failure, _ = read(text, 2)
+
+    assert problem in failure
+    assert scores == (FALLBACK, FALLBACK)
 
 
 @given(WORDS | st.recursive(st.floats() | WORDS, lambda inner: st.lists(inner, max_size=3)).map(json.dumps))
 def test_no_answer_breaks_the_reader(text: str) -> None:
-    try:
-        marks, _ = read_marks(text, 1)
-    except Unusable:
-        return
-    assert all(0 <= mark.score <= 1 for mark in marks)
+    (score,), failure, _ = read(text, 1)
+
+    assert 0 <= score <= 1
+    assert not failure or score == FALLBACK
 
 
 def test_a_bad_answer_is_asked_for_again_with_what_was_wrong() -> None:
@@ -354,6 +361,44 @@ def test_another_judge_another_rubric_and_another_attempt_are_other_questions(tm
         asyncio.run(rubric.judge(attempts))
         rubric.close()
     assert len(judge.questions) == 4
+
+
+def test_what_the_attempts_answer_is_part_of_the_question(tmp_path: Path) -> None:
+    """The same two answers to another message, by another role or with another call are judged anew."""
+    judge, drinks = Judge(tea_is_best), ("tea", "milk")
+    rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
+    for before in (
+        [ASKED],
+        [GREETING],
+        [{**ASKED, "content": "Which drink is cold?"}],
+        [{**ASKED, "role": "tool"}],
+        [{**ASKED, "calls": [{"tool": "menu"}]}],
+    ):
+        group = [[*before, {"role": "assistant", "content": drink}] for drink in drinks]
+        asyncio.run(rubric.judge_all([group, group]))
+
+    assert (rubric.tally.asked, rubric.tally.cached) == (5, 5)
+
+
+def test_every_attempt_has_its_own_mark_in_whatever_order_it_is_answered_and_asked(tmp_path: Path) -> None:
+    marks = {"tea": 0.9, "milk": 0.1, "water": 0.5, "juice": 0.3}
+
+    def backwards(messages: Sequence[Message]) -> str:
+        rows = [
+            {"id": number, "why": drink, "score": marks[drink]}
+            for number, text in shown(messages).items()
+            for drink in marks
+            if drink in text
+        ]
+        return json.dumps({"scores": rows[::-1]})
+
+    for order in (list(marks), list(marks)[::-1], ["water", "tea", "water", "milk", "juice", "tea"]):
+        rubric = RubricJudge(Judge(backwards), name="j", cache=tmp_path / "marks.db")
+        judgement = asyncio.run(rubric.judge([attempt(drink) for drink in order]))
+        assert judgement.scores == tuple(marks[drink] for drink in order)
+        assert judgement.reasons == tuple(order)
+        rubric.close()
+    assert rubric.tally.cached == 1, "the same four attempts"
 
 
 @pytest.mark.parametrize("damage", ["not json", "[[2.0, 'x']]", "[[0.5]]", '[[NaN, ""], [0.5, ""]]', '[[0.5, ""]]'])

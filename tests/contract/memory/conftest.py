@@ -1,0 +1,92 @@
+"""What the contract tests of the memory share: where a graph is stored, its rows as a file, and `agentfw memory`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agentfw_cli.main import main
+from agentfw_memory import GraphSettings, SkillGraph
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The path or the address of an empty store, once of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "skills.db")
+    database: Callable[[], str] = request.getfixturevalue("postgres_database")
+    return database()
+
+
+@pytest.fixture(params=["in memory", "indexed", "on the server"])
+def way_of_searching(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, GraphSettings]:
+    """A store with the settings of each way to search: every vector, lists of vectors, or the server's own indexes."""
+    if request.param == "in memory":
+        return str(tmp_path / "skills.db"), GraphSettings()
+    if request.param == "indexed":
+        pytest.importorskip("faiss")
+        return str(tmp_path / "skills.db"), GraphSettings(exact_up_to=20, probed=1.0)
+    database: Callable[[], str] = request.getfixturevalue("postgres_database")
+    return database(), GraphSettings(in_memory_up_to=0)
+
+
+@pytest.fixture
+def open_graph() -> Iterator[Callable[..., SkillGraph]]:
+    """Open graphs that are closed when the test ends, with the small embedder unless another one is given."""
+    with ExitStack() as opened:
+
+        def one(where: str | Path, tenant: str = "team", *, embedder: Any = "hash:64", **options: Any) -> SkillGraph:
+            return opened.enter_context(SkillGraph.open(where, tenant=tenant, embedder=embedder, **options))
+
+        yield one
+
+
+@pytest.fixture
+def rows_of(tmp_path: Path) -> Callable[[SkillGraph], list[dict[str, Any]]]:
+    """Export a graph, and return the rows of the file."""
+    numbers = itertools.count()
+
+    def rows(graph: SkillGraph) -> list[dict[str, Any]]:
+        path = tmp_path / f"rows-{next(numbers)}.jsonl"
+        graph.export_jsonl(path)
+        lines = path.read_text("utf-8").splitlines()
+        path.unlink()
+        return [json.loads(line) for line in lines[1:]]
+
+    return rows
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def memory_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Answer]:
+    """Call `agentfw memory WORD...` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> Answer:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["memory", *words])
+        assert isinstance(ended.value.code, int)
+        return Answer(ended.value.code, *capsys.readouterr())
+
+    return call

@@ -1,0 +1,203 @@
+"""What is kept stays as it was told: after a restart, in another process, in an export, and with a filter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory, read_memories
+
+OpenGraph = Callable[..., SkillGraph]
+RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
+QUERIES = ("green tea", "where do I live?", "coffee", "lamp")
+
+
+class Clock:
+    """A minute later at each look."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 60.0
+        return self.now
+
+
+def fill(graph: SkillGraph) -> dict[str, str]:
+    graph.add_skills(
+        [
+            NewSkill(
+                "ana", "serve green tea", ("kettle",), ("breakfast",), valid_from=1_000.0, metadata={"kind": "rule"}
+            ),
+            NewSkill("ana", "black coffee", visibility="shared", expires_at=4e9),
+            NewSkill("ben", "switch on the lamp", (), ("evening",), "shared", valid_from=2_000.0),
+        ]
+    )
+    graph.add_skill(owner="ana", text="I live in Berlin", valid_from=1_000.0)
+    graph.add_skill(owner="ana", text="I live in Hamburg", valid_from=2_000.0)
+    ids = {one.text: one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}
+    graph.update_skill(ids["serve green tea"], text="serve green tea with honey", valid_from=3_000.0)
+    graph.retire_skill(graph.add_skill(owner="ben", text="buy candles").id)
+    graph.set_profile("ben", "likes lamps")
+    used = ids["black coffee"], ids["switch on the lamp"]
+    graph.learn(Trajectory("t1", "ben", "coffee", ("evening",), skills=used, shown=used), 0.9)
+    return ids
+
+
+def seen(graph: SkillGraph) -> list[Any]:
+    """All that a caller can ask for: skills, histories, recalls now and as of earlier, with their reasons."""
+    skills = [one for owner in ("ana", "ben") for one in graph.skills(owner=owner)]
+    asked: list[dict[str, Any]] = [{}, {"as_of": 1_500.0}, {"as_of": 2_500.0}, {"where": {"kind": "rule"}}]
+    return [
+        skills,
+        [graph.history(one.id) for one in skills],
+        [
+            (user, hit.skill, round(hit.score, 5), hit.why.path)
+            for user in ("ana", "ben", "cleo")
+            for query in QUERIES
+            for options in asked
+            for hit in graph.recall(query, user=user, k=9, **options)
+        ],
+        graph.owners(),
+        graph.stats().nodes,
+        graph.stats().edges,
+    ]
+
+
+def test_a_restart_finds_the_same(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
+    with SkillGraph.open(where, tenant="team", embedder="hash:64", clock=Clock()) as graph:
+        fill(graph)
+        before, rows = seen(graph), rows_of(graph)
+        graph.prepare()
+
+    again = open_graph(where, embedder="")
+
+    assert seen(again) == before
+    assert rows_of(again) == rows
+
+
+def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
+    tmp_path: Path, postgres_database: Callable[[str], str], open_graph: OpenGraph, rows_of: RowsOf
+) -> None:
+    first = open_graph(tmp_path / "skills.db", extractor=lambda trajectory, maximum: [], clock=Clock())
+    fill(first)
+    before, rows = seen(first), rows_of(first)
+    on_server = open_graph(postgres_database("middle"))
+    back = open_graph(tmp_path / "back.db", tenant="another")
+
+    for source, target in ((first, on_server), (on_server, back)):
+        source.export_jsonl(tmp_path / "moved.jsonl")
+        target.import_jsonl(tmp_path / "moved.jsonl")
+        assert rows_of(target) == rows
+        assert seen(target) == before
+    assert back.add_skill(owner="ana", text="black coffee").id == first.add_skill(owner="ana", text="black coffee").id
+    assert back.add_skill(owner="ana", text="new").id == first.add_skill(owner="ana", text="new").id, "ids go on"
+
+
+def test_a_newer_statement_ends_the_older_one_when_it_begins(where: str, open_graph: OpenGraph) -> None:
+    graph = open_graph(where, clock=Clock())
+    ids = fill(graph)
+    home, tea = ids["I live in Hamburg"], ids["serve green tea"]
+
+    told = {
+        name: [(one.text, one.valid_from, one.valid_to) for one in graph.history(name).versions] for name in (home, tea)
+    }
+
+    assert told[home] == [("I live in Berlin", 1_000.0, 2_000.0), ("I live in Hamburg", 2_000.0, None)]
+    assert told[tea] == [("serve green tea", 1_000.0, 3_000.0), ("serve green tea with honey", 3_000.0, None)]
+    for when, place, dates in ((1_500.0, "Berlin", (1_000.0, 2_000.0)), (2_500.0, "Hamburg", (2_000.0, None))):
+        best = graph.recall("where do I live?", user="ana", as_of=when)[0].skill
+        assert (best.id, best.text) == (home, f"I live in {place}")
+        assert (best.valid_from, best.valid_to) == dates
+    assert all(home != hit.skill.id for hit in graph.recall("where do I live?", user="ana", as_of=500.0))
+    assert graph.skill(home).valid_from == 2_000.0
+
+
+def test_memories_from_elsewhere_keep_their_owner_dates_and_metadata(tmp_path: Path, open_graph: OpenGraph) -> None:
+    record = {"text": "the dentist is Keller", "owner": "ana", "valid_from": 1_000, "expires_at": 4e9}
+    record |= {"metadata": {"kind": "person"}, "tools": ["calendar"], "scenarios": ["health"]}
+    shared = {"text": "tea at four", "shared": True}
+    (tmp_path / "memories.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(shared)}\n")
+    graph = open_graph(tmp_path / "skills.db")
+
+    hers, other = graph.add_skills(read_memories(tmp_path / "memories.jsonl", owner="ben"))
+
+    assert (hers.owner, hers.visibility, hers.valid_from, hers.expires_at) == ("ana", "private", 1_000.0, 4e9)
+    assert (hers.metadata, hers.tools, hers.scenarios) == ({"kind": "person"}, ("calendar",), ("health",))
+    assert (other.owner, other.visibility) == ("ben", "shared")
+
+
+def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
+) -> None:
+    where, settings = way_of_searching
+    graph = open_graph(where, settings=settings)
+    graph.add_skills(
+        NewSkill("ana", f"green tea {place}", visibility="shared", metadata={"n": place}) for place in range(60)
+    )
+    rare = [
+        NewSkill("ana", f"some tea with milk {place}", visibility="shared", metadata={"n": -1}) for place in range(3)
+    ]
+    graph.add_skills([*rare, NewSkill("ana", "secret tea", metadata={"n": -1})])
+
+    def found(user: str, wanted: dict[str, Any], k: int = 3) -> list[str]:
+        return sorted(hit.skill.text for hit in graph.recall("green tea", user=user, k=k, at_least=0.0, where=wanted))
+
+    assert found("ben", {"n": -1}) == [f"some tea with milk {place}" for place in range(3)]
+    assert "secret tea" in found("ana", {"n": -1}, k=9)
+    assert found("ben", {"n": {"$lt": 0}}, k=9) == found("ben", {"n": -1})
+    assert len(found("ben", {"n": {"$gte": 30}}, k=40)) == 30
+    assert found("ben", {"n": -2}) == []
+
+
+READER = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="team") as graph:
+    for line in sys.stdin:
+        if line.strip() == "add":
+            graph.add_skill(owner="ben", text="tea from another process", visibility="shared")
+        hits = graph.recall("tea", user="ben", k=9, at_least=0.0)
+        print(*sorted(hit.skill.text for hit in hits), sep=" | ", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_see_at_once_what_the_other_has_written(tmp_path: Path, open_graph: OpenGraph) -> None:
+    graph = open_graph(tmp_path / "skills.db")
+    ids = {
+        text: graph.add_skill(owner="ana", text=text, visibility="shared").id
+        for text in ("tea one", "tea two", "tea three", "tea four")
+    }
+    command = [sys.executable, "-c", READER, str(tmp_path / "skills.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def other_sees(word: str = "look") -> list[str]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{word}\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip().split(" | ")
+
+        assert other_sees() == ["tea four", "tea one", "tea three", "tea two"]
+        graph.update_skill(ids["tea one"], text="tea 1")
+        assert other_sees() == ["tea 1", "tea four", "tea three", "tea two"]
+        graph.update_skill(ids["tea two"], visibility="private")
+        assert other_sees() == ["tea 1", "tea four", "tea three"]
+        graph.retire_skill(ids["tea three"])
+        assert other_sees() == ["tea 1", "tea four"]
+        graph.erase(ids["tea four"])
+        assert other_sees() == ["tea 1"]
+        assert other_sees("add") == ["tea 1", "tea from another process"]
+        hits = graph.recall("tea", user="cleo", k=9, at_least=0.0)
+        assert {hit.skill.text for hit in hits} == {"tea 1", "tea from another process"}
+        graph.forget("ana")
+        assert other_sees() == ["tea from another process"]
+        assert process.stdin is not None
+        process.stdin.close()

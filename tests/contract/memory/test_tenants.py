@@ -1,0 +1,191 @@
+"""Tenants of one store share nothing, though their skills have the same ids.
+
+Whatever is done in one tenant, the rows of the other are the same afterwards, and so is what it recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory, UnknownSkillError
+
+OpenGraph = Callable[..., SkillGraph]
+RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
+QUERIES = ("green tea", "black coffee", "lamp")
+
+
+def fill(graph: SkillGraph) -> None:
+    """The same rows in every tenant: two users, edges of all kinds, a past version, uses, ratings, an expiry."""
+    graph.add_skills(
+        [
+            NewSkill("ana", "serve green tea", ("kettle",), ("breakfast",)),
+            NewSkill("ana", "serve black coffee", ("kettle",), ("breakfast",), "shared"),
+            NewSkill("ben", "serve green tea", ("pot",), ("breakfast",), "shared", expires_at=4e9),
+            NewSkill("ben", "switch on the lamp", (), ("evening",)),
+        ]
+    )
+    first, second, third, fourth = (one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner))
+    graph.update_skill(fourth, text="switch off the lamp")
+    graph.connect(first, "COMPLEMENTS", second)
+    graph.connect(second, "CONFLICTS", third)
+    graph.set_profile("ana", "likes tea")
+    for user, skills in (("ana", (first, second)), ("ben", (second, third))):
+        told = Trajectory(f"trip of {user}", user, "serve green tea", ("breakfast",), skills=skills, shown=skills)
+        graph.learn(told, 0.8)
+
+
+def no_drafts(trajectory: Trajectory, maximum: int) -> list[Any]:
+    return []
+
+
+CHANGES: dict[str, Callable[[SkillGraph, list[str]], object]] = {
+    "a use": lambda graph, skills: graph.learn(Trajectory("new", "ana", "tea", skills=tuple(skills)), 0.3),
+    "a rating": lambda graph, skills: graph.learn(Trajectory("new", "ana", "green tea", shown=tuple(skills)), -1.0),
+    "an update": lambda graph, skills: graph.update_skill(skills[0], text="serve red juice", visibility="shared"),
+    "an expiry": lambda graph, skills: [graph.update_skill(one, expires_at=3e9) for one in skills],
+    "a retirement": lambda graph, skills: [graph.retire_skill(one) for one in skills],
+    "an end of an edge": lambda graph, skills: graph.disconnect(skills[0], "COMPLEMENTS", skills[1]),
+    "another weight": lambda graph, skills: graph.connect(skills[0], "COMPLEMENTS", skills[1], weight=7.0),
+    "other tools": lambda graph, skills: graph.update_skill(skills[0], tools=["cup"], scenarios=[]),
+    "a profile": lambda graph, skills: graph.set_profile("ana", "likes lamps"),
+    "an erasure": lambda graph, skills: graph.erase(skills[0], skills[2]),
+    "an erased version": lambda graph, skills: graph.erase(skills[3], version=0),
+    "a forgotten user": lambda graph, skills: graph.forget("ana"),
+    "saved caches": lambda graph, skills: (graph.add_skill(owner="ana", text="zebra"), graph.prepare()),
+}
+
+
+def recalled(graph: SkillGraph) -> list[tuple[str, str, float]]:
+    return [
+        (user, hit.skill.text, round(hit.score, 5))
+        for user in ("ana", "ben")
+        for query in QUERIES
+        for hit in graph.recall(query, user=user, k=9, at_least=0.0)
+    ]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_in_one_tenant_is_none_in_another(
+    tmp_path: Path, open_graph: OpenGraph, rows_of: RowsOf, change: str
+) -> None:
+    where = tmp_path / "skills.db"
+    ours, theirs = (open_graph(where, tenant, extractor=no_drafts) for tenant in ("ours", "theirs"))
+    fill(ours)
+    fill(theirs)
+    skills = [one.id for owner in ("ana", "ben") for one in ours.skills(owner=owner)]
+    assert skills == [one.id for owner in ("ana", "ben") for one in theirs.skills(owner=owner)]
+    own, before, found = rows_of(ours), rows_of(theirs), recalled(theirs)
+
+    CHANGES[change](ours, skills)
+
+    assert rows_of(ours) != own
+    assert rows_of(theirs) == before
+    assert recalled(theirs) == found
+    assert recalled(open_graph(where, "theirs")) == found, "opened again"
+
+
+def test_changes_in_one_tenant_are_none_in_another_on_a_server(
+    postgres_database: Callable[[], str], open_graph: OpenGraph, rows_of: RowsOf
+) -> None:
+    where = postgres_database()
+    ours, theirs = (open_graph(where, tenant, extractor=no_drafts) for tenant in ("ours", "theirs"))
+    fill(ours)
+    fill(theirs)
+    skills = [one.id for owner in ("ana", "ben") for one in ours.skills(owner=owner)]
+    before, found = rows_of(theirs), recalled(theirs)
+
+    for change in ("a use", "a rating", "another weight", "an update", "a profile", "a retirement", "a forgotten user"):
+        if change == "a retirement":
+            ours.erase(skills.pop())
+        CHANGES[change](ours, skills)
+        assert rows_of(theirs) == before, change
+
+    assert recalled(theirs) == found
+    assert recalled(open_graph(where, "theirs")) == found, "opened again"
+
+
+def test_what_one_tenant_saves_for_the_next_process_is_read_by_it_alone(where: str, open_graph: OpenGraph) -> None:
+    words = GraphSettings(query_similarity="words")
+    for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
+        with SkillGraph.open(where, tenant=tenant, embedder="hash:64", settings=words) as graph:
+            graph.add_skills(NewSkill("ana", f"{thing} number {place}") for place in range(30))
+            graph.prepare()
+
+    theirs = open_graph(where, "theirs", settings=words)
+
+    assert len(theirs.recall("lantern", user="ana", k=5)) == 5
+    assert theirs.recall("kettle", user="ana", k=5) == []
+
+
+def test_a_small_tenant_beside_a_huge_one_is_answered_in_full(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
+) -> None:
+    where, settings = way_of_searching
+    huge, small = (open_graph(where, tenant, settings=settings) for tenant in ("huge", "small"))
+    huge.add_skills(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(300))
+    small.add_skills(
+        NewSkill("ana", f"some tea with milk and sugar {place}", visibility="shared") for place in range(6)
+    )
+    small.prepare()
+
+    for user in ("ana", "ben"):
+        hits = small.recall("green tea", user=user, k=5)
+        assert [hit.skill.text.split()[0] for hit in hits] == ["some"] * 5
+    assert len(small.skills(owner="ana")) == 6
+    assert small.owners() == ["ana"]
+
+
+def test_what_isnt_in_a_tenant_cant_be_named_in_it(where: str, open_graph: OpenGraph) -> None:
+    ours, theirs = open_graph(where, "ours"), open_graph(where, "theirs")
+    skill = ours.add_skill(owner="ana", text="serve green tea", visibility="shared").id
+
+    for call in (
+        lambda: theirs.skill(skill),
+        lambda: theirs.history(skill),
+        lambda: theirs.update_skill(skill, text="x"),
+        lambda: theirs.retire_skill(skill),
+    ):
+        with pytest.raises(UnknownSkillError):
+            call()
+    assert theirs.erase(skill).skills == 0
+    assert theirs.forget("ana").skills == 0
+    learned = theirs.learn(Trajectory("t", "ana", "tea", skills=(skill,), shown=(skill,)), 0.9)
+    assert theirs.stats().edges == {}
+    assert learned.added == ()
+    assert ours.skill(skill).uses == 0
+
+
+def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
+    where: str, open_graph: OpenGraph, rows_of: RowsOf
+) -> None:
+    with SkillGraph.open(where, tenant="ours", embedder="hash:64") as ours:
+        fill(ours)
+    theirs = open_graph(where, "theirs")
+    fill(theirs)
+    before, found = rows_of(theirs), recalled(theirs)
+
+    assert SkillGraph.reembed(where, tenant="ours", embedder="hash:32") == 5
+
+    assert rows_of(theirs) == before
+    assert recalled(theirs) == found
+    assert (theirs.stats().dimensions, open_graph(where, "ours", embedder="").stats().dimensions) == (64, 32)
+
+
+def test_a_copy_of_one_tenant_is_a_tenant_of_its_own(
+    where: str, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path
+) -> None:
+    ours, copy = open_graph(where, "ours", extractor=no_drafts), open_graph(where, "copy", extractor=no_drafts)
+    fill(ours)
+    ours.export_jsonl(tmp_path / "ours.jsonl")
+    before = rows_of(ours)
+
+    copy.import_jsonl(tmp_path / "ours.jsonl")
+    assert rows_of(copy) == before
+    copy.forget("ben")
+
+    assert rows_of(ours) == before
+    assert sorted(SkillGraph.tenants(where)) == ["copy", "ours"]

@@ -1,0 +1,163 @@
+"""A private skill is its owner's alone, however one asks: by recall, with a filter, as of a time, by a command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+
+OpenGraph = Callable[..., SkillGraph]
+QUERIES = (
+    "ask before moving a dinner",
+    "where does ana live?",
+    "where do I live?",
+    "how should I answer ana?",
+    "serve tea at dinner",
+    "zebra",
+)
+
+
+def fill(graph: SkillGraph) -> dict[str, str]:
+    """What ana keeps to herself is connected with what ben shares, in every way that a recall follows."""
+    graph.add_skills(
+        [
+            NewSkill("ana", "ask before moving a dinner", ("calendar",), ("dinner",), metadata={"kind": "rule"}),
+            NewSkill("ana", "I live in Berlin", valid_from=1_700_000_000),
+            NewSkill("ana", "Please always answer in German"),
+            NewSkill("ben", "serve tea at dinner", ("kettle",), ("dinner",), "shared", metadata={"kind": "rule"}),
+            NewSkill("ben", "plain words", visibility="shared"),
+        ]
+    )
+    ids = {one.text: one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}
+    secret, shared = ids["ask before moving a dinner"], ids["serve tea at dinner"]
+    graph.connect(secret, "COMPLEMENTS", shared)
+    graph.learn(Trajectory("t1", "ana", "dinner", skills=(secret, shared), shown=(secret, shared)), 0.9)
+    return ids
+
+
+@pytest.mark.parametrize("asker", ["ben", "a stranger"])
+def test_nobody_recalls_what_another_keeps_private(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph, asker: str
+) -> None:
+    where, settings = way_of_searching
+    graph = open_graph(where, settings=settings, extractor=lambda trajectory, maximum: [])
+    fill(graph)
+    graph.prepare()
+
+    asked: list[dict[str, Any]] = [{}, {"as_of": 1_750_000_000.0}, {"where": {"kind": "rule"}}]
+    for query in QUERIES:
+        own = graph.recall(query, user="ana", k=9, at_least=0.0)
+        assert len(own) == 5
+        for options in asked:
+            hits = graph.recall(query, user=asker, k=9, at_least=0.0, **options)
+            assert {hit.skill.owner for hit in hits} <= {"ben"}
+            assert len(hits) == (0 if "as_of" in options else 1 if "where" in options else 2)
+    assert graph.standing(asker, k=5) == []
+    assert [one.text for one in graph.standing("ana", k=5)] == ["Please always answer in German"]
+
+
+def test_a_skill_that_becomes_private_is_seen_by_its_owner_alone_at_once(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
+) -> None:
+    where, settings = way_of_searching
+    graph, other = open_graph(where, settings=settings), open_graph(where, settings=settings)
+    skill = graph.add_skill(owner="ana", text="serve green tea", visibility="shared").id
+    assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
+
+    graph.update_skill(skill, visibility="private")
+    hidden = [len(one.recall("tea", user="ben")) for one in (graph, other)]
+    of_owner = [len(one.recall("tea", user="ana")) for one in (graph, other)]
+    graph.update_skill(skill, visibility="shared")
+
+    assert (hidden, of_owner) == ([0, 0], [1, 1])
+    assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
+
+
+def test_naming_anothers_private_skill_uses_and_rates_nothing(where: str, open_graph: OpenGraph) -> None:
+    graph = open_graph(where)
+    secret = graph.add_skill(owner="ana", text="ask before moving a dinner").id
+    shared = graph.add_skill(owner="ana", text="serve tea", visibility="shared").id
+
+    graph.learn(Trajectory("t1", "ben", "", skills=(secret, shared), shown=(secret, shared)), 0.9)
+
+    assert (graph.skill(secret).uses, graph.skill(shared).uses) == (0, 1)
+    assert {edge.kind for edge in graph.history(secret).edges} == {"OWNS"}
+    assert {edge.kind for edge in graph.history(shared).edges} == {"OWNS", "EXECUTED", "SHOWN"}
+
+
+def test_the_same_text_of_two_users_is_two_skills(where: str, open_graph: OpenGraph) -> None:
+    graph = open_graph(where)
+    hers, his = (graph.add_skill(owner=owner, text="serve green tea") for owner in ("ana", "ben"))
+    again = graph.add_skill(owner="ana", text="serve green tea", tools=["kettle"])
+
+    assert hers.id != his.id
+    assert (again.id, again.owner, again.tools) == (hers.id, "ana", ("kettle",))
+    assert graph.skill(his.id).tools == ()
+    assert [hit.skill.id for hit in graph.recall("tea", user="ben")] == [his.id]
+
+
+def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(
+    memory_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
+        with SkillGraph.open(tmp_path / "skills.db", tenant=tenant, embedder="hash") as graph:
+            graph.add_skill(owner="ana", text=f"the secret {thing}", metadata={"kind": thing})
+            graph.add_skill(owner="ben", text=f"a shared {thing}", visibility="shared")
+
+    recalled = memory_command("recall", "--tenant", "ours", "--user", "ben", "secret kettle lantern", "--json").json
+    page = memory_command("view", "--tenant", "ours", "--query", "secret kettle", "--user", "ben", "--out", "page.html")
+    exported = memory_command("export", "ours.jsonl", "--tenant", "ours")
+
+    assert [hit["skill"]["text"] for hit in recalled] == ["a shared kettle"]
+    assert (
+        memory_command("list", "--tenant", "theirs", "--owner", "ben", "--json").json[0]["text"] == "a shared lantern"
+    )
+    assert (page.code, exported.code) == (0, 0)
+    for file in ("page.html", "ours.jsonl"):
+        text = (tmp_path / file).read_text("utf-8")
+        assert "secret kettle" in text
+        assert "lantern" not in text
+
+
+@pytest.mark.slow
+def test_an_mcp_server_answers_for_its_tenant_and_the_user_that_is_named(tmp_path: Path) -> None:
+    mcp = pytest.importorskip("mcp")
+    for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
+        with SkillGraph.open(tmp_path / "skills.db", tenant=tenant, embedder="hash") as graph:
+            graph.add_skill(owner="ana", text=f"the secret {thing}")
+            last = graph.add_skill(owner="ben", text=f"a shared {thing}", visibility="shared")
+    with SkillGraph.open(tmp_path / "skills.db", tenant="theirs") as graph:
+        only_theirs = graph.add_skill(owner="ben", text="another lantern").id
+    assert only_theirs != last.id
+
+    async def asked() -> list[Any]:
+        words = [
+            "-m",
+            "agentfw_cli.main",
+            "memory",
+            "serve",
+            "--store",
+            str(tmp_path / "skills.db"),
+            "--tenant",
+            "ours",
+        ]
+        server = mcp.StdioServerParameters(command=sys.executable, args=words)
+        async with mcp.Client(mcp.stdio_client(server)) as client:
+            return [
+                await client.call_tool("recall", {"query": "secret kettle lantern", "user": "ben", "count": 9}),
+                await client.call_tool("list", {"owner": "ben"}),
+                await client.call_tool("history", {"skill": only_theirs}),
+            ]
+
+    recalled, listed, history = asyncio.run(asyncio.wait_for(asked(), 120))
+
+    assert [hit["skill"]["text"] for hit in recalled.structured_content["result"]] == ["a shared kettle"]
+    assert [skill["text"] for skill in listed.structured_content["result"]] == ["a shared kettle"]
+    assert history.is_error
+    assert f'unknown skill "{only_theirs}"' in history.content[0].text

@@ -1,0 +1,334 @@
+"""The preference model against its formulas, computed here a second time, plainly, user by user and item by item.
+
+A training that starts from a known model publishes the loss of its first step, which is the objective at that model's
+parameters. With one step an epoch and one term switched on, it is that term. Scores are compared in the same way.
+
+Numbers in parentheses are those of the formulas in appendix B.1 of the parpo-psgm paper, with the departures that
+docs/reference/preference-model.md lists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from agentfw_rewardmodels import PreferenceModel, PreferenceSettings, open_encoder
+
+pytest.importorskip("torch")
+
+Rows = NDArray[np.float64]
+ViewOf = Callable[[PreferenceModel], Any]
+"""Gives `users` and `items` before the propagation, `likes`, `texts` and `weights` by name, as arrays."""
+
+NOTHING = PreferenceSettings(
+    dimensions=6,
+    ranking_loss=0.0,
+    interest_loss=0.0,
+    conformity_loss=0.0,
+    orthogonality_loss=0.0,
+    user_loss=0.0,
+    action_loss=0.0,
+    decay=0.0,
+    epochs=1,
+    validation=0.0,
+    contrast_users=0,
+    device="cpu",
+)
+"""One step on all likes, with no term."""
+TEXTS = {
+    "moma": "museum of modern art",
+    "louvre": "art museum with paintings",
+    "tate": "gallery of art",
+    "blue": "jazz club with live music",
+    "ronnie": "jazz concert in the evening",
+}
+LIKES = [
+    ("ana", "moma"),
+    ("ana", "louvre"),
+    ("ben", "louvre"),
+    ("ben", "tate"),
+    ("ben", "moma"),
+    ("cleo", "blue"),
+    ("cleo", "moma"),
+    ("dora", "ronnie"),
+    ("dora", "blue"),
+    ("dora", "moma"),
+]
+ONE_OF_TWO = [("ana", "moma"), ("ben", "moma"), ("cleo", "moma"), ("dora", "blue"), ("emil", "blue")]
+"""Everybody likes one of two items, so there is only one that can be drawn as not liked."""
+
+
+def trained(likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = None) -> PreferenceModel:
+    """A model whose numbers are all different: a few steps from its random start."""
+    settings = replace(PreferenceSettings(dimensions=6, epochs=4, learning_rate=0.05, device="cpu"), validation=0.0)
+    return PreferenceModel.fit(likes, items=texts, settings=settings, encoder="hash:32")
+
+
+def first_loss(
+    model: PreferenceModel,
+    likes: Sequence[tuple[str, str]],
+    texts: Mapping[str, str] | None = None,
+    **weights: Any,
+) -> float:
+    """The loss before the first step of a training that starts from the model."""
+    again = PreferenceModel.fit(
+        likes, items=texts, settings=replace(NOTHING, **weights), encoder="hash:32", start=model
+    )
+    return again.history[0]["loss"]
+
+
+# The formulas
+
+
+def unit(row: Rows) -> Rows:
+    return row / math.sqrt(float(row @ row) + 1e-12)
+
+
+def log_sigmoid(x: float) -> float:
+    return -math.log1p(math.exp(-x))
+
+
+class Formulas:
+    """The quantities of the objective at the parameters of a model."""
+
+    def __init__(self, view: Any, layers: int = 2) -> None:
+        self.view = view
+        self.pairs = list(zip(view.likes[0].tolist(), view.likes[1].tolist(), strict=True))
+        users, items = len(view.users), len(view.items)
+        adjacent = np.zeros((users + items, users + items))
+        for user, item in self.pairs:
+            adjacent[user, users + item] = adjacent[users + item, user] = 1.0
+        degree = np.maximum(adjacent.sum(0), 1.0)
+        adjacent /= np.sqrt(np.outer(degree, degree))
+        layer = total = np.concatenate([view.users, view.items])
+        for _ in range(layers):
+            layer = adjacent @ layer
+            total = total + layer
+        self.users, self.items = np.split(total / (layers + 1), [users])  # (25)
+        counts = np.bincount(view.likes[1], minlength=items)
+        self.popularity = counts / counts.max()
+
+    def linear(self, row: Rows, name: str) -> Rows:
+        return self.view.weights[f"{name}.weight"] @ row + self.view.weights[f"{name}.bias"]
+
+    def branch(self, user: int, name: str) -> Rows:
+        """(26), as a correction of the user's embedding."""
+        hidden = np.maximum(self.linear(self.users[user], f"{name}.first"), 0.0)
+        return unit(self.users[user] + self.linear(hidden, f"{name}.second"))
+
+    def interest_share(self, user: int) -> float:
+        """(31)"""
+        asked = [
+            math.exp(self.view.weights["gate.asks"] @ np.tanh(self.linear(self.branch(user, name), "gate")))
+            for name in ("interest", "conformity")
+        ]
+        return asked[0] / sum(asked)
+
+    def fused(self, user: int) -> Rows:
+        """(32)"""
+        share = self.interest_share(user)
+        return share * self.branch(user, "interest") + (1.0 - share) * self.branch(user, "conformity")
+
+    def contrast(self, name: str, importance: Rows, temperature: float) -> float:
+        """(28, 30): a liked item against the items of the batch that the user doesn't like."""
+        batch, total = sorted({item for _, item in self.pairs}), 0.0
+        for user, item in self.pairs:
+            own = self.branch(user, name)
+            scores = {one: math.exp(own @ unit(self.items[one]) / temperature) for one in batch}
+            against = sum(scores[one] for one in batch if one == item or (user, one) not in self.pairs)
+            total -= importance[item] * math.log(scores[item] / against)
+        return total / len(self.pairs)
+
+    def position(self, text: Rows) -> Rows:
+        """(38)"""
+        return unit(self.linear(text, "action"))
+
+    def texts_apart(self) -> float:
+        """(39): how far the texts of the batch are from their items."""
+        batch = sorted({item for _, item in self.pairs})
+        return float(np.mean([1.0 - self.position(self.view.texts[one]) @ unit(self.items[one]) for one in batch]))
+
+
+@pytest.fixture
+def art_and_jazz(view_of: ViewOf) -> tuple[PreferenceModel, Formulas]:
+    model = trained(LIKES)
+    return model, Formulas(view_of(model))
+
+
+# The objective, term by term
+
+
+def test_ranking_is_bpr_of_what_is_liked_above_what_is_not(view_of: ViewOf) -> None:
+    model = trained(ONE_OF_TWO)
+    at = Formulas(view_of(model))
+    apart = [float(at.fused(user) @ (at.items[item] - at.items[1 - item])) for user, item in at.pairs]
+
+    loss = first_loss(model, ONE_OF_TWO, ranking_loss=1.0)
+
+    assert any(abs(one) > 0.01 for one in apart)
+    assert loss == pytest.approx(-np.mean([log_sigmoid(one) for one in apart]), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["interest", "conformity"])
+def test_a_branch_finds_the_liked_items_and_counts_them_by_their_popularity(
+    art_and_jazz: tuple[PreferenceModel, Formulas], name: str
+) -> None:
+    model, at = art_and_jazz
+    importance = at.popularity if name == "conformity" else 1.0 - at.popularity
+
+    loss = first_loss(model, LIKES, **{f"{name}_loss": 1.0})
+    unweighted = first_loss(model, LIKES, popularity_weighting=False, **{f"{name}_loss": 1.0})
+
+    assert loss == pytest.approx(at.contrast(name, importance, NOTHING.temperature), rel=1e-4)
+    assert unweighted == pytest.approx(at.contrast(name, np.ones(len(TEXTS)), NOTHING.temperature), rel=1e-4)
+
+
+def test_a_lower_temperature_makes_the_hardest_comparison_count(
+    art_and_jazz: tuple[PreferenceModel, Formulas],
+) -> None:
+    model, at = art_and_jazz
+
+    loss = first_loss(model, LIKES, interest_loss=1.0, temperature=0.05)
+
+    assert loss == pytest.approx(at.contrast("interest", 1.0 - at.popularity, 0.05), rel=1e-4)
+
+
+def test_popularity_by_logarithm_is_that_of_the_likes(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
+    model, at = art_and_jazz
+    counts = np.bincount(at.view.likes[1])
+
+    loss = first_loss(model, LIKES, conformity_loss=1.0, popularity="log")
+
+    importance = np.log1p(counts) / np.log1p(counts.max())
+    assert loss == pytest.approx(at.contrast("conformity", importance, NOTHING.temperature), rel=1e-4)
+
+
+def test_orthogonality_is_the_squared_cosine_of_the_two_branches(
+    art_and_jazz: tuple[PreferenceModel, Formulas],
+) -> None:
+    model, at = art_and_jazz
+    cosines = [float(at.branch(user, "interest") @ at.branch(user, "conformity")) for user in range(4)]
+
+    loss = first_loss(model, LIKES, orthogonality_loss=1.0)
+
+    assert loss == pytest.approx(np.mean(np.square(cosines)), rel=1e-4)
+    assert loss != pytest.approx(np.mean(cosines), rel=1e-2)
+
+
+def test_users_are_told_apart_by_a_softmax_over_the_users_of_the_batch(
+    art_and_jazz: tuple[PreferenceModel, Formulas],
+) -> None:
+    model, at = art_and_jazz
+    rows = np.array([unit(at.fused(user)) for user in range(4)])
+    alike = np.exp(rows @ rows.T / NOTHING.temperature)
+
+    loss = first_loss(model, LIKES, user_loss=1.0)
+
+    assert loss == pytest.approx(-np.mean(np.log(np.diag(alike) / alike.sum(1))), rel=1e-4)
+
+
+def test_texts_come_near_their_items_and_are_ranked_as_they_are(view_of: ViewOf) -> None:
+    texts = {name: TEXTS[name] for name in ("moma", "blue")}
+    model = trained(ONE_OF_TWO, texts)
+    at = Formulas(view_of(model))
+    places = [at.position(text) for text in at.view.texts]
+    apart = [float(at.fused(user) @ (places[item] - places[1 - item])) for user, item in at.pairs]
+
+    loss = first_loss(model, ONE_OF_TWO, texts, action_loss=1.0)
+
+    assert loss == pytest.approx(at.texts_apart() - np.mean([log_sigmoid(one) for one in apart]), rel=1e-4)
+
+
+def test_decay_is_half_the_squared_norms_of_what_a_like_touches(view_of: ViewOf) -> None:
+    model = trained(ONE_OF_TWO)
+    view = view_of(model)
+    sizes = [
+        float(view.users[user] @ view.users[user] + sum(row @ row for row in view.items))
+        for user in view.likes[0].tolist()
+    ]
+
+    assert first_loss(model, ONE_OF_TWO, decay=1.0) == pytest.approx(np.mean(sizes) / 2, rel=1e-4)
+
+
+def test_the_loss_is_the_weighted_sum_of_its_terms(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
+    model, _ = art_and_jazz
+    weights = {"interest_loss": 0.3, "conformity_loss": 0.7, "orthogonality_loss": 2.0, "user_loss": 0.11}
+
+    whole = first_loss(model, LIKES, **weights)
+    parts = [weight * first_loss(model, LIKES, **{name: 1.0}) for name, weight in weights.items()]
+
+    assert whole == pytest.approx(sum(parts), rel=1e-4)
+
+
+def test_some_users_of_a_batch_estimate_the_contrast_of_all(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
+    model, _ = art_and_jazz
+    standing_still: dict[str, Any] = {"learning_rate": 1e-12, "interest_loss": 1.0}
+    settings = replace(NOTHING, epochs=40, contrast_users=2, **standing_still)
+    drawn = [one["loss"] for one in PreferenceModel.fit(LIKES, settings=settings, start=model).history]
+
+    error = np.std(drawn) / math.sqrt(len(drawn))
+    assert error > 0.0
+    assert np.mean(drawn) == pytest.approx(first_loss(model, LIKES, **standing_still), abs=5 * error)
+
+
+def test_a_step_lowers_what_is_trained_for() -> None:
+    """Every term is a loss: gone down its own gradient, each is smaller on the same likes."""
+    for name in ("ranking", "interest", "conformity", "orthogonality", "user"):
+        only = replace(NOTHING, epochs=8, learning_rate=0.02, **{f"{name}_loss": 1.0})  # type: ignore[arg-type]
+        losses = [one["loss"] for one in PreferenceModel.fit(ONE_OF_TWO, settings=only).history]
+        assert losses[-1] < losses[0], name
+
+
+# Scores
+
+
+def test_a_score_is_what_the_formulas_give(view_of: ViewOf) -> None:
+    model = trained(LIKES, TEXTS)
+    at, settings = Formulas(view_of(model)), model.settings
+    text = "an evening of jazz"
+    (query,) = open_encoder("hash:32").encode([text]).astype(np.float64)
+
+    def place(vector: Rows) -> Rows:
+        """(43, 44, 45)"""
+        similarity = at.view.texts @ vector
+        weights = np.exp(similarity / settings.nearest_temperature)
+        known = unit((weights / weights.sum()) @ np.array([unit(row) for row in at.items]))
+        share = settings.collaborative_share
+        return unit(share * known + (1.0 - share) * at.position(vector))
+
+    for number, user in enumerate(model.users):
+        given = model.score(user, text)
+        interest, conformity = at.branch(number, "interest"), at.branch(number, "conformity")
+        of_items = np.array([place(row) for row in at.view.texts])
+        wanted = 0.0
+        for own, weight, score, z in (
+            (interest, settings.interest_weight, given.interest, given.interest_z),
+            (conformity, settings.conformity_weight, given.conformity, given.conformity_z),
+        ):
+            standardised = (own @ place(query) - np.mean(of_items @ own)) / np.std(of_items @ own)
+            assert score == pytest.approx(own @ place(query), abs=1e-3)  # (46)
+            assert z == pytest.approx(standardised, abs=0.02)
+            wanted += weight * z
+        assert given.score == pytest.approx(unit(at.fused(number)) @ place(query), abs=1e-3)  # (47)
+        assert given.interest_share == pytest.approx(at.interest_share(number), abs=1e-4)
+        assert given.reward == pytest.approx(1.0 / (1.0 + math.exp(-wanted)), abs=1e-5)  # (56)
+
+
+def test_rankings_are_by_the_branch_that_was_asked_for(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
+    model, at = art_and_jazz
+    units = np.array([unit(row) for row in at.items])
+    for number, user in enumerate(model.users):
+        for by, scores in (
+            ("fused", at.items @ at.fused(number)),
+            ("interest", units @ at.branch(number, "interest")),
+            ("conformity", units @ at.branch(number, "conformity")),
+        ):
+            found = model.recommend(user, 9, by=by, seen=True)  # type: ignore[arg-type]
+            assert [item for item, _ in found] == [model.items[place] for place in np.argsort(-scores)]
+            assert [score for _, score in found] == pytest.approx(sorted(scores, reverse=True), abs=1e-4)
