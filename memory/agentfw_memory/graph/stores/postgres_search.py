@@ -308,8 +308,8 @@ class PostgresSearch:
         distance = f"vector::{kind} <#> ?::real[]::{kind} AS distance"
         one = f"SELECT number, {distance} FROM live WHERE {where} ORDER BY distance {limit}"
         if exact:
-            some = f"WITH some AS MATERIALIZED (SELECT number, vector FROM live WHERE {where})"
-            ordered = f"SELECT number, {distance} FROM some ORDER BY distance {limit}"
+            some = f"WITH fitting AS MATERIALIZED (SELECT number, vector FROM live WHERE {where})"
+            ordered = f"SELECT number, {distance} FROM fitting ORDER BY distance {limit}"
             sql = f"{some} SELECT number, -distance FROM ({ordered}) nearest"
             return (sql, *values, array_as_sent(query.tolist()))
         return (f"SELECT number, -distance FROM ({one}) nearest", array_as_sent(query.tolist()), *values)
