@@ -25,8 +25,9 @@ from agentfw_memory.graph.records import Visibility
 from agentfw_memory.graph.rows import graph_rows
 from agentfw_memory.graph.rows.dump import dump
 from agentfw_memory.graph.rows.erasing import erase_versions, forget_user
-from agentfw_memory.graph.rows.graph_rows import EdgeRow, GraphRows, SkillRow, TrajectoryRow
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.reembedding import stage_vectors, take_staged, unstaged
+from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, TrajectoryRow
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import (
     Among,

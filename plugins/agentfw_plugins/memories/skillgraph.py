@@ -45,6 +45,7 @@ from agentfw_memory import (
     followed,
     worth_keeping,
 )
+from agentfw_memory.graph.graph_settings import Bounds
 
 from .graph_errors import translated_errors
 from .model_listener import ModelListener
@@ -89,8 +90,9 @@ def _declared() -> dict[str, Any]:
     found = {}
     for name, (kind, bounds, text) in GraphSettings.described().items():
         if name not in _LIBRARY_ONLY:
-            limits = {} if bounds is None else {"ge": bounds.least, "gt": bounds.above, "le": bounds.most}
-            found[name] = (kind, Field(getattr(_PLAIN, name), description=text, **limits))
+            limits, default = bounds or Bounds(), getattr(_PLAIN, name)
+            field = Field(default, description=text, ge=limits.least, gt=limits.above, le=limits.most)
+            found[name] = (kind, field)
     return found
 
 

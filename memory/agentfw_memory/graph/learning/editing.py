@@ -24,7 +24,8 @@ from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.learning.superseding import Superseding
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
-from agentfw_memory.graph.rows.graph_rows import EdgeRow, GraphRows, SkillRow, told_apart
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.validation import (
     check_metadata,

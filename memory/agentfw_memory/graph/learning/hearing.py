@@ -23,7 +23,8 @@ from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Heard, NewSkill
-from agentfw_memory.graph.rows.graph_rows import EdgeRow, GraphRows
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_name, check_number, check_skill
 

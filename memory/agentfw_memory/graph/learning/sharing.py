@@ -25,7 +25,8 @@ from agentfw_memory.graph.learning.extraction import PRIVATE
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.rows.erasing import forget_user
-from agentfw_memory.graph.rows.graph_rows import EdgeRow, GraphRows, SkillRow
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.reading import read, same_meaning
 

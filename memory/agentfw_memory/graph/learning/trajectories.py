@@ -29,7 +29,8 @@ from agentfw_memory.graph.learning.pruning import prune
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, skill_number
-from agentfw_memory.graph.rows.graph_rows import EdgeRow, GraphRows, TrajectoryRow
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text

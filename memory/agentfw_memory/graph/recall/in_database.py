@@ -30,7 +30,8 @@ from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, draw
 from agentfw_memory.graph.recall.ranking import Asked, Ranked, chosen, rank
 from agentfw_memory.graph.recall.similarity import HybridSimilarity, Scores, Similarity, WordSimilarity
 from agentfw_memory.graph.records import Skill
-from agentfw_memory.graph.rows.graph_rows import LIVE, GraphRows, live_rows
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
 from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
 
@@ -95,6 +96,11 @@ class DatabaseRecall:
                 return None
             self._readers[user] = number
         return self._readers[user]
+
+    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
+        found = self._rows.facts_of(subjects)
+        visible = self._rows.skills([skill for _, skill in found], reader or 0) if found else {}
+        return [(name, skill) for name, skill in found if skill in visible]
 
     def rank(self, asked: Asked) -> list[Ranked]:
         prepared, settings = self.prepared(), self._settings

@@ -70,6 +70,9 @@ class RankedRecall(Protocol):
     def reader(self, user: str) -> int | None:
         """Return the number of a user."""
 
+    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for the facts of these subjects, of what a user may see."""
+
     def rank(self, asked: Asked) -> list[Ranked]:
         """Return the k best skills that fit the question."""
 
@@ -165,10 +168,9 @@ class Recaller:
     def asked(self, query: str, user: str, reader: int | None) -> dict[int, float]:
         """Return the skills that state a fact which a query asks for, each with how much of that it states."""
         subjects = wanted_subjects(query, user) if self._settings.fact_weight else []
-        stated = self._rows.facts_of(subjects) if subjects else []
+        stated = self._by.stated(subjects, reader) if subjects else []
         shares = {number: asked_share(name.partition(": ")[2], query) for name, number in stated}
-        found = {number: share for number, share in shares.items() if share}
-        return {one: found[one] for one in self._rows.skills(list(found), reader or NOBODY)} if found else {}
+        return {number: share for number, share in shares.items() if share}
 
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""

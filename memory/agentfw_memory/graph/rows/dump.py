@@ -14,7 +14,8 @@ import numpy as np
 from agentfw_memory.errors import SkillGraphError, StorageError, StoreBusyError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import EDGE_ENDS
-from agentfw_memory.graph.rows.graph_rows import GraphRows, digest, told_apart
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import digest, told_apart
 from agentfw_memory.graph.stores.store import Change, EmbedderRecord, Insert
 from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.validation import check_name

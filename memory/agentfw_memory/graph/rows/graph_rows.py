@@ -10,15 +10,21 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion, Visibility
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.rows.row_types import (
+    LIVE,
+    EdgeRow,
+    LiveRows,
+    SkillRow,
+    TrajectoryRow,
+    digest,
+    live_rows,
+    told_apart,
+)
 from agentfw_memory.graph.stores.store import (
     Among,
     Between,
@@ -33,75 +39,15 @@ from agentfw_memory.graph.stores.store import (
     Where,
 )
 
-__all__ = [
-    "MINIMUM_WEIGHT",
-    "EdgeRow",
-    "GraphRows",
-    "LiveRows",
-    "SkillRow",
-    "TrajectoryRow",
-    "digest",
-    "live_rows",
-    "told_apart",
-]
+__all__ = ["MINIMUM_WEIGHT", "GraphRows"]
 
 MINIMUM_WEIGHT = 0.05
 """Minimum reward of a use that counts towards communities. Modularity needs weights above zero."""
 MAXIMUM_CACHED_NAMES = 100_000
 FEW = 500
 """Up to so many skills of a scenario are looked up one by one."""
-LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
 EDGE = ("kind", "source", "target", "weight", "valid_from")
-
-
-@dataclass(frozen=True, slots=True)
-class SkillRow:
-    """The first version of a new skill, or the next version of a skill."""
-
-    number: int
-    owner: int
-    text: str
-    visibility: Visibility
-    vector: Float32Array
-    valid_from: float
-    metadata: str = ""
-    """An object as JSON, or nothing."""
-    expires_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LiveRows:
-    """The columns of valid skills that a search needs, one entry per skill."""
-
-    numbers: Integers
-    owners: Integers
-    shared: Bools
-    uses: Integers
-    rewards: Floats
-    """Sum of the rewards of all uses."""
-    valid_from: Floats
-    vectors: Float32Array
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeRow:
-    kind: EdgeKind
-    source: int
-    target: int
-    weight: float = 1.0
-    valid_from: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrajectoryRow:
-    """What is kept of a trajectory. Its steps and messages are not."""
-
-    id: str
-    user: int
-    query: str
-    outcome: str
-    reward: float
 
 
 class GraphRows:
@@ -463,6 +409,15 @@ class GraphRows:
         edges = {(source, target) for rows in found[len(ranges) :] for source, target in rows}
         return sorted((names[target], source) for source, target in edges if target in names)
 
+    def facts(self, numbers: Sequence[int] | None = None) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for what these skills state now, or all skills."""
+        some = {} if numbers is None else {"source": Among(numbers)}
+        stated = {"kind": "STATES", "valid_to": None, **some}
+        edges = self._read(Select("edge", ("source", "target"), stated))[0]
+        targets = {target for _, target in edges}
+        names = dict(self._read(Select("node", ("number", "name"), {"number": Among(targets)}))[0]) if edges else {}
+        return sorted((names[target], source) for source, target in edges)
+
     def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
         """Yield the edges that communities are found in: (row, user, skill, weight), oldest first, after a row.
 
@@ -564,29 +519,6 @@ class GraphRows:
             for row, kind, source, target, weight in batch:
                 if kind == "OWNS" or source in users:
                     yield row, kind, source, users.get(source, source), target, weight
-
-
-def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
-    """Return rows of the columns `LIVE` as arrays."""
-    numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*batch, strict=True)
-    return LiveRows(
-        np.array(numbers, np.int64),
-        np.array(owners, np.int64),
-        np.array(shared, np.bool_),
-        np.array(uses, np.int64),
-        np.array(rewards, np.float64),
-        np.array(valid_from, np.float64),
-        store.vectors(vectors),
-    )
-
-
-def told_apart(text: str, metadata: str) -> str:
-    """Return what tells an owner's skills apart: the text, with the metadata if there is any, in whatever order."""
-    return f"{text}\0{json.dumps(json.loads(metadata), sort_keys=True)}" if metadata else text
-
-
-def digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _searched(row: SkillRow) -> dict[str, Any]:
