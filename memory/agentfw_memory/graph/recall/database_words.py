@@ -11,18 +11,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Floats, Integers
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.index.word_index import LENGTH, SATURATION, Weights
-from agentfw_memory.graph.stores.interface import Corpus, Search, Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.stores.search import Corpus, Proposals, Sought
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["COMMON", "ServerQuestion"]
+__all__ = ["DatabaseQuestion"]
 
-COMMON = 1_000
-"""Number of shared skills with a word from which the word is a common one."""
+HOLDERS = 1_000
+"""Maximum number of shared skills that are found with a seldom word: as many as make a word common."""
 TOGETHER = 3
 """Number of common words that a proposed skill has together, the rarest ones of the query."""
 SPARE = 4
@@ -31,59 +33,60 @@ SCORED = 100
 """Number of proposed skills whose exact scores are computed."""
 
 
-class ServerQuestion:
-    """One query against what one user may see. It can be used as soon as it was given what it asks for."""
+class DatabaseQuestion:
+    """One query against what one user may see. It can be used as soon as it has taken what was found."""
 
     def __init__(
-        self, query: str, reader: int | None, store: Store, search: Search, shared: Corpus, common: Mapping[str, int]
+        self, query: str, reader: int | None, rows: GraphRows, shared: Corpus, common: Mapping[str, int]
     ) -> None:
         """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""
-        self._store, self._search, self._reader, self._shared, self._common = store, search, reader, shared, common
+        self._rows, self._reader, self._shared, self._common = rows, reader, shared, common
         self._texts: dict[int, Counter[str]] = {}
         self._asked = Counter(terms(query))
         often = sorted((term for term in self._asked if term in common), key=lambda term: common[term])
         self._together = often[:TOGETHER]
 
-    def found(self) -> dict[str, list[int]]:
-        """Ask for the shared skills with each seldom word."""
-        seldom = [term for term in self._asked if term not in self._common]
-        return self._search.shared_with(seldom, COMMON) if seldom else {}
+    def sought(self, vector: Float32Array | None, most: int, where: Mapping[str, Any], by: str) -> Sought:
+        """Return what to search for: `most` skills by the vector, and skills with the words."""
+        asked = [] if by == "vectors" else list(self._asked)
+        together = [] if by == "vectors" else self._together
+        among = None
+        if together:
+            shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in together]
+            # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
+            # among the first skills.
+            first = int(SPARE * SCORED / prod(shares))
+            among = first if first < self._common[together[0]] and not where else None
+        return Sought(
+            self._reader,
+            vector,
+            most,
+            asked,
+            [term for term in asked if term not in self._common],
+            HOLDERS,
+            together,
+            SCORED,
+            among,
+            where,
+        )
 
-    def found_together(self) -> list[int]:
-        """Ask for the shared skills with several common words."""
-        if not self._together:
-            return []
-        shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in self._together]
-        # The index reads all that have the rarest of them. If many skills have all of them, enough of these are among
-        # the first skills.
-        first = int(SPARE * SCORED / prod(shares))
-        among = first if first < self._common[self._together[0]] else None
-        return self._search.shared_with_all(self._together, SCORED, among)
-
-    def own(self) -> dict[str, list[int]]:
-        """Ask for the user's own skills with each word."""
-        return {} if self._reader is None else self._search.own_with(self._reader, list(self._asked))
-
-    def mine(self) -> Corpus:
-        """Ask how many texts the user has."""
-        return Corpus(0, 0) if self._reader is None else self._search.own_corpus(self._reader)
-
-    def take(self, found: dict[str, list[int]], together: list[int], own: dict[str, list[int]], mine: Corpus) -> None:
-        """Take what was asked for."""
-        asked, shared, common = self._asked, self._shared, self._common
-        holders = {term: common.get(term, 0) + len(found.get(term, ())) + len(own.get(term, ())) for term in asked}
+    def take(self, found: Proposals) -> None:
+        """Take what was found."""
+        asked, shared, common, mine = self._asked, self._shared, self._common, found.own_corpus
+        holders, own = found.holders, found.own_holders
+        having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
         self._own = frozenset(chain.from_iterable(own.values()))
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
-        self._weights = Weights.of(asked, shared.count + mine.count, shared.length + mine.length, holders)
+        self._weights = Weights.of(asked, shared.count + mine.count, shared.length + mine.length, having)
         self.count, self.known = shared.count + mine.count, bool(self._weights.rarities)
         self.mean, self.deviation = self._weights.mean, self._weights.deviation
-        proposed: Counter[int] = Counter()
-        for lists in (found, own):
-            for term, numbers in lists.items():
-                for number in numbers:
-                    proposed[number] += self._weights.rarities[term]  # type: ignore[assignment]
-        for number in together:
-            proposed[number] += sum(self._weights.rarities[term] for term in self._together)  # type: ignore[assignment]
+        rarities = self._weights.rarities
+        proposed: dict[int, float] = {}
+        for term, numbers in chain(holders.items(), own.items()):
+            for number in numbers:
+                proposed[number] = proposed.get(number, 0.0) + rarities[term]
+        for number in found.together:
+            proposed[number] = proposed.get(number, 0.0) + sum(rarities[term] for term in self._together)
         best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
         self._proposed = np.array(best, np.int64)
 
@@ -94,12 +97,12 @@ class ServerQuestion:
 
     def lengths(self, numbers: Integers) -> Floats:
         """Return the number of terms of each of these skills."""
-        texts = self.read(numbers.tolist())
+        texts = self._read(numbers.tolist())
         return np.array([texts[number].total() for number in numbers.tolist()], np.float64)
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        texts, weights, found = self.read(numbers.tolist()), self._weights, np.zeros(len(numbers))
+        texts, weights, found = self._read(numbers.tolist()), self._weights, np.zeros(len(numbers))
         for place, number in enumerate(numbers.tolist()):
             counts = texts[number]
             typical = self._typical_own if number in self._own else self._typical_shared
@@ -112,9 +115,14 @@ class ServerQuestion:
             )
         return np.minimum(found / weights.highest, 1.0)
 
-    def read(self, numbers: Sequence[int]) -> Mapping[int, Counter[str]]:
+    def know(self, texts: Mapping[int, str]) -> None:
+        """Take texts that were read anyway."""
+        self._texts.update({number: Counter(terms(text)) for number, text in texts.items()})
+
+    def _read(self, numbers: Sequence[int]) -> Mapping[int, Counter[str]]:
         """Return the terms of these skills and maybe of others."""
         missing = [number for number in numbers if number not in self._texts]
-        texts = self._store.texts(missing) if missing else {}
-        self._texts.update({number: Counter(terms(texts.get(number, ""))) for number in missing})
+        if missing:
+            texts = self._rows.texts(missing)
+            self.know({number: texts.get(number, "") for number in missing})
         return self._texts
