@@ -127,10 +127,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     pictures = {"learning": learning, "interfaces": interfaces}
     parser.add_argument("picture", choices=pictures)
-    parser.add_argument("file", type=Path, help="an .svg or a .png")
+    parser.add_argument("file", type=Path, help="an .svg")
     options = parser.parse_args()
-    drawn = pictures[options.picture]()
-    options.file.write_bytes(drawn.to_png() if options.file.suffix == ".png" else drawn.to_svg().encode())
+    options.file.write_text(pictures[options.picture]().to_svg(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -181,10 +181,13 @@ def name_of(folder: RunFolder) -> str:
     return folder.id if folder.path.parent.resolve() == runs_folder(None).resolve() else str(folder.path)
 
 
-def figure_row(name: str, figure: Mapping[str, Any]) -> list[str]:
-    """A figure of a summary's record as a row: its name, its mean, and its interval where there is one."""
+def figure_row(folder: RunFolder, name: str, figure: Mapping[str, Any]) -> list[str]:
+    """A figure of a summary's record as a row: its title, its mean, and its interval where there is one."""
+    from agentfw.runs.records.figure_table import figure_text, figure_title
+
     low, high = figure["low"], figure["high"]
-    return [name, _short(figure["mean"]), "" if low is None else f"{_short(low)} to {_short(high)}"]
+    interval = "" if low is None else f"{figure_text(name, low)} to {figure_text(name, high)}"
+    return [figure_title(name, folder), figure_text(name, figure["mean"]), interval]
 
 
 def usage_words(summary: Mapping[str, Any]) -> str:
@@ -205,7 +208,3 @@ def _used(usage: Usage) -> str:
     parts = [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
     parts += ["cost unknown"] if usage.cost is None else [f"cost {usage.cost:.4g}"] if usage.cost else []
     return ", ".join(parts)
-
-
-def _short(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 10_000 else f"{value:,.0f}"

@@ -113,8 +113,8 @@ def compare(
             rows.append([figure, labels.get(name, name), str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
     first = folders[0]
-    if first.lower_is_better:
-        out.note(f"the lower the {first.headline}, the better")
+    for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
+        out.note(f"the lower the {name}, the better")
     for folder, difference in zip(folders, table[0].differences, strict=True):
         if folder.state != "done":
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")

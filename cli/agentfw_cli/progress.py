@@ -19,7 +19,8 @@ from agentfw.errors import AgentfwError
 from agentfw.printing.out import counted
 from agentfw.report.statistics import Interval
 from agentfw.runs.observers.observer import Observer, RunInfo
-from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
+from agentfw.runs.records.figure_table import UPDATE_FIGURES
+from agentfw.runs.records.figures import WHY_NO_LEARNING, flat, nothing_learned
 from agentfw.runs.records.summary import intervals, leading
 
 __all__ = ["Progress", "Tell", "progress_of"]
@@ -34,19 +35,6 @@ _LINES = 10
 _PAUSE = 0.1
 """Seconds that one action stays to be read."""
 _DOES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
-_FIGURES = {
-    "reward": ("rollouts", "reward"),
-    "KL": ("learner", "kl"),
-    "entropy": ("learner", "entropy"),
-    "answer tokens": ("rollouts", "answer_tokens"),
-    "cut off": ("rollouts", "cut_off"),
-    "without signal": ("rollouts", "without_signal"),
-    "mismatch": ("served", "probe_mismatch"),
-    "corrected": ("learner", "importance_corrected"),
-    "tokens/s": ("speed", "tokens_per_second"),
-    "peak MB": ("learner", "peak_memory_mb"),
-}
-"""The figures of an update that are shown, and where each is in a line of updates.jsonl."""
 _PART = "reward/"
 """How the figure of each component of the reward begins."""
 
@@ -309,11 +297,14 @@ class _UpdateProgress(Progress):
 
     def _take(self, line: Mapping[str, Any]) -> None:
         self.updates = int(line["update"])
-        parts = [name for name in line["rollouts"] if name.startswith(_PART)]
-        shown = {"reward": _FIGURES["reward"], **{name: ("rollouts", name) for name in parts if len(parts) > 1}}
-        for name, (part, key) in {**shown, **_FIGURES}.items():
-            if key in line[part]:
-                self.figures.setdefault(name, []).append(float(line[part][key]))
+        values = flat(line)
+        parts = [name for name in values if name.startswith(_PART)]
+        live = {name: figure.title for name, figure in UPDATE_FIGURES.items() if figure.live}
+        # The parts of the reward stand behind it.
+        titles = {"reward": live["reward"]} | {name: name for name in parts if len(parts) > 1} | live
+        for name, title in titles.items():
+            if name in values:
+                self.figures.setdefault(title, []).append(float(values[name]))
         for name, seconds in line["seconds"].items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 

@@ -25,13 +25,13 @@ __all__ = ["report"]
     "--picture",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Only draw the timeline of one episode into this file (.png or .svg).",
+    help="Only draw the timeline of one episode into this file (.svg).",
 )
 @click.option("--episode", metavar="ID", help="Episode that --picture draws. Default: the first.")
 @runs_option
 @json_option
 def report(run: str, picture: Path | None, episode: str | None, runs: Path | None, as_json: bool) -> None:
-    """Write report.html and curve.png of RUN. Default: the last run.
+    """Write report.html and curve.svg of RUN. Default: the last run.
 
     Works also while the run goes on, and for an interrupted run.
     """

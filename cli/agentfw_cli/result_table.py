@@ -14,8 +14,9 @@ from agentfw.report import bars
 from agentfw.report.statistics import Interval
 from agentfw.runs.observers.observer import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
+from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.figures import means
-from agentfw.runs.records.summary import Summary, beside, by_round, columns, in_order, leading
+from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading
 from agentfw.runs.results.comparison import change
 from agentfw.runs.results.training_notes import training_notes
 from agentfw_cli.common import figure_row, name_of, usage_words
@@ -32,7 +33,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     stages, episodes = run.folder.stages(), run.folder.metrics()
     if len(stages) > 1:
         _evaluations(run, summary, stages, out)
-        _figures_before_and_after(summary, run.folder.headline, out)
+        _figures_before_and_after(run, summary, out)
     else:
         _quarters(run.folder.headline, episodes, out)
         _figures(run, summary, out)
@@ -76,16 +77,17 @@ def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[M
     out.line()
 
 
-def _figures_before_and_after(summary: Summary, headline: str, out: Out) -> None:
+def _figures_before_and_after(run: RunInfo, summary: Summary, out: Out) -> None:
     record = summary.to_record()
     rows = []
-    for name in in_order(record["figures"], headline):
+    for name in in_order(record["figures"], run.folder.headline):
         whole, at, _ = name.partition("@")
         if at and record["figures"].get(whole) == record["figures"][name]:
             continue  # `judge@1`, where only the first day was played, is the figure itself
         before = record["before"].get(name)
-        start = figure_row(name, before)[1:] if before else ["", ""]
-        rows.append([name, *start, *figure_row(name, record["figures"][name])[1:]])
+        start = figure_row(run.folder, name, before)[1:] if before else ["", ""]
+        title, *after = figure_row(run.folder, name, record["figures"][name])
+        rows.append([title, *start, *after])
     out.table(["", "before", "95% interval", "after", "95% interval"], rows, right=(1, 3))
 
 
@@ -109,7 +111,7 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
     heads = {name: title for name, title in run.folder.columns.items() if name in summary.figures}
     if not heads:
         figures = summary.to_record()["figures"]
-        rows = [figure_row(name, figures[name]) for name in in_order(figures, headline)]
+        rows = [figure_row(run.folder, name, figures[name]) for name in in_order(figures, headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
         return
     # The interval stands behind the headline, which not every environment has as a column.

@@ -88,8 +88,9 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
       agentfw runs show last --episode 17
     """
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
+    from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
-    from agentfw.runs.records.summary import in_order, summarize
+    from agentfw.runs.records.summary import summarize
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
@@ -123,7 +124,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if summary is not None:
         figures = summary["figures"]
         out.line()
-        rows = [figure_row(name, figures[name]) for name in in_order(figures, folder.headline)]
+        rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
     _print_updates(folder.updates(), out)
     heads, lines = call_table(calls)

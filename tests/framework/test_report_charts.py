@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import random
 import re
@@ -12,25 +11,21 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
 
 from agentfw.errors import UsageError
 from agentfw.report import (
-    Bar,
     Canvas,
     Lane,
     Mark,
-    Reference,
     Series,
     Span,
-    bar_chart,
     bars,
     lanes_chart,
     line_chart,
     sparkline,
 )
 from agentfw.report.axis import ellipsis, nice_axis, number_labels, text_width
-from agentfw.report.palette import FAINT, SERIES
+from agentfw.report.canvas import FAINT, SERIES
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -101,19 +96,19 @@ def test_nan_is_a_gap_and_not_a_zero() -> None:
     assert [len(path) for path in curves(chart, SERIES[0])] == [3, 3]
 
 
-def test_the_axis_reaches_all_bands_and_references() -> None:
-    series = Series("s", [0.5, 0.4], low=[0.1, 0.2], high=[0.9, 0.7])
-    shown = words(line_chart([series], title="t", references=[Reference(1.4, "target")]))
-    assert "target" in shown
+def test_the_axis_reaches_all_bands() -> None:
+    series = Series("s", [0.5, 0.4], low=[0.1, 0.2], high=[1.4, 0.7])
+    shown = words(line_chart([series], title="t"))
     assert max(float(word) for word in shown if re.fullmatch(r"\d\.\d+", word)) >= 1.4
 
 
 def test_a_given_range_is_kept_and_what_leaves_it_is_cut_off() -> None:
     chart = line_chart([Series("s", [0, 1, 50])], title="t", y_range=(0, 1))
-    image = Image.open(io.BytesIO(chart.to_png(scale=1))).convert("RGB")
     assert "1.0" in words(chart)
     assert "50" not in words(chart)
-    assert all(image.getpixel((x, 5)) == (255, 255, 255) for x in range(0, 880, 5))
+    window = parsed(chart).find(f"{NAMESPACE}svg")
+    assert window is not None
+    assert float(window.get("y", 0)) > 40, "the line leaves its window, which begins below the title"
 
 
 def test_a_baseline_is_grey_and_the_others_keep_their_colours() -> None:
@@ -149,7 +144,6 @@ def test_hovering_a_point_tells_its_value_and_interval() -> None:
 def test_any_numbers_make_a_picture(values: list[float], width: float) -> None:
     chart = line_chart([Series("data", values, low=values, high=values)], title="Any", width=width)
     assert all(abs(number) < 50_000 for number in numbers(chart))
-    assert chart.to_png(scale=1).startswith(b"\x89PNG")
     if not any(map(math.isfinite, values)):
         assert "nothing to show yet" in words(chart)
 
@@ -183,41 +177,6 @@ def test_series_that_do_not_fit_together_are_refused() -> None:
         Series("s", [1, 2, 3], x=[1, 2])
     with pytest.raises(UsageError, match="one side of a band"):
         Series("s", [1, 2, 3], low=[1, 2, 3])
-
-
-# --- bars
-
-
-def test_a_bar_is_as_long_as_its_value_and_begins_at_zero() -> None:
-    chart = bar_chart([Bar("one", 0.2), Bar("two", 0.4)], title="Bars")
-    drawn = [rect for rect in parsed(chart).iter(f"{NAMESPACE}rect") if rect.get("fill") == SERIES[0]]
-    assert float(drawn[1].get("width", 0)) == pytest.approx(2 * float(drawn[0].get("width", 0)), rel=0.01)
-    assert drawn[0].get("x") == drawn[1].get("x")
-    assert {"one", "two", "0.200", "0.400"} <= set(words(chart))
-
-
-def test_a_bar_below_zero_grows_to_the_left() -> None:
-    chart = bar_chart([Bar("better", 0.1), Bar("worse", -0.2, -0.3, -0.1)], title="Bars")
-    up, down = (rect for rect in parsed(chart).iter(f"{NAMESPACE}rect") if rect.get("fill") == SERIES[0])
-    assert float(down.get("x", 0)) + float(down.get("width", 0)) == pytest.approx(float(up.get("x", 0)), abs=0.1)
-    assert "−0.200" in words(chart)
-    assert "worse: −0.200 (−0.300 to −0.100)" in tooltips(chart)
-
-
-def test_a_bar_that_was_not_measured_says_so() -> None:
-    assert "not measured" in words(bar_chart([Bar("a", 1), Bar("b", math.nan)], title="Bars"))
-
-
-@pytest.mark.parametrize("width", [340, 880])
-def test_a_long_name_is_cut_but_told_on_hover(width: float) -> None:
-    name = "a policy with a name that goes on and on and never seems to come to any end at all " * 2
-    chart = bar_chart([Bar(name, 1), Bar("日本語 ✓", 0)], title=name, width=width)
-    assert any(word.endswith("…") and len(word) > 10 for word in words(chart))
-    assert any(name.strip() in tip for tip in tooltips(chart))
-
-
-def test_no_bars_are_no_failure() -> None:
-    assert "nothing to show yet" in words(bar_chart([], title="Bars"))
 
 
 # --- lanes
@@ -274,12 +233,6 @@ def test_work_at_the_same_time_is_drawn_in_rows_of_its_own() -> None:
     assert rows["first"] == rows["third"] != rows["second"]
 
 
-def test_times_are_written_as_asked_on_round_steps() -> None:
-    lanes = [Lane("user", [Span(0, 200)])]
-    shown = words(lanes_chart(lanes, title="t", format_time=lambda t: f"{9 + int(t) // 60:02d}:{int(t) % 60:02d}"))
-    assert {"09:00", "09:30", "10:00"} <= set(shown)
-
-
 @pytest.mark.parametrize(
     "lanes",
     [
@@ -298,12 +251,10 @@ def test_times_are_written_as_asked_on_round_steps() -> None:
 def test_any_timeline_makes_a_picture(lanes: list[Lane], width: float) -> None:
     chart = lanes_chart(lanes, title="Any", width=width)
     assert all(-1 <= number <= max(chart.width, chart.height) + 1 for number in numbers(chart))
-    assert chart.to_png(scale=1).startswith(b"\x89PNG")
 
 
 def test_the_same_data_gives_the_same_bytes() -> None:
     assert lanes_chart(events(300), title="t").to_svg() == lanes_chart(events(300), title="t").to_svg()
-    assert lanes_chart(events(90), title="t").to_png() == lanes_chart(events(90), title="t").to_png()
 
 
 # --- numbers and names

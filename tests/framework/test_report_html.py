@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import pytest
 
 from agentfw.errors import UsageError
-from agentfw.report import Bar, Lane, Mark, Number, Page, Series, bar_chart, lanes_chart, line_chart
-from agentfw.report.palette import DARK, SERIES
+from agentfw.report import Lane, Mark, Number, Page, Series, lanes_chart, line_chart
+from agentfw.report.canvas import DARK, SERIES
 from agentfw.report.statistics import bootstrap
 
 HOSTILE = "</pre></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x00"
@@ -49,7 +49,8 @@ def full_page(text: str = "plain") -> str:
     page.highlights([(text, text, text)])
     page.section(text, text)
     page.figure(line_chart([Series(text, [1, 2, 3])], title=text, x_label=text), text)
-    page.figure(bar_chart([Bar(text, 1)], title=text), narrow=bar_chart([Bar(text, 1)], title=text, width=340))
+    wide, narrow = (line_chart([Series(text, [1, 2])], title=text, width=width) for width in (880, 340))
+    page.figure(wide, narrow=narrow)
     page.figure(lanes_chart([Lane(text, marks=[Mark(1, text, text)])], title=text))
     page.table([text, "error"], [[text, 0.5], ["other", bootstrap([0.1, 0.2])], ["third", None]], text)
     page.details(text, text, note=text)

@@ -175,7 +175,7 @@ def _forget_records(run: RunFolder, user: str) -> int:
                     _expect_fewer(run, len(lines) - len(kept))
         for torn in place.glob("*.torn"):
             torn.unlink()
-    for page in ("report.html", "curve.png"):  # they show episodes; `agentfw report` writes them again
+    for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
     return gone
 

@@ -1,11 +1,11 @@
-"""Writes the report of a loop: report.html, one self-contained page with the tables, the audit and a picture."""
+"""Writes the report of a loop: report.html, one self-contained page with the tables and the audit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..report import Bar, Number, Page, bar_chart, short
+from ..report import Number, Page, short
 from ..report.html import Cell
 from ..report.statistics import probability
 from ..runs.records.journal import write_whole
@@ -14,25 +14,12 @@ from .table import Group, Row
 
 __all__ = ["write_report"]
 
-_PHONE = 350
-"""Width of pictures on a phone, in pixels."""
-
 
 def write_report(
     path: Path, spec: LoopSpec, rows: Sequence[Row], contrasts: Sequence[Row], groups: Sequence[Group]
 ) -> None:
     leading = spec.figures[0]
     page = Page("What each part is worth", subtitle=_subtitle(rows, leading))
-    bars = [
-        Bar(_named(row), one.difference.estimate, one.difference.low, one.difference.high)
-        for row in rows
-        if (one := row.differences.get(leading)) is not None
-    ]
-    if bars:
-        title = f"{leading} beside {rows[0].variant}, 95% intervals"
-        page.figure(
-            bar_chart(bars, title=title, decimals=3), narrow=bar_chart(bars, title=title, decimals=3, width=_PHONE)
-        )
     names = (*spec.figures, *spec.details)
     page.section("Variants", "Means over the users of the exam.")
     page.table(

@@ -1,4 +1,4 @@
-"""Axes of charts: round ticks, numbers as text, and text widths.
+"""What charts have in common: the title, axes with round ticks, numbers as text, and text widths.
 
 Every finite number works, however large, small or close to its neighbour. NaN can't be placed on an axis, so callers
 draw a gap.
@@ -17,10 +17,14 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Axis", "ellipsis", "exact_axis", "nice_axis", "number_labels", "text_width"]
+from agentfw.report.canvas import MUTED, Canvas
 
-CLOCK = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0, 1440.0, 3600.0, 7200.0, 86400.0)
-"""Tick steps for minutes or seconds."""
+__all__ = ["PADDING", "SMALL", "Axis", "begin", "ellipsis", "exact_axis", "nice_axis", "number_labels", "rounded"]
+__all__ += ["text_width"]
+
+PADDING = 24.0
+SMALL, TITLE = 11.5, 15.0
+"""Font sizes of ticks and notes, and of the title."""
 LARGEST = 1e300
 """Largest supported magnitude. Beyond it, differences overflow."""
 
@@ -44,6 +48,18 @@ class Axis:
         return (bounded - self.low) / (self.high - self.low)
 
 
+def begin(title: str, subtitle: str, width: float, height: float) -> tuple[Canvas, float]:
+    """Start a canvas with a title and a muted subtitle. Returns the top of the remaining area."""
+    canvas = Canvas(width, height, label=title)
+    room = width - 2 * PADDING
+    canvas.text(PADDING, PADDING + 12, ellipsis(title, width=room, size=TITLE, weight=600), size=TITLE, weight=600)
+    top = PADDING + 20
+    if subtitle:
+        canvas.text(PADDING, top + 12, ellipsis(subtitle, width=room, size=12), size=12, colour=MUTED)
+        top += 20
+    return canvas, top
+
+
 def nice_axis(low: float, high: float, *, target: int, integral: bool = False) -> Axis:
     """An axis with about `target` steps that starts and ends at a tick and contains both values."""
     low, high = _spread(low, high)
@@ -53,12 +69,10 @@ def nice_axis(low: float, high: float, *, target: int, integral: bool = False) -
     return Axis(ticks[0], ticks[-1], ticks)
 
 
-def exact_axis(low: float, high: float, *, target: int, integral: bool = False, clock: bool = False) -> Axis:
-    """An axis with exactly these ends. With `clock`, its ticks are on quarters and hours."""
+def exact_axis(low: float, high: float, *, target: int, integral: bool = False) -> Axis:
+    """An axis with exactly these ends."""
     low, high = _spread(low, high)
     step = _step(low, high, target, integral)
-    if clock and 1 < step < CLOCK[-1]:
-        step = next(size for size in CLOCK if size >= (high - low) / target)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return Axis(low, high, tuple(index * step for index in range(first, last + 1)))
 
@@ -80,6 +94,11 @@ def _step(low: float, high: float, target: int, integral: bool) -> float:
     if integral:
         return float(max(1.0, 2 * power if step == 2.5 * power and power < 10 else step))
     return step
+
+
+def rounded(value: float) -> str:
+    """A number alone, with three decimals where they matter."""
+    return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def number_labels(values: Sequence[float], *, resolution: float | None = None) -> list[str]:

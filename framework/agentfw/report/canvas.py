@@ -1,54 +1,91 @@
-"""The drawing surface of reports: collects shapes and writes them as SVG or PNG.
+"""The drawing surface of charts, which writes SVG, and the colours of all pictures and pages.
 
-A canvas only records what is drawn, in pixels from the top left, so the same calls give the same bytes. It rejects
-numbers that aren't finite, because they would make the file unreadable.
+A canvas is drawn on in pixels from the top left. It rejects numbers that aren't finite, because they would make the
+file unreadable. It writes no ids, style attributes or links. So many pictures can be in one page without conflicts,
+under a policy that forbids inline styles, and the page can recolour them for dark mode by matching `fill` and `stroke`.
 
     >>> canvas = Canvas(120, 40)
     >>> with canvas.group(title="an hour & a half"):
     ...     canvas.rectangle(10, 10, 90, 20, fill="#2468a8", radius=4)
-    >>> canvas.text(10, 38, "10:00", size=9)
-    >>> "an hour &amp; a half" in canvas.to_svg()
+    >>> '<title>an hour &amp; a half</title>' in canvas.to_svg()
     True
-    >>> canvas.to_png(scale=2)[1:4]
-    b'PNG'
+    >>> '<rect x="10" y="10" width="90" height="20" rx="4" fill="#2468a8"/>' in canvas.to_svg()
+    True
+
+The series colours are based on those of Okabe and Ito, darkened until they are readable as text on a card (contrast 4.5
+to 1). Their orange and sky blue can't be darkened without being confused with vermillion and blue by colour-blind
+readers, so two other colours, found by search, replace them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
+from typing import Literal
 
-from agentfw.report.palette import INK, SURFACE
-from agentfw.report.raster import render_png
-from agentfw.report.shapes import (
-    Anchor,
-    Circle,
-    Clip,
-    Drawing,
-    Group,
-    Line,
-    Point,
-    Polygon,
-    Rectangle,
-    Shape,
-    Text,
-    printable,
+__all__ = ["AXIS", "DARK", "FAINT", "FONTS", "GRID", "INK", "MUTED", "SERIES", "SURFACE", "Canvas", "Point"]
+__all__ += ["printable", "series_colour"]
+
+INK = "#1f2a36"
+MUTED = "#626e7b"
+FAINT = "#98a3af"
+AXIS = "#c3cad2"
+GRID = "#e9ecf0"
+SURFACE = "#ffffff"
+
+SERIES = (
+    "#2468a8",  # blue
+    "#c4531d",  # vermillion
+    "#12836a",  # bluish green
+    "#a4528a",  # reddish purple
+    "#5c4414",  # umber, for orange
+    "#7b3fd0",  # violet, for sky blue
 )
-from agentfw.report.vector import render_svg
 
-__all__ = ["Canvas"]
+DARK = {
+    INK: "#e7ebf0",
+    MUTED: "#9ba7b4",
+    FAINT: "#6f7b88",
+    AXIS: "#46515c",
+    GRID: "#282f37",
+    SURFACE: "#171c22",
+    "#2468a8": "#6cb0ec",
+    "#c4531d": "#f08c58",
+    "#12836a": "#43c9a2",
+    "#a4528a": "#e08fc4",
+    "#5c4414": "#eadb8a",
+    "#7b3fd0": "#8f7bf0",
+}
+"""What replaces each colour in dark mode. Charts are drawn in light colours, and a page's style sheet changes them."""
+
+FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+Point = tuple[float, float]
+_Values = Mapping[str, str | float | None]
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-class Canvas(Drawing):
+def printable(text: str) -> str:
+    """Replace what XML doesn't allow (control characters and lone surrogates) with U+FFFD."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
+def series_colour(index: int) -> str:
+    """The colour of series number `index`. After the last colour they repeat."""
+    return SERIES[index % len(SERIES)]
+
+
+class Canvas:
     """A picture of `width` by `height` pixels. `label` is its text for screen readers."""
 
-    def __init__(self, width: float, height: float, background: str | None = SURFACE, *, label: str = "") -> None:
-        _finite(width, height)
-        if width <= 0 or height <= 0:
+    def __init__(self, width: float, height: float, *, label: str = "") -> None:
+        if not (0 < width < math.inf and 0 < height < math.inf):
             raise ValueError(f"a canvas needs a width and a height, not {width} by {height}")
-        super().__init__(width, height, background, label)
-        self._open: list[list[Shape]] = [self.shapes]
+        self.width, self.height, self.label = width, height, label
+        self._parts: list[str] = []
 
     def line(
         self,
@@ -56,44 +93,35 @@ class Canvas(Drawing):
         *,
         colour: str = INK,
         width: float = 1,
-        dash: tuple[float, float] | None = None,
+        dash: Point | None = None,
         opacity: float = 1,
     ) -> None:
-        placed = _points(points)
-        if dash and min(dash) <= 0:
-            raise ValueError(f"a dash has a length and a gap above 0, not {dash}")
-        if len(placed) >= 2:
-            self._add(Line(placed, colour, width, dash, opacity))
+        """Draw a line through two or more points, with round ends and joins. `dash` is the length of dash and gap."""
+        placed = list(points)
+        look: _Values = {
+            "stroke": colour,
+            "stroke-width": width,
+            "stroke-dasharray": f"{_number(dash[0])} {_number(dash[1])}" if dash else None,
+            "stroke-opacity": _visible(opacity),
+        }
+        if len(placed) == 2:
+            (x1, y1), (x2, y2) = placed
+            self._add("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, **look})
+        elif len(placed) > 2:
+            self._add("polyline", {"points": _path(placed), "fill": "none", **look})
 
     def polygon(
-        self,
-        points: Iterable[Point],
-        *,
-        fill: str = INK,
-        opacity: float = 1,
-        stroke: str | None = None,
-        stroke_width: float = 1,
+        self, points: Iterable[Point], *, fill: str = INK, opacity: float = 1, stroke: str | None = None
     ) -> None:
-        placed = _points(points)
-        if len(placed) >= 3:
-            self._add(Polygon(placed, fill, opacity, stroke, stroke_width))
+        placed = list(points)
+        if len(placed) > 2:
+            self._add("polygon", {"points": _path(placed), **_paint(fill, opacity, stroke, 1.25)})
 
     def rectangle(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        *,
-        fill: str | None = INK,
-        radius: float = 0,
-        opacity: float = 1,
-        stroke: str | None = None,
-        stroke_width: float = 1,
+        self, x: float, y: float, width: float, height: float, *, fill: str = INK, radius: float = 0, opacity: float = 1
     ) -> None:
-        _finite(x, y, width, height)
-        radius = max(0.0, min(radius, width / 2, height / 2))
-        self._add(Rectangle(x, y, max(width, 0), max(height, 0), fill, radius, opacity, stroke, stroke_width))
+        size: _Values = {"x": x, "y": y, "width": max(width, 0), "height": max(height, 0), "rx": radius or None}
+        self._add("rect", {**size, **_paint(fill, opacity)})
 
     def circle(
         self,
@@ -101,13 +129,13 @@ class Canvas(Drawing):
         y: float,
         radius: float,
         *,
-        fill: str | None = INK,
+        fill: str = INK,
         opacity: float = 1,
         stroke: str | None = None,
         stroke_width: float = 1,
     ) -> None:
-        _finite(x, y, radius)
-        self._add(Circle(x, y, radius, fill, opacity, stroke, stroke_width))
+        """Draw a circle. At opacity 0 nothing is visible, but the title of its group is still shown on hover."""
+        self._add("circle", {"cx": x, "cy": y, "r": radius, **_paint(fill, opacity, stroke, stroke_width)})
 
     def text(
         self,
@@ -117,49 +145,85 @@ class Canvas(Drawing):
         *,
         size: float = 12,
         weight: int = 400,
-        anchor: Anchor = "start",
+        anchor: Literal["start", "middle", "end"] = "start",
         colour: str = INK,
-        rotation: float = 0,
-        halo: str | None = None,
+        halo: bool = False,
     ) -> None:
-        """Draw one line of text with its baseline at `y`. Line breaks become spaces."""
-        _finite(x, y, size, rotation)
-        line = " ".join(printable(text).split())
-        if line:
-            self._add(Text(x, y, line, size, weight, anchor, colour, rotation, halo))
+        """Draw one line of text with its baseline at `y`. A halo keeps it readable on top of lines."""
+        look: _Values = {
+            "font-size": size,
+            "font-weight": None if weight == 400 else weight,
+            "text-anchor": None if anchor == "start" else anchor,
+            "fill": colour,
+            **({"stroke": SURFACE, "stroke-width": 4, "paint-order": "stroke"} if halo else {}),
+        }
+        if line := " ".join(printable(text).split()):
+            self._add("text", {"x": x, "y": y, **look}, escape(line, quote=False))
 
     @contextmanager
-    def group(self, *, title: str = "", clip: Clip | None = None) -> Iterator[None]:
-        """Group the shapes drawn inside: they share a tooltip (SVG only) or are clipped to the rectangle `clip`."""
-        if clip is not None:
-            _finite(*clip)
-        group = Group(printable(title), clip)
-        self._add(group)
-        self._open.append(group.shapes)
+    def group(self, *, title: str = "", clip: tuple[float, float, float, float] | None = None) -> Iterator[None]:
+        """Group what is drawn inside: it shares a tooltip, or is clipped to a rectangle (x, y, width and height)."""
+        outside, self._parts = self._parts, []
         try:
             yield
         finally:
-            self._open.pop()
+            inside, self._parts = self._parts, outside
+        body = "\n".join([f"<title>{escape(printable(title), quote=False)}</title>" if title else "", *inside])
+        if inside and clip is not None:
+            # A nested svg clips to its own rectangle without an id, which could conflict with another picture's.
+            x, y, width, height = map(_number, clip)
+            place: _Values = {"x": x, "y": y, "width": width, "height": height}
+            self._add("svg", {**place, "viewBox": f"{x} {y} {width} {height}", "overflow": "hidden"}, body)
+        elif inside:
+            self._add("g", {}, body)
 
     def to_svg(self, *, standalone: bool = True) -> str:
         """The picture as SVG. Use `standalone=False` inside an HTML page to omit the XML namespace."""
-        return render_svg(self, standalone=standalone)
+        width, height = _number(self.width), _number(self.height)
+        heads: _Values = {
+            "xmlns": "http://www.w3.org/2000/svg" if standalone else None,
+            "width": width,
+            "height": height,
+            "viewBox": f"0 0 {width} {height}",
+            "role": "img" if self.label else None,
+            "aria-label": self.label or None,
+            "font-family": FONTS,
+            "stroke-linecap": "round",
+            "stroke-linejoin": "round",
+        }
+        surface = f'<rect width="{width}" height="{height}" fill="{SURFACE}"/>'
+        return "\n".join([f"<svg{_attributes(heads)}>", surface, *self._parts, "</svg>\n"])
 
-    def to_png(self, scale: float = 2) -> bytes:
-        """The picture as PNG, `scale` times the size of the canvas (2 is sharp on high-resolution screens)."""
-        return render_png(self, scale=scale)
-
-    def _add(self, shape: Shape) -> None:
-        self._open[-1].append(shape)
+    def _add(self, tag: str, values: _Values, content: str = "") -> None:
+        opening = f"<{tag}{_attributes(values)}"
+        self._parts.append(f"{opening}>{content}</{tag}>" if content else f"{opening}/>")
 
 
-def _points(points: Iterable[Point]) -> tuple[Point, ...]:
-    placed = tuple((float(x), float(y)) for x, y in points)
-    for point in placed:
-        _finite(*point)
-    return placed
+def _paint(fill: str, opacity: float, stroke: str | None = None, stroke_width: float = 1) -> _Values:
+    edge: _Values = {"stroke": stroke, "stroke-width": stroke_width} if stroke else {}
+    return {"fill": fill, "fill-opacity": _visible(opacity), **edge}
 
 
-def _finite(*numbers: float) -> None:
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"a canvas needs finite numbers, not {numbers}")
+def _visible(opacity: float) -> float | None:
+    return None if opacity >= 1 else opacity
+
+
+def _attributes(values: _Values) -> str:
+    """The attributes of an element. Those without a value are left out."""
+    return "".join(
+        f' {name}="{escape(printable(value), quote=True) if isinstance(value, str) else _number(value)}"'
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def _path(points: Iterable[Point]) -> str:
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+
+
+def _number(value: float) -> str:
+    """Format with two decimals, a fiftieth of a pixel. More would only make the file larger."""
+    if not math.isfinite(value):
+        raise ValueError(f"a canvas needs finite numbers, not {value}")
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text

@@ -18,15 +18,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from importlib.resources import files
 
 from agentfw.errors import UsageError
-from agentfw.report.axis import number_labels
-from agentfw.report.shapes import printable
+from agentfw.report.axis import number_labels, rounded
+from agentfw.report.canvas import Canvas, printable
 from agentfw.report.statistics import Interval
-
-if TYPE_CHECKING:
-    from agentfw.report.canvas import Canvas
+from agentfw.report.web_page import web_page
 
 __all__ = ["Cell", "Number", "Page", "short"]
 
@@ -48,14 +46,14 @@ def short(value: float) -> Number | int | None:
         return value
     if math.isnan(value):
         return None
-    return Number(value, f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}")
+    return Number(value, rounded(value))
 
 
 class Page:
     """Collects blocks in order and renders them. All arguments are plain text, and markup in them is escaped."""
 
-    def __init__(self, title: str, *, subtitle: str = "", language: str = "en") -> None:
-        self.title, self.subtitle, self.language = title, subtitle, language
+    def __init__(self, title: str, *, subtitle: str = "") -> None:
+        self.title, self.subtitle = title, subtitle
         self._blocks: list[str] = []
 
     def facts(self, pairs: Sequence[tuple[str, str]]) -> None:
@@ -93,28 +91,21 @@ class Page:
         for row in rows:
             if len(row) != len(columns):
                 raise UsageError(f"a row has {len(row)} cells, but the table has {len(columns)} columns: {list(row)}")
-        numeric = [
-            any(row[index] is not None for row in rows)
-            and all(row[index] is None or _value(row[index]) is not None for row in rows)
-            for index in range(len(columns))
-        ]
-        shown = [_column([row[index] for row in rows]) for index in range(len(columns))]
-        head = "".join(
-            f'<th scope="col"{_side(number)}><button type="button">{_text(name)}</button></th>'
-            if name
-            else f'<th scope="col"{_side(number)}></th>'
-            for name, number in zip(columns, numeric, strict=True)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td{_side(numeric[column])}{_key(cell)}>{_text(shown[column][line])}</td>"
-                for column, cell in enumerate(row)
-            )
-            + "</tr>\n"
-            for line, row in enumerate(rows)
-        )
-        drawn = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+        shown = [_column([row[place] for row in rows]) for place in range(len(columns))]
+        # A column of numbers is on the right, also where some of them are missing.
+        numeric = [{key is not None for text, key in cells if text != "–"} == {True} for cells in shown]
+        sides = [' class="number"' if number else "" for number in numeric]
+        head, body = [], []
+        for name, side in zip(columns, sides, strict=True):
+            label = f'<button type="button">{_text(name)}</button>' if name else ""
+            head.append(f'<th scope="col"{side}>{label}</th>')
+        for line in zip(*shown, strict=True):
+            row = ""
+            for side, (text, key) in zip(sides, line, strict=True):
+                value = "" if key is None else f' data-value="{key!r}"'
+                row += f"<td{side}{value}>{_text(text)}</td>"
+            body.append(f"<tr>{row}</tr>\n")
+        drawn = f"<table><thead><tr>{''.join(head)}</tr></thead>\n<tbody>{''.join(body)}</tbody></table>"
         self._blocks.append(_framed(f'<div class="scroll" tabindex="0">{drawn}</div>', caption))
 
     def details(self, summary: str, text: str, *, note: str = "", opened: bool = False) -> None:
@@ -126,32 +117,13 @@ class Page:
         )
 
     def render(self) -> str:
-        from agentfw.report.report_style import SCRIPT, STYLE
-        from agentfw.report.web_page import page_policy
-
         below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
-        blocks = "\n".join(self._blocks)
-        return f"""<!doctype html>
-<html lang="{_text(self.language)}">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{page_policy(STYLE, SCRIPT)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{_text(self.title)}</title>
-<link rel="icon" href="data:,">
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<header><h1>{_text(self.title)}</h1>{below}</header>
-{blocks}
-</main>
-<script>{SCRIPT}</script>
-</body>
-</html>
-"""
+        style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("report.css", "report.js"))
+        return web_page(
+            f"<title>{_text(self.title)}</title>\n<style>{style}</style>\n<body>\n<main>\n"
+            f"<header><h1>{_text(self.title)}</h1>{below}</header>\n"
+            + "\n".join([*self._blocks, "</main>", f"<script>{script}</script>", "</body>"])
+        ).html
 
 
 def _framed(body: str, caption: str) -> str:
@@ -164,44 +136,19 @@ def _text(text: str) -> str:
     return escape(printable(text), quote=True)
 
 
-def _value(cell: Cell) -> float | None:
-    """The value that a cell is sorted by, if it is a number."""
-    match cell:
-        case bool():
-            return None
-        case int() | float():
-            return float(cell)
-        case Number(value=value):
-            return value
-        case Interval(estimate=estimate):
-            return estimate
-    return None
-
-
-def _column(cells: Sequence[Cell]) -> list[str]:
-    """The cells as text. Plain numbers of one column get the same unit and decimals."""
-    plain = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
-    labels = iter(number_labels([float(number) for number in plain]))
-    shown = []
+def _column(cells: Sequence[Cell]) -> list[tuple[str, float | None]]:
+    """The cells as text, and what they are sorted by. Plain numbers of one column get the same unit and decimals."""
+    plain = [float(cell) for cell in cells if isinstance(cell, int | float)]
+    labels = iter(number_labels(plain))
+    shown: list[tuple[str, float | None]] = []
     for cell in cells:
         match cell:
-            case None:
-                shown.append("–")
-            case bool():
-                shown.append("yes" if cell else "no")
             case int() | float():
-                shown.append(next(labels))
-            case Number(text=text):
-                shown.append(text)
+                shown.append((next(labels), float(cell)))
+            case Number(value=value, text=text):
+                shown.append((text, value))
+            case Interval(estimate=estimate):
+                shown.append((str(cell), estimate))
             case _:
-                shown.append(str(cell))
+                shown.append(("–" if cell is None else cell, None))
     return shown
-
-
-def _side(number: bool) -> str:
-    return ' class="number"' if number else ""
-
-
-def _key(cell: Cell) -> str:
-    value = _value(cell)
-    return "" if value is None else f' data-value="{value!r}"'

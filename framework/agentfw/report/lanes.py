@@ -16,13 +16,11 @@ kinds get the next colour and a dot or a bar.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentfw.report.axis import Axis, ellipsis, exact_axis, number_labels, text_width
-from agentfw.report.canvas import Canvas
-from agentfw.report.frame import PADDING, SMALL, begin
-from agentfw.report.palette import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE, series_colour
+from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, number_labels, text_width
+from agentfw.report.canvas import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE, Canvas, series_colour
 
 __all__ = ["Lane", "Mark", "Span", "lanes_chart"]
 
@@ -33,13 +31,7 @@ CROWDED = 6.0
 """Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
 BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
-COLOURS = {
-    "work": BLUE,
-    "thinking": FAINT,
-    "observation": MUTED,
-    "intervention": GREEN,
-    "interruption": VERMILLION,
-}
+COLOURS = {"work": BLUE, "thinking": FAINT, "observation": MUTED, "intervention": GREEN, "interruption": VERMILLION}
 RANK = {"interruption": 0, "intervention": 1}
 """Kinds in the order in which their names are placed if there isn't room for all."""
 
@@ -107,48 +99,33 @@ class _Placed:
         return sorted({cluster.kind for cluster in self.clusters}, key=_order)
 
 
+@dataclass(frozen=True, slots=True)
 class _Clock:
     """Times as positions and as text."""
 
-    def __init__(self, axis: Axis, left: float, width: float, words: Callable[[float], str] | None) -> None:
-        self.axis, self.left, self.width = axis, left, width
-        self._words = words
+    axis: Axis
+    left: float
+    width: float
 
     def x(self, time: float) -> float:
         return self.left + max(0.0, min(1.0, self.axis.share(time))) * self.width
 
     def say(self, time: float) -> str:
         # Three digits of the visible range are as precise as a pixel.
-        return self._words(time) if self._words else number_labels([time], resolution=self._resolution)[0]
-
-    @property
-    def tick_labels(self) -> list[str]:
-        return [self._words(tick) for tick in self.axis.ticks] if self._words else self.axis.labels
-
-    @property
-    def _resolution(self) -> float:
-        return min(1.0, 10.0 ** math.floor(math.log10((self.axis.high - self.axis.low) / 250)))
+        resolution = 10.0 ** math.floor(math.log10((self.axis.high - self.axis.low) / 250))
+        return number_labels([time], resolution=min(1.0, resolution))[0]
 
 
-def lanes_chart(
-    lanes: Sequence[Lane],
-    *,
-    title: str,
-    time_label: str = "",
-    format_time: Callable[[float], str] | None = None,
-    time_range: tuple[float, float] | None = None,
-    width: float = 880,
-) -> Canvas:
+def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", width: float = 880) -> Canvas:
     """Draw one row per lane on a common time axis. The height depends on the contents of the lanes.
 
-    `format_time` formats times for ticks and tooltips, such as 09:30. By default, the axis spans all events. Events
-    without a finite time or outside of `time_range` aren't drawn.
+    The axis spans all events. Events without a finite time aren't drawn.
     """
-    low, high = time_range or _extent(lanes)
+    low, high = _extent(lanes)
     gutter = min(0.26 * width, max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20)
     left = PADDING + gutter
-    axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)), clock=format_time is not None)
-    clock = _Clock(axis, left, width - left - PADDING, format_time)
+    axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)))
+    clock = _Clock(axis, left, width - left - PADDING)
     lanes = [_shown(lane, axis) for lane in lanes]
     kinds = _kinds(lanes)
     legend = _legend_rows(kinds, width)
@@ -161,7 +138,7 @@ def lanes_chart(
         return canvas
     _draw_legend(canvas, legend, above - 20 * len(legend) - 10)
     bottom = above + sum(lane.height for lane in placed)
-    for tick, label in zip(axis.ticks, clock.tick_labels, strict=True):
+    for tick, label in zip(axis.ticks, axis.labels, strict=True):
         x = clock.x(tick)
         canvas.line([(x, above), (x, bottom)], colour=GRID)
         half = text_width(label, SMALL) / 2
@@ -311,9 +288,7 @@ def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float
 def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
     colour = _colour(kind)
     if kind == "intervention":
-        canvas.polygon(
-            [(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE, stroke_width=1.25
-        )
+        canvas.polygon([(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE)
     elif kind == "interruption":
         for lean in (-1, 1):
             canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=SURFACE, width=5.5)

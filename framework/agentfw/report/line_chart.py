@@ -4,7 +4,7 @@ The data is the darkest element. Names are at the ends of their lines, the grid 
 left. A value that isn't a finite number is a gap, not a zero.
 
     >>> curve = Series("tiny + strategyhub", [0.42, 0.31, 0.22], low=[0.38, 0.26, 0.18], high=[0.46, 0.36, 0.26])
-    >>> chart = line_chart([curve], title="Error by round", x_label="round", references=[Reference(0.5, "random")])
+    >>> chart = line_chart([curve], title="Error by round", x_label="round")
     >>> chart.to_svg().count("<polyline")
     1
 """
@@ -16,18 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentfw.errors import UsageError
-from agentfw.report.axis import Axis, ellipsis, exact_axis, nice_axis, number_labels, text_width
-from agentfw.report.canvas import Canvas
-from agentfw.report.frame import PADDING, SMALL, Plot, begin, nothing
-from agentfw.report.palette import AXIS, FAINT, GRID, MUTED, SURFACE, series_colour
-from agentfw.report.shapes import Point
+from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
+from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, Point, series_colour
 
-__all__ = ["Reference", "Series", "line_chart"]
+__all__ = ["Series", "line_chart"]
 
 HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
-
-
 _MARKED = 12
 """Points up to which each is marked. A line between two points would otherwise look like many."""
 
@@ -41,7 +36,6 @@ class Series:
     x: Sequence[float] | None = None
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
-    colour: str | None = None
     quiet: bool = False
     """Whether it is a baseline, drawn in grey behind the other lines."""
 
@@ -54,11 +48,22 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A dashed horizontal line with a name, such as a baseline or a target."""
+class _Plot:
+    """The rectangle of the data, with its two axes."""
 
-    value: float
-    label: str
+    left: float
+    top: float
+    width: float
+    height: float
+    across: Axis
+    up: Axis
+
+    def x(self, value: float) -> float:
+        return self.left + self.across.share(value) * self.width
+
+    def y(self, value: float) -> float:
+        # Values far outside the axis are clamped near the plot: SVG viewers can't handle coordinates such as 1e300.
+        return self.top + (1 - max(-9.0, min(10.0, self.up.share(value)))) * self.height
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +87,17 @@ def line_chart(
     title: str,
     x_label: str = "",
     y_label: str = "",
-    references: Sequence[Reference] = (),
     y_range: tuple[float, float] | None = None,
     width: float = 880,
     height: float = 360,
 ) -> Canvas:
-    """Draw lines over a common x axis, with bands and reference lines. The y axis includes zero if it is close."""
+    """Draw lines over a common x axis, with bands. The y axis includes zero if it is close."""
     canvas, top = begin(title, y_label, width, height)
     drawn = _prepare(series)
     points = [(x, y) for line in drawn for x, y, _, _ in line.rows if math.isfinite(y)]
     if not points:
-        nothing(canvas, top)
+        middle = (top + height - PADDING) / 2
+        canvas.text(width / 2, middle, "nothing to show yet", size=13, anchor="middle", colour=MUTED)
         return canvas
     labels = _end_labels(drawn)
     gutter = max((text_width(label, 12, 600) for label in labels), default=0) + 22
@@ -101,7 +106,7 @@ def line_chart(
         top = _legend(canvas, drawn, labels, top)
         gutter = PADDING
     bottom = height - PADDING - 18 - (18 if x_label else 0)
-    up = _vertical(drawn, points, references, y_range, bottom - top)
+    up = _vertical(drawn, points, y_range, bottom - top)
     left = PADDING + max(text_width(label, SMALL) for label in up.labels) + 8
     whole = all(x == int(x) for x, _ in points)
     across = exact_axis(
@@ -109,16 +114,13 @@ def line_chart(
     )
     if len(across.ticks) < 2:
         across = nice_axis(across.low, across.high, target=2, integral=whole)
-    plot = Plot(left, top + 10, width - left - gutter, bottom - top - 10, across, up)
+    plot = _Plot(left, top + 10, width - left - gutter, bottom - top - 10, across, up)
     _grid(canvas, plot, x_label)
     with canvas.group(clip=(plot.left - 6, plot.top - 6, plot.width + 12, plot.height + 12)):
         for line in sorted(drawn, key=lambda line: not line.series.quiet):
             _band(canvas, plot, line)
-        _reference_lines(canvas, plot, references)
         for line in sorted(drawn, key=lambda line: not line.series.quiet):
             _curve(canvas, plot, line, hovered=len(points) <= HOVERED)
-    for reference in references:
-        _name_reference(canvas, plot, reference, drawn)
     if direct:
         _name_ends(canvas, plot, drawn, labels, width)
     return canvas
@@ -137,7 +139,7 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
         known = [(x, y) for x, y, _, _ in rows if math.isfinite(y)]
         if not known:
             continue
-        colour = one.colour or (FAINT if one.quiet else series_colour(coloured))
+        colour = FAINT if one.quiet else series_colour(coloured)
         coloured += not one.quiet
         drawn.append(_Drawn(one, rows, colour, *known[-1]))
     return drawn
@@ -152,18 +154,13 @@ def _end_labels(drawn: Sequence[_Drawn]) -> list[str]:
 
 
 def _vertical(
-    drawn: Sequence[_Drawn],
-    points: Sequence[Point],
-    references: Sequence[Reference],
-    y_range: tuple[float, float] | None,
-    height: float,
+    drawn: Sequence[_Drawn], points: Sequence[Point], y_range: tuple[float, float] | None, height: float
 ) -> Axis:
     target = max(2, int(height / 40))
     if y_range is not None:
         return exact_axis(*y_range, target=target)
     values = [y for _, y in points]
     values += [bound for line in drawn for row in line.rows for bound in row[2:] if math.isfinite(bound)]
-    values += [reference.value for reference in references if math.isfinite(reference.value)]
     low, high = min(values), max(values)
     if 0 < low < high * 0.5:
         low = 0.0
@@ -172,7 +169,7 @@ def _vertical(
     return nice_axis(low, high, target=target)
 
 
-def _grid(canvas: Canvas, plot: Plot, x_label: str) -> None:
+def _grid(canvas: Canvas, plot: _Plot, x_label: str) -> None:
     right, bottom = plot.left + plot.width, plot.top + plot.height
     for value, label in zip(plot.up.ticks, plot.up.labels, strict=True):
         y = plot.y(value)
@@ -186,7 +183,7 @@ def _grid(canvas: Canvas, plot: Plot, x_label: str) -> None:
     canvas.text(right, bottom + 37, x_label, size=12, anchor="end", colour=MUTED)
 
 
-def _band(canvas: Canvas, plot: Plot, line: _Drawn) -> None:
+def _band(canvas: Canvas, plot: _Plot, line: _Drawn) -> None:
     for run in _runs([row for row in line.rows if line.series.low is not None], (2, 3)):
         lower = [(plot.x(x), plot.y(low)) for x, _, low, _ in run]
         upper = [(plot.x(x), plot.y(high)) for x, _, _, high in run]
@@ -195,7 +192,7 @@ def _band(canvas: Canvas, plot: Plot, line: _Drawn) -> None:
         canvas.polygon([*_thin(upper), *reversed(_thin(lower))], fill=line.colour, opacity=0.14)
 
 
-def _curve(canvas: Canvas, plot: Plot, line: _Drawn, *, hovered: bool) -> None:
+def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
     for run in _runs(line.rows, (1,)):
         path = [(plot.x(x), plot.y(y)) for x, y, _, _ in run]
         canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
@@ -241,41 +238,7 @@ def _thin(path: list[Point]) -> list[Point]:
     return thinned
 
 
-def _reference_lines(canvas: Canvas, plot: Plot, references: Sequence[Reference]) -> None:
-    for reference in references:
-        if plot.up.low <= reference.value <= plot.up.high:
-            y = plot.y(reference.value)
-            canvas.line([(plot.left, y), (plot.left + plot.width, y)], colour=FAINT, width=1.25, dash=(2, 5))
-
-
-def _name_reference(canvas: Canvas, plot: Plot, reference: Reference, drawn: Sequence[_Drawn]) -> None:
-    """Place the name above or below its line, at the left or right end, where there is the most space."""
-    if not plot.up.low <= reference.value <= plot.up.high:
-        return
-    label = ellipsis(reference.label, width=plot.width * 0.6, size=SMALL)
-    needed, line = text_width(label, SMALL), plot.y(reference.value)
-    left, right = plot.left + 8, plot.left + plot.width - 8 - needed
-    places = [
-        (x, y) for x in (right, left) for y in (line - 6, line + 15) if plot.top < y - 10 < y < plot.top + plot.height
-    ]
-
-    def room(place: Point) -> float:
-        middle = place[1] - 4
-        return min(
-            (
-                min(abs(plot.y(y) - middle), 30.0)
-                for one in drawn
-                for x, y, _, _ in one.rows
-                if math.isfinite(y) and place[0] - 8 <= plot.x(x) <= place[0] + needed + 8
-            ),
-            default=30.0,
-        )
-
-    x, y = max(places or [(right, line - 6)], key=room)
-    canvas.text(x, y, label, size=SMALL, colour=MUTED, halo=SURFACE)
-
-
-def _name_ends(canvas: Canvas, plot: Plot, drawn: Sequence[_Drawn], labels: Sequence[str], width: float) -> None:
+def _name_ends(canvas: Canvas, plot: _Plot, drawn: Sequence[_Drawn], labels: Sequence[str], width: float) -> None:
     """Names at the ends of the lines, moved apart where they would overlap."""
     gap = 16.0
     ends = sorted(

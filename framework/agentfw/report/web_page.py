@@ -1,7 +1,8 @@
 """What all pages of agentfw have in common: the head, the style, and a content security policy.
 
 A page has one style sheet and one script, and its policy allows these two alone, by their hashes. So nothing that was
-recorded can run in it, and nothing is loaded from elsewhere.
+recorded can run in it, and nothing is loaded from elsewhere. Inline styles are forbidden too: the page's style sheet
+replaces the colours of charts in dark mode by their `fill` and `stroke`.
 
     >>> page = web_page("<title>Tea</title>\\n<style>p{margin:0}</style>\\n<body><script>let tea;</script></body>")
     >>> page.html.startswith("<!doctype html>"), "p{margin:0}" in page.html
@@ -17,8 +18,7 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import NamedTuple
 
-from agentfw.report.report_style import colours
-from agentfw.report.vector import FONTS
+from agentfw.report.canvas import AXIS, DARK, FAINT, FONTS, GRID, INK, MUTED, SERIES, SURFACE
 
 __all__ = ["WebPage", "page_policy", "page_style", "web_page"]
 
@@ -45,6 +45,7 @@ a:hover{{text-decoration:underline;text-underline-offset:3px}}
 small,.quiet{{color:var(--muted);font-size:13px;font-weight:400}}
 :focus-visible{{outline:2px solid var(--accent);outline-offset:1px;border-radius:4px}}
 """
+_NAMES = {"ink": INK, "muted": MUTED, "faint": FAINT, "axis": AXIS, "grid": GRID, "card": SURFACE, "accent": SERIES[0]}
 
 
 class WebPage(NamedTuple):
@@ -56,7 +57,20 @@ class WebPage(NamedTuple):
 
 def page_style() -> str:
     """The style that all pages begin with. A page's own style sheet comes after it."""
-    return colours() + _SHARED
+    light = "".join(f"--{name}:{colour};" for name, colour in _NAMES.items())
+    dark = "".join(f"--{name}:{DARK[colour]};" for name, colour in _NAMES.items())
+    charts = "\n".join(
+        f'svg [{attribute}="{colour}"]{{{attribute}:{replaced}}}'
+        for colour, replaced in DARK.items()
+        for attribute in ("fill", "stroke")
+    )
+    return f"""
+:root{{--back:#f5f6f8;{light}}}
+@media screen and (prefers-color-scheme:dark){{
+:root{{--back:#0f1317;{dark}}}
+{charts}
+}}
+{_SHARED}"""
 
 
 def page_policy(style: str, script: str, *, forms: str = "'none'") -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .from_python import RunResult
     from .live import EndedSession, LiveRun, read_sessions
     from .observers.observer import Observer, RunInfo
+    from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
     from .records.mirror import Mirror, check_address
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
     from .workers import in_processes, usual_processes
 
 __all__ = [
+    "EPISODE_FIGURES",
     "Assembly",
     "Choice",
     "EndedSession",
+    "Figure",
     "Journal",
     "LiveRun",
     "Mirror",
@@ -50,6 +53,8 @@ __all__ = [
     "assemble",
     "check_address",
     "encoded",
+    "figure_text",
+    "figures_of",
     "find_run",
     "find_training",
     "in_processes",
@@ -74,6 +79,7 @@ __all__ = [
 _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
     "records.folder": ("RunFolder", "find_run", "list_runs"),
+    "records.figure_table": ("EPISODE_FIGURES", "Figure", "figure_text", "figures_of"),
     "records.summary": ("Summary",),
     "records.journal": ("Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"),
     "records.mirror": ("Mirror", "check_address"),

@@ -18,8 +18,9 @@ from ..errors import SettingsError, UsageError
 from ..host import Host, HostOptions
 from ..host.project import find_project
 from ..report.statistics import Interval
+from .records.figure_table import figure_title, in_order
 from .records.folder import RunFolder, find_run
-from .records.summary import Summary, beside, in_order
+from .records.summary import Summary, beside
 from .results.frames import frame
 from .results.run_charts import curve
 from .results.run_report import write_report
@@ -84,14 +85,15 @@ class RunResult:
         if self.summary.before:
             names = in_order(self.summary.before.keys() & self.figures.keys(), headline)
             return ["", "before", "after"], [
-                [name, str(self.summary.before[name]), str(self.figures[name])] for name in names
+                [figure_title(name, self.folder), str(self.summary.before[name]), str(self.figures[name])]
+                for name in names
             ]
         names = [name for name in self.folder.columns if name in self.figures] or in_order(self.figures, headline)
         rows = [
             [who, *(str(figures[name]) if name in figures else "" for name in names)]
             for who, figures in beside(self.summary, self.folder)
         ]
-        return ["", *(self.folder.columns.get(name, name) for name in names)], rows
+        return ["", *(self.folder.columns.get(name, figure_title(name, self.folder)) for name in names)], rows
 
 
 def values_of(

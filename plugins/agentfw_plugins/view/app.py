@@ -112,7 +112,7 @@ class Viewer:
         with self.index.reading() as rows:
             row = episode_at(rows, request.path_params["name"])
             view = EpisodeView.read(self.index, row, rows)
-            others = [dict(one) for one in of_task(rows, row)]
+            others = of_task(rows, row)
             whole = "whole" in request.query_params
             page = pages.episode(view, others, whole=whole, seen=seen)
         return self._html(page)

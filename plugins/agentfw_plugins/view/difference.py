@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from statistics import median_low
+from statistics import fmean, median_low
 from typing import NamedTuple
 
 from .episode_view import EpisodeView, ShownTurn
@@ -53,6 +53,11 @@ class Side:
 
     name: str
     rows: Sequence[Row]
+
+    def mean(self, figure: str) -> float | None:
+        """The mean of a figure over the episodes that have it."""
+        values = [row["figures"][figure] for row in self.rows if row["figures"].get(figure) is not None]
+        return fmean(values) if values else None
 
 
 @dataclass(frozen=True)

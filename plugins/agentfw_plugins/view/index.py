@@ -29,7 +29,7 @@ from .journals import Line, Place, new_lines, places_of, read_line, run_folders
 __all__ = ["NAME", "Index", "Seen"]
 
 NAME = ".view.sqlite"
-_VERSION = 2
+_VERSION = 3
 _RECENT = 0.5
 """Seconds for which nobody looks again."""
 _TOGETHER = 1.0

@@ -12,6 +12,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agentfw.runs import figures_of
+
 from .journals import Line, Place
 
 __all__ = ["COLUMNS", "Rows", "separated", "words_of"]
@@ -45,8 +47,7 @@ COLUMNS = _Columns(
     finish="TEXT",
     reward="REAL",
     headline="REAL",
-    outcome="TEXT",
-    cost="REAL",
+    figures="TEXT",  # all that are declared, and the outcome
     tools="TEXT",
     version="TEXT",
     problem="TEXT",
@@ -90,7 +91,7 @@ class Rows:
     def _episode(self, line: Line, record: dict[str, Any]) -> int:
         row = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}
         outcome = record["outcome"]
-        row |= {"finish": str(record["finish"]), "outcome": json.dumps(outcome), **self._led_by(outcome)}
+        row |= {"finish": str(record["finish"]), "figures": json.dumps(outcome), **self._led_by(outcome)}
         return self._write(_id_of(record), row)
 
     def _session(self, line: Line, record: dict[str, Any]) -> int:
@@ -107,14 +108,9 @@ class Rows:
         return self._write(name, row | {"state": "in progress", "finish": str(record.get("finish", ""))})
 
     def _metrics(self, line: Line, record: dict[str, Any]) -> int:
-        usage = record["usage"]["cost"]
-        row: dict[str, Any] = {
-            "metrics_at": line.at,
-            "metrics_size": line.size,
-            "cost": None if usage is None else float(usage),
-        }
-        outcome = record["outcome"]
-        row |= {"reward": _number(record["reward"]), "outcome": json.dumps(outcome), **self._led_by(outcome)}
+        row: dict[str, Any] = {"metrics_at": line.at, "metrics_size": line.size}
+        figures = figures_of(record, averaged=False)
+        row |= {"reward": _number(record["reward"]), "figures": json.dumps(figures), **self._led_by(record["outcome"])}
         return self._write(str(record["episode"]), row)
 
     def _failed(self, line: Line, record: dict[str, Any]) -> int | None:

@@ -16,13 +16,13 @@ from urllib.parse import quote, urlencode
 from agentfw import Host
 from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import timeline_picture
+from agentfw.runs import figure_text, timeline_picture
 
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
 from .recall_reasons import because
-from .search import FAILURES, Filter, Found, Row
+from .search import FAILURES, Filter, Found, Row, listed_figures
 from .tokens import shown_tokens
 
 try:
@@ -109,7 +109,7 @@ class Pages:
             "because": because,
             "run": _run_label,
         }
-        self._environment.globals |= {"page": self, "longest": _LONGEST, "failures": FAILURES}
+        self._environment.globals |= {"page": self, "longest": _LONGEST, "failures": FAILURES, "listed": listed_figures}
 
     def seen_from(self, links: Links) -> Pages:
         """The same pages with the addresses that one of them needs."""
@@ -204,11 +204,9 @@ def _number(value: float | None) -> str:
     return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _figure(value: float | None) -> str:
-    """A number of a column, all of whose numbers have the same decimals."""
-    if value is None or value != value:
-        return "–"
-    return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+def _figure(value: float | None, name: str = "reward") -> str:
+    """A value of a figure, as it is written everywhere."""
+    return "–" if value is None else figure_text(name, value)
 
 
 def _run_label(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from agentfw.errors import UnknownNameError, UsageError
+from agentfw.runs import EPISODE_FIGURES, Figure
 
 from .index_rows import separated
 
@@ -26,6 +27,7 @@ __all__ = [
     "choices",
     "episode_at",
     "find",
+    "listed_figures",
     "of_task",
     "run_at",
     "run_rows",
@@ -48,16 +50,11 @@ FAILURES = {
     "damaged": ("damaged", "e.state = 'damaged'"),
     "none": ("no failure", "e.failures = 0"),
 }
+_COUNTED = ("reward", "turns", "calls", "tokens")
+"""Figures that the index has as columns of their own, also of sessions in progress."""
 SORTS = {
-    "began": "e.began",
-    "reward": "e.reward",
-    "headline": "e.headline",
-    "turns": "e.turns",
-    "calls": "e.calls",
-    "tokens": "e.tokens",
-    "cost": "e.cost",
-    "failures": "e.failures",
-    "user": "e.user",
+    **{name: f"json_extract(e.figures, '$.{name}')" for name, one in EPISODE_FIGURES.items() if one.listed},
+    **{name: f"e.{name}" for name in (*_COUNTED, "began", "headline", "failures", "user")},
 }
 _OUTCOME = re.compile(r"\s*(.+?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
 _PHRASE = re.compile(r'"([^"]*\w[^"]*)"')
@@ -174,7 +171,13 @@ def episode_at(rows: sqlite3.Connection, name: str) -> Row:
     row = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE p.folder = ? AND e.episode = ?", (folder, episode)).fetchone()
     if row is None:
         raise UnknownNameError("episode", name, (), fix="go back to the list; its run may have been deleted")
-    return dict(row)
+    return _row(row)
+
+
+def listed_figures(rows: Sequence[Row], sort: str = "") -> list[Figure]:
+    """The figures that a list of these episodes has as columns: those that any of them has."""
+    listed = [figure for figure in EPISODE_FIGURES.values() if figure.listed]
+    return [one for one in listed if one.name == sort or any(row["figures"].get(one.name) is not None for row in rows)]
 
 
 def run_at(rows: sqlite3.Connection, folder: str) -> dict[str, Any]:
@@ -201,7 +204,7 @@ def _shown(rows: sqlite3.Connection, ids: Sequence[int]) -> list[Row]:
     """These episodes, in this order."""
     chosen = "SELECT value FROM json_each(?)"
     found = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.id IN ({chosen})", (json.dumps(list(ids)),))
-    known = {row["id"]: dict(row) for row in found}
+    known = {row["id"]: _row(row) for row in found}
     return [known[number] for number in ids]
 
 
@@ -214,7 +217,7 @@ def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
         " ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500",
         (row["task"], row["environment"]),
     )
-    return [dict(one) for one in found]
+    return [_row(one) for one in found]
 
 
 def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
@@ -244,6 +247,12 @@ def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:
     return {name: [row[0] for row in rows.execute(f"{sql} LIMIT {_CHOICES}")] for name, sql in asked.items()}
 
 
+def _row(found: sqlite3.Row) -> Row:
+    """An episode of the index, with its figures as numbers."""
+    counted = {name: found[name] for name in _COUNTED}
+    return {**dict(found), "figures": {**json.loads(found["figures"] or "{}"), **counted}}
+
+
 def _where(wanted: Filter) -> tuple[str, list[object]]:
     found = list(wanted.conditions())
     if not found:
@@ -256,7 +265,7 @@ def _outcome(text: str) -> Iterator[tuple[str, tuple[object, ...]]]:
     if named is None:
         raise UsageError(f'can\'t read the outcome "{text}"', fix="use a figure, < or >, and a number: error>0.5")
     name, comparison, number = named.groups()
-    yield f"json_extract(e.outcome, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
+    yield f"json_extract(e.figures, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
 
 
 def _number(text: str, what: str) -> float:

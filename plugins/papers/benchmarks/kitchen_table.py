@@ -1,7 +1,7 @@
 """Tutoring with cooking, one rule under each interface, with one dish and with several; for docs/results/kitchen.md.
 
     python plugins/papers/benchmarks/kitchen_table.py
-    python plugins/papers/benchmarks/kitchen_table.py --variant multi --pictures FOLDER --json
+    python plugins/papers/benchmarks/kitchen_table.py --variant multi --json
 
 Every interface meets the same kitchens, so differences are taken kitchen by kitchen. With one dish: every family of
 dishes with every length of problem. With several: every case with 2 to 4 dishes, 2 to 4 problems and 1 or 2 burners.
@@ -16,12 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import floor, nan
-from pathlib import Path
 from typing import Any
 
 from agentfw import Episode
 from agentfw.interfaces import parse_interface
-from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from agentfw.runs import in_processes, usual_processes
 from agentfw.timeline import Time
@@ -84,18 +82,6 @@ class KitchenTable:
     kitchens: int
     seed: int
     rows: list[KitchenRow]
-
-    def picture(self, *, width: float = 880) -> Canvas:
-        """The utility of each player in all kitchens."""
-        bars = [
-            Bar(row.player.replace("_", " ").replace(":", " every "), one.estimate, one.low, one.high)
-            for row in self.rows
-            if not row.family
-            for one in [row.figures["utility"]]
-        ]
-        dishes = "one dish" if self.variant == "one" else "several dishes"
-        note = f"mean utility of {self.kitchens} kitchens; lines: 95% intervals"
-        return bar_chart(bars, title=f"Tutoring while cooking: {dishes}", x_label=note, width=width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +191,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         structures = options.structures or STRUCTURES[variant]
         table = measure_kitchen(variant, structures=structures, seed=options.seed, processes=options.jobs)
         tables.append({"variant": variant, "kitchens": table.kitchens, "rows": _rows(table)})
-        if options.pictures is not None:
-            (options.pictures / f"kitchen-{variant}.svg").write_text(table.picture().to_svg(), "utf-8")
     return {"seed": options.seed, **watch.took(), "tables": tables}
 
 
@@ -225,7 +209,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--variant", choices=("one", "multi"), action="append")
     parser.add_argument("--structures", type=int, help="kitchens a cell; 40 with one dish and 12 with several")
     parser.add_argument("--jobs", type=int)
-    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
     options = parser.parse_args(arguments)
     return tell(measure(options), options.json, show)
 

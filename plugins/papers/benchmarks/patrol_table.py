@@ -3,7 +3,7 @@
 The tables of docs/results/patrol.md:
 
     python plugins/papers/benchmarks/patrol_table.py
-    python plugins/papers/benchmarks/patrol_table.py --depth 2 --tables tables --pictures FOLDER --json
+    python plugins/papers/benchmarks/patrol_table.py --depth 2 --tables tables --json
     python plugins/papers/benchmarks/patrol_table.py --modules
 
 All controllers patrol the same tasks with the same primitives. They differ in when they hear of an alarm and in how
@@ -26,7 +26,6 @@ from typing import Any
 
 from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop
-from agentfw.report import Bar, Canvas, bar_chart
 from agentfw.report.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
 from agentfw.runs import in_processes, usual_processes
 from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
@@ -72,16 +71,6 @@ class PatrolTable:
     seed: int
     rows: list[PatrolRow]
     table: Table
-
-    def picture(self, *, width: float = 880) -> Canvas:
-        """The return of each controller."""
-        bars = [
-            Bar(row.controller, row.figures["return"].estimate, row.figures["return"].low, row.figures["return"].high)
-            for row in self.rows
-        ]
-        level = "in one piece" if self.depth == 1 else f"in {self.depth} phases"
-        note = f"mean return of {self.episodes} episodes; lines: 95% intervals"
-        return bar_chart(bars, title=f"A patrol that handles checkpoints {level}", x_label=note, width=width)
 
 
 def measure_patrol(
@@ -161,8 +150,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         if options.tables is not None:
             options.tables.mkdir(parents=True, exist_ok=True)
             table.table.save(options.tables / f"patrol-{depth}.json")
-        if options.pictures is not None:
-            (options.pictures / f"patrol-{depth}.svg").write_text(table.picture().to_svg(), "utf-8")
     return {**size, **watch.took(), "rows": rows}
 
 
@@ -186,7 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--tables", type=Path, help="a folder for the learned tables")
-    parser.add_argument("--pictures", type=Path, help="a folder for the pictures")
     options = parser.parse_args(arguments)
     return tell(measure(options), options.json, show)
 

@@ -88,7 +88,7 @@ def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
     lines = [line.split()[0] for line in answer.err.splitlines()]
     assert lines == ["bandit", "0/2", "1/2", "1/2", "2/2", "2/2", "next:"], "in a pipe: lines, not a picture"
     assert (folder / "report.html").exists()
-    assert (folder / "curve.png").exists()
+    assert (folder / "curve.svg").exists()
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_json_is_one_value_and_quiet_is_quiet(agentfw: Agentfw) -> None:
     assert answer.err == ""
     assert answer.json["updates"] == 2
     assert answer.json["version"] == "bias@2"
-    assert set(answer.json["before"]) == set(answer.json["figures"]) == {"reward", "utility", "missed"}
+    assert set(answer.json["before"]) == set(answer.json["figures"]) >= {"reward", "utility", "missed"}
     assert agentfw(*SMALL, "--quiet").err == ""
 
 

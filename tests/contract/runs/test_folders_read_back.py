@@ -90,12 +90,12 @@ def test_a_comparison_pairs_the_same_tasks(agentfw: Agentfw, run: Path) -> None:
 def test_a_report_is_written_again_from_the_files(agentfw: Agentfw, run: Path) -> None:
     page = (run / "report.html").read_text("utf-8")
     (run / "report.html").unlink()
-    (run / "curve.png").unlink()
+    (run / "curve.svg").unlink()
 
     answer = agentfw("report", run.name)
 
     assert answer.code == 0, answer.err
-    assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (run / "curve.svg").read_text("utf-8").startswith("<svg")
     again = (run / "report.html").read_text("utf-8")
     assert run.name in again
     assert again.count("<tr") == page.count("<tr")

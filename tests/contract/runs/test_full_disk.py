@@ -117,7 +117,7 @@ def test_a_report_that_finds_no_room_costs_nothing_but_the_report(disk: Path) ->
     words = ("guessing", "--policy", "hashing", "--episodes", "8", "--set", "environment.rounds=2")
     assert agentfw("run", *words, "--runs", str(disk / "runs")).returncode == 0
     (folder,) = (disk / "runs").iterdir()
-    for name in ("report.html", "curve.png"):
+    for name in ("report.html", "curve.svg"):
         (folder / name).unlink()
     filler = fill(disk)
 

@@ -7,7 +7,7 @@ The folder contains everything that is needed to understand and resume the run. 
         episodes.jsonl  metrics.jsonl   the episodes in the order in which they ended, and their metrics
         failed.jsonl                    episodes that failed and were left out, if there are any
         summary.json                    the results of the whole run; exists when it is done
-        report.html  curve.png
+        report.html  curve.svg
         lock                            held by the process that works on the run
 
 In a training, these replace the second line:

@@ -13,6 +13,7 @@ from typing import Any
 from ...episode import Usage
 from ...report.statistics import Interval, bootstrap
 from .failures import reasons
+from .figure_table import figures_of
 from .folder import RunFolder
 from .training_state import State
 
@@ -22,9 +23,7 @@ __all__ = [
     "by_round",
     "columns",
     "figures_from",
-    "figures_of",
     "figures_record",
-    "in_order",
     "intervals",
     "leading",
     "summarize",
@@ -110,7 +109,7 @@ def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The metrics of many episodes, by name: the reward, the utility, and those of the environment.
+    """The metrics of many episodes, by name: those that `figure_table` declares, and those of the environment.
 
     A metric that an episode has not measured is NaN there. A metric that no episode has measured is omitted.
     """
@@ -118,12 +117,6 @@ def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     names = dict.fromkeys(name for row in rows for name in row)
     found = {name: [row.get(name, math.nan) for row in rows] for name in names}
     return {name: values for name, values in found.items() if not all(map(math.isnan, values))}
-
-
-def figures_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of one episode."""
-    values = {"reward": record["reward"], "utility": record["utility"], **record["outcome"]}
-    return {name: float(value) for name, value in values.items()}
 
 
 def by_round(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
@@ -134,17 +127,6 @@ def by_round(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
             if not math.isnan(value):
                 found.setdefault(int(number), []).append(float(value))
     return dict(sorted(found.items()))
-
-
-def in_order(names: Iterable[str], headline: str) -> list[str]:
-    """Metrics in the order of a table: the headline (and `error@5`), then reward and utility, then the others."""
-    return sorted(
-        names,
-        key=lambda name: (
-            name.replace(" after ", "@").partition("@")[0] != headline,
-            name not in ("reward", "utility"),
-        ),
-    )
 
 
 def leading(figures: Container[str], headline: str) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 
 from ...errors import UnknownNameError, UsageError
 from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
+from ..records.figure_table import better, in_order
 from ..records.folder import RunFolder
-from ..records.summary import columns, in_order, leading
+from ..records.summary import columns, leading
 
 __all__ = ["Row", "change", "compare_runs"]
 
@@ -30,6 +31,8 @@ class Row:
     intervals: tuple[Interval, ...]
     differences: tuple[PairedDifference | None, ...]
     """Difference of each run to the first. None for the first itself, and for runs that share no task with it."""
+    better: str
+    """Whether `higher` or `lower` values are better. Empty where that isn't known."""
 
     def to_record(self) -> dict[str, Any]:
         rows = []
@@ -39,7 +42,7 @@ class Row:
                 gap = difference.difference
                 row["difference"] = {**_bounds(gap), "p": difference.p_value, "tasks": gap.count}
             rows.append(row)
-        return {"figure": self.figure, "runs": rows}
+        return {"figure": self.figure, "better": self.better or None, "runs": rows}
 
 
 def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> list[Row]:
@@ -54,7 +57,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
             raise UnknownNameError("figure", name, common)
     chosen = list(figures) or in_order(common, folders[0].headline)
     names = tuple(folder.id for folder in folders)
-    return [_side_by_side(name, names, [table[name] for table in tables]) for name in chosen]
+    return [_side_by_side(name, names, [table[name] for table in tables], better(name, folders[0])) for name in chosen]
 
 
 def change(folder: RunFolder) -> PairedDifference | None:
@@ -67,7 +70,7 @@ def change(folder: RunFolder) -> PairedDifference | None:
     return paired_difference(last[name], first[name])
 
 
-def _side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]]) -> Row:
+def _side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]], better: str) -> Row:
     """Compare one metric of several runs, each given by task."""
     differences: list[PairedDifference | None] = [None]
     for other in values[1:]:
@@ -78,6 +81,7 @@ def _side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[
         names,
         tuple(bootstrap(list(some.values())) for some in values),
         tuple(differences),
+        better,
     )
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from ...errors import UsageError
+from ..records.figure_table import EPISODE_FIGURES
 from ..records.folder import RunFolder
-from ..records.summary import figures_of
 
 __all__ = ["Rows", "frame"]
 
@@ -38,11 +38,8 @@ def _episodes(folder: RunFolder) -> Iterator[dict[str, Any]]:
             "episode": record["episode"],
             "task": record["task"],
             "user": record["user"],
-            **figures_of(record),
-            **{name: record[name] for name in ("turns", "tokens", "failures")},
-            "calls": record.get("tool_calls"),
-            "failed_calls": record.get("tool_failures"),
-            "cost": record["usage"]["cost"],
+            **{name: figure.of(record) for name, figure in EPISODE_FIGURES.items()},
+            **record["outcome"],
             "finish": record["finish"],
         }
 

@@ -1,6 +1,6 @@
 """Pictures of a run: the curve of its headline metric, and the timeline of an episode.
 
-curve(folder).to_png()
+curve(folder).to_svg()
 timeline_picture(episode).to_svg()
 """
 
@@ -128,9 +128,9 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
 
 
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
-    """Draw the timeline of one episode as PNG or SVG. Default: the first episode."""
-    if file.suffix.lower() not in (".png", ".svg"):
-        raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .png or .svg")
+    """Draw the timeline of one episode as SVG. Default: the first episode."""
+    if file.suffix.lower() != ".svg":
+        raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]
     if not ids:
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
@@ -139,6 +139,5 @@ def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = No
     episode = next(one for one in folder.episodes() if one.id == (wanted or ids[0]))
     spec = folder.about["spec"]
     title = f"{spec['environment']['name']}, episode {episode.id}, {spec['interface'].replace('_', ' ')}"
-    drawn = timeline_picture(episode, title=title)
-    write_whole(file, drawn.to_svg() if file.suffix.lower() == ".svg" else drawn.to_png())
+    write_whole(file, timeline_picture(episode, title=title).to_svg())
     return file

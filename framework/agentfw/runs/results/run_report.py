@@ -1,4 +1,4 @@
-"""Writes the report of a run: report.html, one self-contained page, and curve.png.
+"""Writes the report of a run: report.html, one self-contained page, and curve.svg.
 
 It uses only the run folder, so it can be written again at any time, also during the run.
 
@@ -16,18 +16,19 @@ from typing import Any
 from ...episode import Episode, Usage
 from ...errors import UsageError
 from ...printing.out import counted
-from ...report import Page, short
+from ...report import Page
 from ...report.html import Cell, Number
 from ...report.statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
 from ..records.failures import reasons
+from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, figures_of, in_order
 from ..records.figures import WHY_NO_LEARNING, nothing_learned
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import Summary, beside, columns, figures_of, in_order, intervals, leading
+from ..records.summary import Summary, beside, columns, intervals, leading
 from .comparison import change
 from .run_charts import curve, timeline_picture
-from .training_charts import clipping_note, update_charts, updates_table
+from .training_charts import clipping_note, phases_table, update_charts, updates_table
 from .training_notes import training_notes
 from .transcript import transcript
 
@@ -48,14 +49,11 @@ _Records = Sequence[Mapping[str, Any]]
 
 
 def write_report(folder: RunFolder) -> list[Path]:
-    """Write report.html and curve.png. Returns both paths."""
+    """Write report.html and curve.svg. Returns both paths."""
     records = folder.metrics()
     if not records:
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
-    files: dict[str, str | bytes] = {
-        "report.html": _page(folder, records).render(),
-        "curve.png": curve(folder).to_png(),
-    }
+    files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
         write_whole(folder.path / name, data)
     return [folder.path / name for name in files]
@@ -91,6 +89,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.section("During training", intro.rstrip())
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
+        page.table(*phases_table(lines))
         _samples(page, lines)
     _failed(page, folder)
     shown = _shown_whole(folder, records)
@@ -102,7 +101,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     if lines:
         page.section("Updates", "All metrics of each are in updates.jsonl.")
         page.table(*updates_table(lines))
-    _episodes(page, records, leading(columns(records), folder.headline))
+    _episodes(page, folder, records, leading(columns(records), folder.headline))
     return page
 
 
@@ -123,7 +122,7 @@ def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str,
     cards = []
     for name in shown:
         note = _noted(_range(figures[name]), beyond if name == folder.headline else "")
-        cards.append((name, f"{figures[name].estimate:.3f}", note))
+        cards.append((figure_title(name, folder), figure_text(name, figures[name].estimate), note))
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
     cards.append(("not understood", f"{failures:,}", "answers that were no valid action"))
@@ -204,7 +203,7 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     if len(records) == 1:
         page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder)}")
         page.table(
-            ["figure", "value"], [[folder.names.get(name, name), short(figures[name].estimate)] for name in names]
+            ["figure", "value"], [[figure_title(name, folder), _number(name, figures[name].estimate)] for name in names]
         )
         return
     page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder)}")
@@ -212,9 +211,9 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
         ["figure", "mean", "from", "to", "least", "most"],
         [
             [
-                folder.names.get(name, name),
-                *_bounds(figures[name]),
-                *(short(least) for least in _extremes(values[name])),
+                figure_title(name, folder),
+                *_bounds(name, figures[name]),
+                *(_number(name, least) for least in _extremes(values[name])),
             ]
             for name in names
         ],
@@ -231,9 +230,9 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
         heads += [f"after {number}", "from", "to"]
     rows: list[list[Cell]] = []
     for name in in_order(figures[last], folder.headline):
-        row: list[Cell] = [folder.names.get(name, name)]
+        row: list[Cell] = [figure_title(name, folder)]
         for some in figures.values():
-            row += _bounds(some[name]) if name in some else [None] * 3
+            row += _bounds(name, some[name]) if name in some else [None] * 3
         rows.append(row)
     page.table(heads, rows)
 
@@ -257,8 +256,8 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
         [
             [
                 who,
-                *(_bounds(figures[headline]) if headline in figures else (None, None, None)),
-                *(short(figures[name].estimate) if name in figures else None for name in others),
+                *(_bounds(headline, figures[headline]) if headline in figures else (None, None, None)),
+                *(_number(name, figures[name].estimate) if name in figures else None for name in others),
             ]
             for who, figures in rows
         ],
@@ -356,22 +355,22 @@ def _made_of(page: Page, folder: RunFolder) -> None:
     page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
 
 
-def _episodes(page: Page, records: _Records, headline: str) -> None:
-    shown = list(dict.fromkeys([headline, "reward"]))
+def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -> None:
+    figures = [figures_of(record, averaged=False) for record in records]
+    listed = [name for name, one in EPISODE_FIGURES.items() if one.listed and any(name in some for some in figures)]
+    shown = list(dict.fromkeys([headline, *listed]))
     cut = f"The first {_ROWS:,} of {len(records):,}; metrics.jsonl has them all." if len(records) > _ROWS else ""
     page.section("Episodes", cut)
     page.table(
-        ["episode", "user", *shown, "turns", "tokens", "ended by"],
+        ["episode", "user", *(figure_title(name, folder) for name in shown), "ended by"],
         [
             [
                 str(record["episode"]),
                 str(record["user"]),
-                *(short(figures_of(record).get(name, math.nan)) for name in shown),
-                int(record["turns"]),
-                int(record["tokens"]),
+                *(_number(name, some[name]) if name in some else None for name in shown),
                 str(record["finish"]).replace("_", " "),
             ]
-            for record in records[:_ROWS]
+            for record, some in zip(records[:_ROWS], figures, strict=False)
         ],
     )
 
@@ -381,8 +380,8 @@ def _episodes(page: Page, records: _Records, headline: str) -> None:
 
 def _meanings(folder: RunFolder) -> str:
     """What the figures mean, as sentences after another one."""
-    better = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
-    return better + "".join(f" {word}: {meaning}." for word, meaning in folder.meanings.items())
+    lower = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
+    return lower + "".join(f" {word}: {meaning}." for word, meaning in folder.meanings.items())
 
 
 def _noted(*notes: str) -> str:
@@ -393,8 +392,13 @@ def _range(interval: Interval) -> str:
     return f"95%: {interval.low:.3f} to {interval.high:.3f}" if interval.count > 1 else "one episode"
 
 
-def _bounds(interval: Interval) -> list[Cell]:
-    return [short(value) for value in (interval.estimate, interval.low, interval.high)]
+def _number(name: str, value: float) -> Cell:
+    """A value of a figure. A bound that isn't known is none."""
+    return None if math.isnan(value) else Number(value, figure_text(name, value))
+
+
+def _bounds(name: str, interval: Interval) -> list[Cell]:
+    return [_number(name, value) for value in (interval.estimate, interval.low, interval.high)]
 
 
 def _extremes(values: Sequence[float]) -> tuple[float, float]:

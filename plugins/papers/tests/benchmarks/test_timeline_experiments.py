@@ -122,7 +122,6 @@ def test_a_patrol_with_phases_ranks_its_controllers() -> None:
     returns = {row.controller: row.figures["return"].estimate for row in found.rows}
     assert returns["patchpro"] > returns["patch"] > returns["loop"]
     assert returns["learned"] > returns["greedy loop"]
-    assert "learned" in found.picture().to_svg()
 
 
 def kept(interface: str, seed: int = 3, *, bounded: bool = False, **settings: Any) -> Episode:

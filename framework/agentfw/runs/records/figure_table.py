@@ -1,0 +1,194 @@
+"""The figures of episodes and of updates. Each is declared here, and nowhere else.
+
+A declaration says what a figure is called, how it is computed from a record, how it is written, and whether more of it
+is better. The table in a terminal, a notebook's table, the report, `agentfw view`, `agentfw compare`, DataFrames and
+JSON are all made from these declarations. So a new figure is one more declaration, and a test.
+
+What an environment measures itself, the outcome of its episodes, comes beside them under the names that it gives.
+
+    >>> figures_of({"reward": 0.5, "utility": 1, "outcome": {"error": 0.25}})
+    {'reward': 0.5, 'utility': 1.0, 'error': 0.25}
+    >>> figure_text("error", 0.25), figure_text("tokens", 1234), figure_text("cost", 0.000123)
+    ('0.250', '1,234', '0.000123')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...report.axis import rounded
+from .folder import RunFolder
+
+__all__ = [
+    "CHARTS",
+    "EPISODE_FIGURES",
+    "UPDATE_FIGURES",
+    "Figure",
+    "UpdateFigure",
+    "better",
+    "figure_text",
+    "figure_title",
+    "figures_of",
+    "in_order",
+]
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure that every episode has, or those of some policies."""
+
+    name: str
+    """Its key in JSON and DataFrames, and what `agentfw compare --figure` calls it."""
+    title: str
+    of: Callable[[Record], float | None]
+    """Computes it from the record of an episode, a line of metrics.jsonl. None where it was not measured."""
+    unit: str = ""
+    digits: str = ""
+    """How a value is written, as in a format string. Default: three decimals."""
+    better: Literal["higher", "lower", ""] = ""
+    averaged: bool = True
+    """Whether its mean over the episodes is a result of the run, with an interval, and compared with other runs."""
+    listed: bool = True
+    """Whether lists of episodes have it as a column, where any episode has it."""
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    def text(self, value: float) -> str:
+        return format(value, self.digits) if self.digits else rounded(value)
+
+
+def _share(record: Record, of: str, each: str) -> float | None:
+    """One number by another. None where either is none, as the tokens of a program are."""
+    return record[of] / record[each] if record.get(of) and record.get(each) else None
+
+
+_EPISODE = (
+    Figure("reward", "reward", lambda record: record["reward"], better="higher"),
+    Figure("utility", "utility", lambda record: record["utility"], better="higher", listed=False),
+    Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
+    Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
+    Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
+    Figure(
+        "answer_tokens", "answer length", lambda record: _share(record, "tokens", "turns"), unit="tokens", digits=",.1f"
+    ),
+    Figure("cost", "cost", lambda record: record.get("usage", {}).get("cost") or None, digits=".4g", averaged=False),
+    Figure(
+        "failures", "not understood", lambda record: record.get("failures"), digits=",.0f", averaged=False, listed=False
+    ),
+    Figure(
+        "failed_calls",
+        "failed calls",
+        lambda record: record.get("tool_failures"),
+        digits=",.0f",
+        averaged=False,
+        listed=False,
+    ),
+)
+EPISODE_FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _EPISODE}
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFigure:
+    """A metric of an update of a training."""
+
+    name: str
+    """Its key in a line of updates.jsonl that was made flat, and what trackers call it."""
+    title: str
+    chart: str = ""
+    """The chart that it is drawn in, and how its line there is called."""
+    line: str = ""
+    listed: bool = True
+    """Whether the table of updates has it as a column."""
+    live: bool = False
+    """Whether it is shown while the training goes on."""
+
+
+_LENGTHS, _GROUPS, _SHARES = "Length of answers by update", "Groups by update", "Share by update"
+_RATIOS, _MISMATCH = "Importance ratio by update", "Sampler against trainer by update"
+CHARTS = {
+    "Reward of the rollouts by update": "reward",
+    "KL divergence from the untrained policy": "KL",
+    "Entropy by update": "entropy",
+    _MISMATCH: "mean difference of logprobs",
+    _GROUPS: "groups",
+    _LENGTHS: "tokens",
+    _SHARES: "share",
+    "Gradient norm by update": "norm",
+    _RATIOS: "ratio",
+}
+"""The charts of a training in their order, with what their y axis shows."""
+
+_UPDATE = (
+    UpdateFigure("reward", "reward", "Reward of the rollouts by update", "reward", live=True),
+    UpdateFigure("turns", "turns"),
+    UpdateFigure("tokens", "tokens"),
+    UpdateFigure("learner/kl", "KL", "KL divergence from the untrained policy", "KL", live=True),
+    UpdateFigure("learner/entropy", "entropy", "Entropy by update", "entropy", live=True),
+    UpdateFigure("answer_tokens", "answer tokens", _LENGTHS, "mean", live=True),
+    UpdateFigure("answer_tokens_most", "longest answer", _LENGTHS, "longest", listed=False),
+    UpdateFigure("cut_off", "cut off", _SHARES, "answers cut off", live=True),
+    UpdateFigure("without_signal", "without signal", _SHARES, "groups without signal", listed=False, live=True),
+    UpdateFigure("groups", "groups", _GROUPS, "played"),
+    UpdateFigure("groups_alike", "groups alike"),
+    UpdateFigure("groups_learned", "groups learned", _GROUPS, "learned from"),
+    UpdateFigure("learner/gradient_norm", "gradient", "Gradient norm by update", "before clipping"),
+    UpdateFigure("learner/ratio", "ratio", _RATIOS, "mean"),
+    UpdateFigure("learner/ratio_largest", "largest ratio", _RATIOS, "largest", listed=False),
+    UpdateFigure("learner/clipped", "clipped"),
+    UpdateFigure("learner/mismatch", "mismatch of rollouts", _MISMATCH, "rollouts", listed=False),
+    UpdateFigure("served/probe_mismatch", "mismatch", _MISMATCH, "probe", live=True),
+    UpdateFigure("learner/importance_corrected", "corrected", live=True),
+    UpdateFigure("speed/tokens_per_second", "tokens/s", live=True),
+    UpdateFigure("learner/peak_memory_mb", "peak MB", live=True),
+    UpdateFigure("seconds/play", "s playing"),
+    UpdateFigure("seconds/learn", "s learning"),
+)
+UPDATE_FIGURES: Mapping[str, UpdateFigure] = {figure.name: figure for figure in _UPDATE}
+
+
+def figures_of(record: Record, *, averaged: bool = True) -> dict[str, float]:
+    """The figures of one episode: those that are averaged, or all, and what the environment measured."""
+    declared = {one.name: one.of(record) for one in _EPISODE if one.averaged or not averaged}
+    found = {**declared, **record["outcome"]}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def in_order(names: Iterable[str], headline: str) -> list[str]:
+    """Figures in the order of a table: the headline (and `error@5`), reward and utility, the environment's, others."""
+    return sorted(
+        names,
+        key=lambda name: (
+            name.replace(" after ", "@").partition("@")[0] != headline,
+            name not in ("reward", "utility"),
+            name in EPISODE_FIGURES,
+        ),
+    )
+
+
+def figure_title(name: str, folder: RunFolder) -> str:
+    """The heading of a figure: that of the environment, that of its declaration, or its name."""
+    declared = EPISODE_FIGURES.get(name)
+    return folder.names.get(name, declared.heading if declared else name)
+
+
+def figure_text(name: str, value: float) -> str:
+    """A value as every table has it."""
+    if math.isnan(value):
+        return "–"
+    declared = EPISODE_FIGURES.get(name)
+    return declared.text(value) if declared else rounded(value)
+
+
+def better(name: str, folder: RunFolder) -> Literal["higher", "lower", ""]:
+    """Whether higher or lower values are better. Empty where nothing says so."""
+    if name.partition(" after ")[0] == folder.headline:
+        return "lower" if folder.lower_is_better else "higher"
+    declared = EPISODE_FIGURES.get(name)
+    return declared.better if declared else ""
