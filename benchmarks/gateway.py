@@ -45,8 +45,8 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     model = options.model or make_model(folder / "model")
     live = opened(folder, policy="transformers", assignments=[f"policy.model={model}", "policy.device=cpu"])
-    noting = Noting(live.assembly.policy.policy)
-    live.assembly.policy.policy = noting
+    noting = Noting(live.assembly.policy.inside)
+    live.assembly.policy.inside = noting
 
     async def run() -> None:
         async with (

@@ -34,7 +34,7 @@ import httpx
 import numpy as np
 
 from agentfw import Episode
-from agentfw.session import extended
+from agentfw.turns.session import extended
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 

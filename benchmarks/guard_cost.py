@@ -6,7 +6,8 @@ Each repetition plays both, one after the other, and the ratio is the median of 
     python benchmarks/guard_cost.py
     python benchmarks/guard_cost.py --episodes 5 --repeats 1 --json
 
-The runs have cheap policies and worlds, where a guard weighs most.
+The runs have cheap policies and worlds, where a guard weighs most. Then what a guard adds to a single call, awaited
+(`recall`) and not (`begin`).
 
 Last, what a call of a component costs in a process of its own (`isolate = true`) and in this one: a memory that recalls
 one text, and a reward that scores the episodes of a run. That is the time until the answer, of both processes.
@@ -26,12 +27,14 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from agentfw import Host
-from agentfw.boundary.components.creation import Guard, make
-from agentfw.boundary.components.guarded import GuardedMemory, GuardedReward
-from agentfw.boundary.components.isolated import Isolation, isolated
+from agentfw.boundary.coroutines import Deadline
+from agentfw.boundary.crossing import GuardedMemory, GuardedReward
+from agentfw.boundary.guard import Guard
 from agentfw.engine import LocalEngine
-from agentfw.episode import Episode
+from agentfw.episode import Episode, Task
 from agentfw.memory import Memory, Query
+from agentfw.runs.isolation import Isolation, isolated
+from agentfw.runs.records.call_record import CallRecord
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
 from agentfw.scores import RewardModel
@@ -50,14 +53,20 @@ class Unguarded(Guard):
     """Calls directly."""
 
     def calling(  # type: ignore[override]
-        self, call: str, episode: str = "", *, counted: bool = False
+        self, call: str, episode: str = "", **more: object
     ) -> AbstractContextManager[None]:
         return nullcontext()
 
-    async def answer(
-        self, call: str, ask: Callable[[], Awaitable[Answer]], episode: str = "", late: object = None
+    async def answer(  # type: ignore[override]
+        self,
+        call: str,
+        ask: Callable[[Deadline], Awaitable[Answer]],
+        episode: str = "",
+        check: Callable[[Answer], Answer] | None = None,
+        **more: object,
     ) -> Answer:
-        return await ask()
+        found = await ask(Deadline(self.deadline))
+        return found if check is None else check(found)
 
 
 FILES = {
@@ -82,6 +91,38 @@ class Scoring(RewardModel):
 """A component of each kind that answers at once."""
 
 
+def microseconds(calls: int) -> dict[str, float]:
+    """CPU time that the guard of a memory adds to a call, while the calls are recorded as in a run: the median."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, host, counts = Path(folder) / "memory.py", Host.load(), CallRecord()
+        file.write_text(FILES["memory"], "utf-8")
+        made = host.make("memory", IsolableChoice(name=str(file)), Memory)
+        guarded = GuardedMemory(made, host.guard("memory", str(file), 600.0, counts=counts))
+        counts.open(Path(folder))
+        task = Task(0, 7)
+        query = Query("which tea?", task)
+
+        async def spent(memory: Memory, *, waits: bool) -> float:
+            spans = []
+            for _ in range(15):
+                began = time.process_time()
+                for _ in range(calls):
+                    if waits:
+                        await memory.recall(query)
+                    else:
+                        memory.begin(task)
+                spans.append(1e6 * (time.process_time() - began) / calls)
+            return statistics.median(spans)
+
+        async def both() -> dict[str, float]:
+            found = {}
+            for name, waits in (("recall", True), ("begin", False)):
+                found[name] = round(await spent(guarded, waits=waits) - await spent(made, waits=waits), 2)
+            return found
+
+        return asyncio.run(both())
+
+
 def isolation(calls: int) -> dict[str, Any]:
     """Milliseconds of a call, isolated and not: the median, and between what half of the calls are."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,8 +144,8 @@ def isolation(calls: int) -> dict[str, Any]:
 def _milliseconds(kind: str, name: str, host: Host, episode: Episode, calls: int, *, isolate: bool) -> dict[str, float]:
     choice, engine = IsolableChoice(name=name, isolate=isolate), LocalEngine()
     base: type = Memory if kind == "memory" else RewardModel
-    made = isolated(kind, choice, Isolation(host, engine, 600.0)) if isolate else make(host, kind, choice, base)
-    guard, query = Guard(host, kind, name, 600.0), Query("which tea?", episode.task)
+    made = isolated(kind, choice, Isolation(host, engine, 600.0)) if isolate else host.make(kind, choice, base)
+    guard, query = host.guard(kind, name, 600.0), Query("which tea?", episode.task)
     component: Any = GuardedMemory(made, guard) if kind == "memory" else GuardedReward(made, guard)
 
     async def called() -> list[float]:
@@ -126,8 +167,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
     """CPU seconds of one run."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch("agentfw.runs.assembly.Guard", guard),
-        patch("agentfw.boundary.components.run_environment.Guard", guard),
+        patch("agentfw.host.host.Guard", guard),
     ):
         run = Run.create(parse_spec(spec), host, Path(folder))
         began = time.process_time()
@@ -151,7 +191,13 @@ def measure(episodes: int, repeats: int, calls: int) -> dict[str, Any]:
             "direct": round(statistics.median(found[Unguarded]), 4),
             "ratio": ratio_of(found[Guard], found[Unguarded]),
         }
-    return {"episodes": episodes, "repeats": repeats, "rows": rows, "isolation": isolation(calls)}
+    return {
+        "episodes": episodes,
+        "repeats": repeats,
+        "rows": rows,
+        "microseconds": microseconds(calls),
+        "isolation": isolation(calls),
+    }
 
 
 def show(result: dict[str, Any]) -> None:
@@ -161,6 +207,8 @@ def show(result: dict[str, Any]) -> None:
         for name, row in result["rows"].items()
     ]
     print_aligned(["", "guarded", "direct", "ratio"], rows)
+    words = ", ".join(f"{value:.1f} for {name}()" for name, value in result["microseconds"].items())
+    print(f"\nMicroseconds that a guard adds to a call: {words}")
     apart = result["isolation"]
     print(f"\nMilliseconds of a call: {apart['calls']} recalls, and a tenth as many scores of {apart['bytes']:,} bytes")
     print_aligned(

@@ -29,7 +29,8 @@ from agentfw_benchmarks import Options, tell, timed
 from agentfw_benchmarks.skill_texts import Texts
 from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
 from agentfw_memory.graph.index.word_index_state import load_words, save_words
-from agentfw_memory.graph.stores.sqlite_store import SqliteStore
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.stores.sqlite import SqliteStore
 from agentfw_memory.graph.text.words import tokens
 
 K = 10
@@ -100,14 +101,15 @@ def rare_words(texts: Sequence[str], asked: Sequence[tuple[str, int]]) -> list[t
 def saved_and_loaded(index: WordIndex, path: Path, result: dict[str, Any]) -> float:
     """Save all blocks, then one block again, and return the seconds of CPU to load all of them."""
     store = SqliteStore.open(path, tenant="team")
+    rows = GraphRows(store)
     number = int(index.numbers()[0])
     for what in ("all blocks", "one block"):
         index.touched[number // BLOCK] = 1
         began = time.thread_time()
-        assert save_words(index, store.counter(), store)
+        assert save_words(index, store.head().counter, rows)
         result[f"seconds to save {what}"] = time.thread_time() - began
     began = time.thread_time()
-    found = load_words(store)
+    found = load_words(rows)
     taken = time.thread_time() - began
     store.close()
     assert found is not None

@@ -17,8 +17,9 @@ from typing import Any
 
 from agentfw import Generation
 from agentfw.episode import Call
-from agentfw.turns.parsing import NO_CALLS, CallsInText
-from agentfw.turns.pieces import Pieces
+from agentfw.request import NO_CALLS, CallsInText, Sampling
+from agentfw.turns.parsing import StreamedText
+from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_benchmarks import Options, tell
 from agentfw_plugins.models.call_tokens import CallTokens
 
@@ -97,7 +98,7 @@ def generation(kind: str, text: str, names: list[str], begin: int, draw: random.
 
 def streamed(found: Generation, rest: str, draw: random.Random) -> str:
     """All that is told, in pieces and then the rest."""
-    pieces, told, text = Pieces(NAMES), "", found.text
+    pieces, told, text = StreamedText(NAMES), "", found.text
     while text:
         size = draw.randrange(1, 9)
         told, text = told + pieces.take(text[:size]), text[size:]
@@ -111,14 +112,13 @@ def measure(answers: int, seed: int) -> dict[str, Any]:
         for _ in range(answers):
             text, names, begin = answer(kind, draw)
             one = generation(kind, text, names, begin, draw)
-            parsed = one.read(NAMES)
-            found = [call.name for call in parsed.calls]
+            read = TurnBuilder.read(one, Sampling(), NAMES, "call_")
+            found = [call.name for call in read.calls]
             counts["calls made"] += len(names)
             counts["lost"] += len(names) - len(found) if len(found) < len(names) else 0
             counts["not made"] += len(found) - len(names) if len(found) > len(names) else found != names
-            rest = one.said_beside(parsed) or ("" if found and one.said_beside(parsed) is not None else parsed.rest)
-            whole = streamed(one, rest, draw)
-            counts["told of a call"] += bool(found) and kind != "server" and whole != rest
+            whole = streamed(one, read.text, draw)
+            counts["told of a call"] += bool(found) and kind != "server" and whole != read.text
             counts["told of a call"] += not found and whole != text and kind != "server"
         rows.append(counts)
     return {"rows": rows}

@@ -35,8 +35,8 @@ import httpx
 from pydantic import SecretStr
 
 from agentfw import Component, Settings, hookimpl
-from agentfw.boundary.components.creation import Guard
-from agentfw.boundary.components.guarded import GuardedPolicy
+from agentfw.boundary.crossing import GuardedPolicy
+from agentfw.boundary.output import struck_streams
 from agentfw.environment import Environment, World
 from agentfw.episode import Intervention, Message, Task
 from agentfw.memory import Memory, Query, Recollection
@@ -207,10 +207,10 @@ def _collected(placements: Placements, folder: Path, *, told: bool) -> dict[str,
     tools = [{"name": "placing", "settings": {"keys": placements.secrets if told else []}}]
     episodes = -(-len(placements.drawn) // CALLS)
     values = {"environment": "questions", "policy": "asking", "memories": ["recalling"], "window": 2}
-    with _server() as ADDRESS, redirect_stdout(printed), redirect_stderr(printed):
+    with _server() as ADDRESS, redirect_stdout(printed), redirect_stderr(printed), struck_streams():
         run = Run.create(parse_spec({**values, "tools": tools, "episodes": episodes}), host, folder)
         asyncio.run(run.execute())
-        guarded = GuardedPolicy(Asking(), Guard(host, "policy", "asking", 60.0))
+        guarded = GuardedPolicy(Asking(), host.guard("policy", "asking", 60.0))
         for number, (channel, _, _) in enumerate(placements.drawn):
             if channel == "stream":
                 asyncio.run(guarded.stream(Request([Message("user", str(number))]), streamed.append))

@@ -155,7 +155,7 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         numbers = np.array(sorted(live), np.int64)
         stored = np.frombuffer(b"".join(live[number] for number in numbers.tolist()), "<f4").reshape(len(numbers), -1)
         same = len(view) == len(numbers) and np.array_equal(view.vectors(numbers), stored)
-        words, wanted = graph._recaller._words, WordIndex()
+        words, wanted = graph._recaller._by._words, WordIndex()
         for row in wording:
             wanted.put(*row)
         same_words = words is not None and held(words) == held(wanted)

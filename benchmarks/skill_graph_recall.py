@@ -2,6 +2,7 @@
 
     python benchmarks/skill_graph_recall.py --mem0 /tmp/mem0/bin/python
     python benchmarks/skill_graph_recall.py --sizes 10000 --queries 100 --json
+    python benchmarks/skill_graph_recall.py --filters --sizes 10000 --queries 100
 
 All sides take turns in a random order, each with another query, because the second search for a query would find its
 lists in the processor's cache. A ratio is that of the medians over the same queries. FAISS uses one thread on both
@@ -14,15 +15,20 @@ score and reads the skills. So the bare search is timed with embedding as well.
 
 `first` is a query whose skills weren't recalled in this process before, and `again` a repeated one. `after an add` is a
 repeated one before which a skill was added, so it also takes over the skill. The add isn't timed.
+
+With `--filters`, recalls with a filter by metadata are compared with recalls without one instead: a filter that fits
+every second skill, one in a hundred, and none.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +52,7 @@ LIMIT = 2.0
 
 def bare_index(graph: SkillGraph, seed: int) -> tuple[Any, np.ndarray[Any, Any]]:
     """All vectors in one index, of the kind that a graph of this size has; and the vectors."""
-    rows = np.concatenate([batch.vectors for batch in graph._store.live()])
+    rows = np.concatenate([batch.vectors for batch in graph._rows.live()])
     settings = graph.settings
     if len(rows) <= settings.exact_up_to:
         index = faiss.IndexFlatIP(DIMENSIONS)
@@ -141,6 +147,43 @@ def measure(size: int, queries: int, rounds: int, mem0: str, seed: int, folder: 
     }
 
 
+FILTERS: dict[str, dict[str, Any] | None] = {
+    "without a filter": None,
+    "fits a half": {"lot": {"$lt": 50}},
+    "fits 1%": {"lot": 7},
+    "fits none": {"lot": 1000},
+}
+
+
+def filtered(size: int, queries: int, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
+    """Recalls with filters, which take turns. The first of each isn't timed."""
+    texts, users, lots = Texts(seed), users_of(size), itertools.count()
+    generator = random.Random(seed)
+    seconds: dict[str, list[list[Pair]]] = {name: [[]] for name in FILTERS}
+    with SkillGraph.open(folder / f"filtered-{size}.db", tenant="team", embedder=EMBEDDER) as graph:
+        for start in range(0, size, 5000):
+            skills = texts.skills(min(5000, size - start), users=users)
+            graph.add_skills([replace(skill, metadata={"lot": next(lots) % 100}) for skill in skills])
+        graph.prepare()
+        asked = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(queries)]
+        for turn in range(rounds + 1):
+            for place in range(queries):
+                for name in generator.sample(list(FILTERS), len(FILTERS)):
+                    query, user = asked[place]
+                    began, worked = time.perf_counter(), time.thread_time()
+                    graph.recall(query, user=user, k=K, where=FILTERS[name])
+                    if turn:
+                        seconds[name][0].append((time.perf_counter() - began, time.thread_time() - worked))
+    times = {name: told(some) for name, some in seconds.items()}
+    plain = times["without a filter"]["CPU p50"]
+    return {
+        "skills": size,
+        "queries": queries,
+        "ms": times,
+        "times as long": {name: one["CPU p50"] / plain for name, one in times.items()},
+    }
+
+
 def told(rounds: list[list[Pair]]) -> dict[str, float]:
     """Milliseconds: the median and the 95th of a hundred by the clock, and the median of CPU."""
     clock, worked = (1000 * np.array([pair[place] for turn in rounds for pair in turn]) for place in (0, 1))
@@ -158,6 +201,12 @@ def ratio(above: list[list[Pair]], below: list[list[Pair]], place: int) -> dict[
 
 def show(result: dict[str, Any]) -> None:
     for row in result["sizes"]:
+        if "times as long" in row:
+            print(f"{row['skills']:,} skills, {row['queries']} queries")
+            for name, times in row["ms"].items():
+                told = "   ".join(f"{what} {value:7.3f} ms" for what, value in times.items())
+                print(f"  {name:18}{told}   {row['times as long'][name]:.2f} times as long")
+            continue
         share = row["its share of the true ten"]
         print(f"{row['skills']:,} skills, {row['index']} (finds {share:.3f} of the true ten), {row['queries']} queries")
         for name, times in row["ms"].items():
@@ -173,12 +222,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         sizes=[10_000, 100_000],
         queries=300,
         rounds=4,
+        filters=(False, "compare recalls with filters by metadata"),
         mem0=("", "Python with mem0ai 2.2 to compare with, up to 10,000 skills"),
         seed=7,
     ).parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory() as name:
         for size in options.sizes:
+            if options.filters:
+                rows.append(filtered(size, options.queries, options.rounds, options.seed, Path(name)))
+                continue
             mem0 = options.mem0 if size <= 10_000 else ""
             rows.append(measure(size, options.queries, options.rounds, mem0, options.seed, Path(name)))
     return tell({"k": K, "limit": LIMIT, "sizes": rows}, options.json, show)

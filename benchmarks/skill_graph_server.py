@@ -36,7 +36,8 @@ from agentfw_benchmarks.skill_texts import Texts, fill, users_of
 from agentfw_memory import SkillGraph
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import open_embedder
-from agentfw_memory.graph.stores.postgres_store import PostgresStore
+from agentfw_memory.graph.stores.postgres import PostgresStore
+from agentfw_memory.graph.stores.search import Sought
 
 EMBEDDER = "hash:256"
 SERVED = GraphSettings(in_memory_up_to=0)
@@ -84,7 +85,13 @@ def nearest_found(url: str, queries: int, seed: int) -> float:
                 f"ORDER BY vector::halfvec({len(query)}) <#> %s::real[]::halfvec({len(query)}) LIMIT {K}".encode(),
                 (query.tolist(),),
             ).fetchall()
-            found.append(len(set(store.search.nearest(query, K)[0].tolist()) & {number for (number,) in best}) / K)
+            found.append(
+                len(
+                    set(store.search.propose(Sought(None, query, K, (), (), 0, (), 0, None)).shared[0].tolist())
+                    & {number for (number,) in best}
+                )
+                / K
+            )
     store.close()
     return sum(found) / queries
 

@@ -34,6 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agentfw_papers": {"agentfw", "agentfw_memory", "agentfw_rewardmodels", "agentfw_plugins"},
 }
 LONGEST = 600
+DOORS = {"agentfw", "agentfw.__main__", "agentfw.verbs"}
+"""Modules at the top of the framework that import its rooms, when somebody comes through them."""
 # Standard modules that load code, or run it, from data.
 FORBIDDEN_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
@@ -204,6 +206,40 @@ def imported_modules(name: str, path: Path, is_package: bool, known: Container[s
                 submodule = f"{origin}.{alias.name}"
                 found.add(submodule if submodule in known else origin)
     return {each for each in found if each in known}
+
+
+def beyond_nouns(known: Mapping[str, tuple[Path, bool]]) -> list[str]:
+    """What the nouns import that isn't one of them. The modules at the top of the framework are its nouns."""
+    nouns = {name for name, (path, is_package) in known.items() if name.count(".") == 1 and not is_package}
+    nouns = {name for name in nouns if name.startswith("agentfw.")}
+    return sorted(
+        f"{name} imports {other}"
+        for name in nouns - DOORS
+        for other in imported_modules(name, *known[name], known) - nouns
+    )
+
+
+def test_the_nouns_of_the_framework_import_only_each_other() -> None:
+    """Reading them, and nothing else, explains the whole. How many they may be is in size_ceilings.toml."""
+    assert beyond_nouns(modules()) == []
+
+
+def test_an_import_of_something_else_by_a_noun_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "agent.py"
+    path.write_text(
+        "from .policy import Policy\nif TYPE_CHECKING:\n    from .runs.run import Run\n"
+        "def later():\n    from . import host\n    import agentfw.turns.parsing\n"
+    )
+    others = ("agentfw.policy", "agentfw.runs.run", "agentfw.turns.parsing")
+    known = {"agentfw.agent": (path, False), **dict.fromkeys(others, (tmp_path / "empty.py", False))}
+    known |= {"agentfw": (tmp_path / "empty.py", True), "agentfw.host": (tmp_path / "empty.py", True)}
+    (tmp_path / "empty.py").touch()
+
+    assert beyond_nouns(known) == [
+        "agentfw.agent imports agentfw.host",
+        "agentfw.agent imports agentfw.runs.run",
+        "agentfw.agent imports agentfw.turns.parsing",
+    ]
 
 
 def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:

@@ -111,6 +111,8 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
 
     `select` says how else to name one of several.
     """
+    from agentfw.boundary.gate import ImportFailed, let_in
+    from agentfw.boundary.output import hand_over_stdout
     from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, in_words, is_failure
     from agentfw.host.host import DISABLE_VARIABLE
     from agentfw.host.names import OWN_DISTRIBUTION
@@ -125,18 +127,18 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     if others:
         Out().note(f"{what} is built in, and {others[0].distribution} {others[0].version} offers one, too")
     check_allowed(entry)
+    if entry.distribution != OWN_DISTRIBUTION:
+        hand_over_stdout()
     text = f"{what} of {entry.distribution} {entry.version}"
     fix = f"pip install --upgrade {entry.distribution}"
     if entry.distribution != OWN_DISTRIBUTION:
         fix += f", or agentfw plugins uninstall {entry.distribution}"
     try:
-        command = entry.load()
-    except AgentfwError:
-        raise
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        raise PluginError(f"{text} can't be loaded: {in_words(error)}", fix=fix) from error
+        command = let_in(text, entry.load)
+    except ImportFailed as failure:
+        if isinstance(failure.error, AgentfwError):
+            raise failure.error from None
+        raise PluginError(f"{text} {failure}", fix=fix) from failure.error
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
     invoke = command.invoke

@@ -131,10 +131,10 @@ def _swept(
     which: Sequence[str], sweeps: Sequence[str], assignments: Sequence[str], host: Host
 ) -> Mapping[str, RunSpec]:
     """The specs of a sweep, by what sets each apart."""
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.errors import UsageError
     from agentfw.runs.spec.run_spec import apply_assignments
     from agentfw.runs.spec.start import start_of_run
-    from agentfw.settings import parse_assignments
     from agentfw_cli.sweep import specs_of_sweep
 
     if len(which) != 1:

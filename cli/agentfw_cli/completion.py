@@ -8,7 +8,9 @@ Nothing is printed while it does, and a name that isn't known stays what was typ
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import click
@@ -105,4 +107,5 @@ def complete_names(command: click.Command) -> None:
 
 
 def _host() -> Host:
-    return load_host(Out(quiet=True), tell=False)
+    with redirect_stdout(sys.stderr):  # what a plugin prints when it is imported is no name
+        return load_host(Out(quiet=True), tell=False)

@@ -36,7 +36,7 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     import platform
 
     import agentfw
-    from agentfw.boundary.installed_from import with_extra
+    from agentfw.errors import with_extra
     from agentfw.host.installing import tool_environment_warning
     from agentfw.host.project import find_project
 

@@ -45,11 +45,11 @@ def execute_spec(
 
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
     from agentfw.runs.spec.policy_of_run import policy_of_run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
     from agentfw.runs.spec.start import with_choices
-    from agentfw.settings import parse_assignments
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)
@@ -94,7 +94,6 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
 def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
     from agentfw.errors import AgentfwError
-    from agentfw.host.plugin_guard import stdout_to_stderr
     from agentfw_cli.ending import Interrupted
     from agentfw_cli.interrupts import run_until_interrupted
     from agentfw_cli.live import watch
@@ -109,8 +108,7 @@ def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
             out.warning(f"left behind: {line}")
 
     try:
-        # An environment or a tracker that prints must not get between our lines on stdout.
-        with stdout_to_stderr(), watch(run.info, out, samples=samples) as observer:
+        with watch(run.info, out, samples=samples) as observer:
             return run_until_interrupted(lambda give_up: run.execute(observer, give_up), take_leave)
     except AgentfwError as error:
         _say_how_to_resume(run, error)

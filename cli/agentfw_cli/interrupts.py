@@ -17,8 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentfw.boundary.daemon_threads import use_daemon_threads
-from agentfw.boundary.plugin_calls import last_call
+from agentfw.boundary.threads import use_daemon_threads
 from agentfw.errors import PluginError
 from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals
 
@@ -73,13 +72,15 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]],
     try:
         with ended_by_signals(take_leave, reason):
             return asyncio.run(main())
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, PluginError) as error:
         if came:
             raise Interrupted(came[0]) from None
+        if isinstance(error, PluginError):
+            raise
         if failed:
             raise failed[-1] from None
         raise PluginError(
-            f"the run was cancelled from inside; the last plugin that was called is {last_call() or 'none'}",
+            "a plugin has cancelled the run from inside",
             fix="a plugin must cancel no tasks but its own: tell its authors, or leave it out with --no-plugin NAME",
         ) from None
 

@@ -74,8 +74,14 @@ def _drawn(run: RunInfo, samples: bool) -> Iterator[Progress]:
             console.print(line, style=style, highlight=False)
 
     progress = progress_of(run, tell, samples=samples)
-    with Live(_Picture(progress, bar), console=console, refresh_per_second=8):
+    # What is printed to stdout goes to stderr, and only that has to be kept away from the picture.
+    with Live(_Picture(progress, bar), console=console, refresh_per_second=8, redirect_stdout=False):
+        _drawn_on.append(sys.stderr)
         yield progress
+
+
+_drawn_on: list[object] = []
+"""Stand-ins for stderr: a thread of a plugin may still be printing to one when its picture is gone."""
 
 
 class _Picture:

@@ -164,18 +164,22 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    _keep_stdout()
-    from agentfw.boundary.struck_output import struck_streams
+    _take_descriptors()
+    from agentfw.boundary.output import data_kept, struck_streams
 
-    named = next((word for word in arguments if not word.startswith("-")), "")
-    if not (is_process and named in _COMMANDS):  # a plugin's command ends as it wants to
-        with struck_streams():
-            code = _guarded(arguments, debug="--debug" in arguments)
+    debug, named = "--debug" in arguments, next((word for word in arguments if not word.startswith("-")), "")
+    if not is_process:
+        with struck_streams(), data_kept():
+            code = _guarded(arguments, debug=debug)
+        sys.exit(code)
+    if named not in _COMMANDS:  # a plugin's command ends as it wants to
+        with struck_streams(), data_kept(for_good=True):
+            code = _guarded(arguments, debug=debug)
         sys.exit(code)
     from agentfw_cli.ending import ended_by_signals, leave_soon
 
-    with ended_by_signals(_take_leave), struck_streams():
-        code = _guarded(arguments, debug="--debug" in arguments)
+    with ended_by_signals(_take_leave), struck_streams(), data_kept(for_good=True):
+        code = _guarded(arguments, debug=debug)
     leave_soon(code)
     sys.exit(code)
 
@@ -186,11 +190,11 @@ def _take_leave(error: BaseException, hanging: list[str]) -> None:
         print(f"left behind: {line}", file=sys.stderr)
 
 
-def _keep_stdout() -> None:
+def _take_descriptors() -> None:
     """Let nothing but our own `sys.stdout` write to stdout: descriptor 1 becomes stderr.
 
     A library that is written in C, or a program that a plugin starts, writes to the descriptor. On a terminal both are
-    the same, and readline needs the descriptor.
+    the same, and readline needs the descriptor. `data_kept` then takes `sys.stdout` away from plugins, too.
     """
     for number in (0, 1, 2):  # a closed one would be given to the next file that is opened
         try:
@@ -232,7 +236,9 @@ def _guarded(arguments: list[str], debug: bool) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except (BrokenPipeError, _ReaderGone):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from agentfw.boundary.output import data_stream
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), data_stream().fileno())
         return 0
     except BaseException as error:
         if debug:
@@ -249,7 +255,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
-    from agentfw.boundary.plugin_calls import blame, last_call
+    from agentfw.boundary.plugin_calls import blame
     from agentfw.errors import in_words, is_failure
 
     if isinstance(error, SystemExit) or not is_failure(error):
@@ -258,22 +264,21 @@ def _unexpected(error: BaseException, out: Out) -> int:
     if distribution:
         out.error(in_words(error), f"it comes from {distribution} ({place}); tell its authors; --debug shows where")
         return 3
-    last = last_call()
-    hint = f"; or of a plugin: the last one that was called is {last}" if last else ""
-    out.error(in_words(error), f"this is a bug in agentfw; --debug shows where{hint}")
+    out.error(in_words(error), "this is a bug in agentfw; --debug shows where")
     return 1
 
 
 def _flush() -> None:
     """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
+    from agentfw.boundary.output import data_stream
     from agentfw.errors import StorageError
 
     try:
-        sys.stdout.flush()
+        data_stream().flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), data_stream().fileno())
         raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
 
 

@@ -112,7 +112,7 @@ def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_js
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
-    from agentfw.boundary.installed_from import with_extra
+    from agentfw.errors import with_extra
     from agentfw.settings import input_key
 
     out = Out(json=as_json)
@@ -158,8 +158,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 
     NAME is a component, KIND:NAME, a plugin or a distribution. Of the last two, all components are checked.
     """
-    from agentfw.host.plugin_guard import stdout_to_stderr
-    from agentfw.settings import parse_assignments
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.testing import run_contract
 
     out = Out(json=as_json)
@@ -171,8 +170,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
         # Wrong settings are no fault of the component.
         host.check_settings(found.kind, found.component.name, settings, where=name)
     for found in named:
-        with stdout_to_stderr():
-            results = run_contract(host, found.kind, found.component.name, settings=settings)
+        results = run_contract(host, found.kind, found.component.name, settings=settings)
         report += [{"kind": found.kind, "component": found.component.name, **each.to_record()} for each in results]
     broken, skipped = sum(not row["passed"] for row in report), sum(row["skipped"] for row in report)
     if as_json:

@@ -205,9 +205,9 @@ def resume(
       agentfw runs resume last --set learner.tokens=512 --set updates=60
       agentfw runs resume last --fork --set learner.learning_rate=1e-5
     """
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
-    from agentfw.settings import parse_assignments
     from agentfw_cli.execution import execute
 
     out = Out(json=as_json, quiet=quiet)

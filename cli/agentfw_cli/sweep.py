@@ -17,8 +17,8 @@ __all__ = ["specs_of_sweep"]
 
 def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str, RunSpec]:
     """The spec of each run, by what sets it apart from the others. All are checked before any is run."""
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
-    from agentfw.settings import parse_assignments
 
     specs = {}
     for assignments in product(*map(_assignments, sweeps)):

@@ -23,7 +23,6 @@ from .version import __version__
 if TYPE_CHECKING:
     from .agent import Agent, Decision
     from .component import Component
-    from .engagement import Engagement
     from .environment import Environment, World, action
     from .episode import Episode, Intervention, Message, Observation, Task, Turn
     from .hookspecs import hookimpl
@@ -37,11 +36,12 @@ if TYPE_CHECKING:
     from .runs.run import Run
     from .runs.spec.run_spec import RunSpec
     from .scores import RewardModel, Score
-    from .session import Session
     from .settings import Settings
     from .tool import Tool, Toolbox
     from .tracker import Tracker
+    from .turns.engagement import Engagement
     from .turns.policy_agent import PolicyAgent
+    from .turns.session import Session
     from .verbs import load, run, train
 
 __all__ = [
@@ -88,7 +88,7 @@ __all__ = [
 _MODULES: dict[str, tuple[str, ...]] = {
     "agent": ("Agent", "Decision"),
     "component": ("Component",),
-    "engagement": ("Engagement",),
+    "turns.engagement": ("Engagement",),
     "environment": ("Environment", "World", "action"),
     "episode": ("Episode", "Intervention", "Message", "Observation", "Task", "Turn"),
     "hookspecs": ("hookimpl",),
@@ -103,7 +103,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "runs.run": ("Run",),
     "runs.spec.run_spec": ("RunSpec",),
     "scores": ("RewardModel", "Score"),
-    "session": ("Session",),
+    "turns.session": ("Session",),
     "settings": ("Settings",),
     "tool": ("Tool", "Toolbox"),
     "tracker": ("Tracker",),

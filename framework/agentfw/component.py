@@ -24,25 +24,30 @@ __all__ = ["KINDS", "Component", "Kind"]
 
 
 class Kind(NamedTuple):
-    """One kind of component: its name on the command line, its key in a spec, and its registration hook."""
+    """One kind of component."""
 
     name: str
+    """Its name on the command line."""
     plural: str
+    """Its key in a spec."""
     hook: str
+    """The hook that registers components of this kind."""
     title: str
+    summary: str
+    """What its components are."""
 
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("environment", "environments", "agentfw_environments", "environment"),
-        Kind("policy", "policies", "agentfw_policies", "policy"),
-        Kind("tool", "tools", "agentfw_tools", "tool"),
-        Kind("memory", "memories", "agentfw_memories", "memory"),
-        Kind("reward", "rewards", "agentfw_reward_models", "reward model"),
-        Kind("optimizer", "optimizers", "agentfw_optimizers", "optimizer"),
-        Kind("learner", "learners", "agentfw_learners", "learner"),
-        Kind("tracker", "trackers", "agentfw_trackers", "tracker"),
+        Kind("environment", "environments", "agentfw_environments", "environment", "worlds that an agent acts in"),
+        Kind("policy", "policies", "agentfw_policies", "policy", "prompt tokens in, sampled tokens with logprobs out"),
+        Kind("tool", "tools", "agentfw_tools", "tool", "what an agent can call"),
+        Kind("memory", "memories", "agentfw_memories", "memory", "what an agent keeps of its user between episodes"),
+        Kind("reward", "rewards", "agentfw_reward_models", "reward model", "scores of turns, rounds and episodes"),
+        Kind("optimizer", "optimizers", "agentfw_optimizers", "optimizer", "scores in, advantages and a loss out"),
+        Kind("learner", "learners", "agentfw_learners", "learner", "episodes with advantages in, a new adapter out"),
+        Kind("tracker", "trackers", "agentfw_trackers", "tracker", "receivers of the metrics of a run"),
     )
 }
 

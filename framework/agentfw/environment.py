@@ -32,13 +32,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, Protocol, TypeVar, overload
 
-from .boundary.plain_calls import plain
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
 from .request import Action, Brief, Moment
 from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
-from .turns.functions import FunctionSpec, describe
+from .tool import FunctionSpec, describe
 
 __all__ = ["Action", "Brief", "Environment", "World", "action"]
 
@@ -133,6 +132,7 @@ class Environment:
 
     def intervene(self, intervention: Intervention) -> None:
         """Carry out one intervention: by default, the method of that name marked with `@action`."""
+        # What the method returns is passed on for a check alone: a coroutine would be an action that never happens.
         specs = _actions(type(self))
         spec = specs.get(intervention.name)
         if spec is None:
@@ -143,9 +143,9 @@ class Environment:
         method = getattr(self, spec.attribute)
         takes = spec.takes(self) if callable(spec.takes) else spec.takes
         if takes is None:
-            plain(method(**arguments))
-        else:
-            self._world_of_actions().work(intervention.name, takes, lambda work: plain(method(**arguments)))
+            return method(**arguments)  # type: ignore[no-any-return]
+        self._world_of_actions().work(intervention.name, takes, lambda work: method(**arguments))
+        return None
 
     def turned(self, turn: Turn) -> None:
         """The agent has had a turn, and what it did has taken effect; calls of tools may still be under way.

@@ -32,9 +32,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from .boundary.secrets import strike
+from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
     "AgentfwError",
@@ -61,10 +59,19 @@ __all__ = [
     "nearest",
     "not_implemented",
     "one_line",
+    "strike_with",
+    "with_extra",
 ]
 
 _NEAR = 5
 """Maximum number of similar names that an error lists."""
+_strike: Callable[[str], str] = str
+
+
+def strike_with(strike: Callable[[str], str]) -> None:
+    """Let all messages pass this function first. `agentfw.boundary.secrets`, which knows the secrets, gives it."""
+    global _strike
+    _strike = strike
 
 
 class AgentfwError(Exception):
@@ -79,7 +86,7 @@ class AgentfwError(Exception):
 
     def __init__(self, message: str, *, fix: str = "", change: str = "") -> None:
         # A plugin's message may quote an address or a header.
-        self.message, self.fix, self.change = strike(message), strike(fix), change
+        self.message, self.fix, self.change = _strike(message), _strike(fix), change
         super().__init__(self.message)
 
 
@@ -132,8 +139,6 @@ class MissingExtraError(PluginError):
     """An optional dependency is missing. The fix is the command that installs it."""
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
-        from .boundary.installed_from import with_extra
-
         needs = f" (no module {module})" if module else ""
         super().__init__(
             f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {with_extra(distribution, extra)}"
@@ -227,10 +232,26 @@ def known_names(what: str, name: str, choices: Iterable[str]) -> str:
     return f"similar{what}: {', '.join(near)} (of {len(listed)})"
 
 
+def with_extra(distribution: str, extra: str) -> str:
+    """What to give pip for an extra of an installed distribution: the folder it was installed from, or its name."""
+    import json
+    from contextlib import suppress
+    from importlib import metadata
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    with suppress(metadata.PackageNotFoundError, OSError, ValueError, LookupError, TypeError, AttributeError):
+        origin = json.loads(metadata.distribution(distribution).read_text("direct_url.json") or "{}")
+        url = urlsplit(str(origin["url"]))
+        if url.scheme == "file" and Path(folder := unquote(url.path)).is_dir():
+            return f'{"-e " if origin.get("dir_info", {}).get("editable") else ""}"{folder}[{extra}]"'
+    return f'"{distribution}[{extra}]"'
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Foreign text on one line, at most `limit` long, without secrets and control characters."""
     # Before it is cut: of half a secret nobody could tell what it is.
-    flat = " ".join(strike(text).split())
+    flat = " ".join(_strike(text).split())
     if not flat.isprintable():
         flat = "".join(filter(str.isprintable, flat))
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."

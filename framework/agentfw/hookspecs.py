@@ -21,17 +21,15 @@ an observer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pluggy import HookimplMarker, HookspecMarker
 
-from .component import KINDS, Component
+from .component import KINDS, Component, Kind
 
 if TYPE_CHECKING:
     from .episode import Episode, Turn
-    from .runs.observers.observer import RunInfo
-    from .runs.records.summary import Summary
     from .scores import Score
 
 __all__ = [
@@ -45,6 +43,8 @@ __all__ = [
     "KnownPlugin",
     "NamedSpec",
     "NamedTemplate",
+    "ObservedRun",
+    "RunResults",
     "hookimpl",
     "hookspec",
 ]
@@ -103,100 +103,48 @@ class KnownPlugin(NamedTuple):
     """Where it is in the source tree of the distribution that knows it, if it is there."""
 
 
-@hookspec
-def agentfw_environments() -> list[Component]:
-    """Register environments: worlds that an agent acts in.
+class ObservedRun(Protocol):
+    """The run that a hook is told of, as `agentfw.runs.RunInfo` describes it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def folder(self) -> Any: ...
+    @property
+    def spec(self) -> Any: ...
+
+
+class RunResults(Protocol):
+    """The results of a run, as `agentfw.runs.Summary` describes them."""
+
+    @property
+    def figures(self) -> Mapping[str, Any]: ...
+    def to_record(self) -> dict[str, Any]: ...
+
+
+def _registration(kind: Kind) -> Callable[[], list[Component]]:
+    """The hook that registers the components of a kind."""
+
+    def register() -> list[Component]:
+        return []
+
+    components = f"{kind.title.removesuffix('y')}ies" if kind.title.endswith("y") else f"{kind.title}s"
+    article = "an" if kind.title[0] in "aeiou" else "a"
+    named = "" if kind.name == kind.title else f' On the command line its kind is "{kind.name}".'
+    register.__name__ = register.__qualname__ = kind.hook
+    register.__doc__ = f"""Register {components}: {kind.summary}.
 
     Called: once, when the host loads, before any command does its work.
     With: nothing.
-    Returns: a list of Component; the factory makes an environment.
+    Returns: a list of Component; the factory makes {article} {kind.title}.{named}
     Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """
+    return hookspec(register)
 
 
-@hookspec
-def agentfw_policies() -> list[Component]:
-    """Register policies: prompt tokens in, sampled tokens with their logprobs out.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes a policy.
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_tools() -> list[Component]:
-    """Register tools that an agent can call.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes a tool.
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_memories() -> list[Component]:
-    """Register memories, which keep what an agent learns about its user between episodes.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes a memory.
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_reward_models() -> list[Component]:
-    """Register reward models, which score turns, rounds and episodes.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes a reward model. On the command line its kind is "reward".
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_optimizers() -> list[Component]:
-    """Register optimizers, which turn scores into advantages and name the loss.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes an optimizer.
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_learners() -> list[Component]:
-    """Register learners, which turn episodes with advantages into a new adapter.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes a learner.
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_trackers() -> list[Component]:
-    """Register trackers, which receive the metrics of a run.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of Component; the factory makes a tracker.
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
+# The host and the documentation find all hooks by their names in this module.
+globals().update({kind.hook: _registration(kind) for kind in KINDS.values()})
 
 
 @hookspec
@@ -236,7 +184,7 @@ def agentfw_known_plugins() -> list[KnownPlugin]:
 
 
 @hookspec
-def agentfw_run_started(run: RunInfo) -> None:
+def agentfw_run_started(run: ObservedRun) -> None:
     """Observe the start of a run.
 
     Called: once per run, after its folder and all components are created; again when it is resumed.
@@ -248,7 +196,7 @@ def agentfw_run_started(run: RunInfo) -> None:
 
 
 @hookspec
-def agentfw_turn(run: RunInfo, episode_id: str, turn: Turn) -> None:
+def agentfw_turn(run: ObservedRun, episode_id: str, turn: Turn) -> None:
     """Observe each turn of the policy.
 
     Called: after each turn of the policy, as soon as its tokens are recorded.
@@ -260,7 +208,7 @@ def agentfw_turn(run: RunInfo, episode_id: str, turn: Turn) -> None:
 
 
 @hookspec
-def agentfw_episode_done(run: RunInfo, episode: Episode) -> None:
+def agentfw_episode_done(run: ObservedRun, episode: Episode) -> None:
     """Observe finished episodes.
 
     Called: once per episode, after it is on disk; in a training, also for evaluation episodes.
@@ -272,7 +220,7 @@ def agentfw_episode_done(run: RunInfo, episode: Episode) -> None:
 
 
 @hookspec
-def agentfw_scored(run: RunInfo, scores: Sequence[Score]) -> None:
+def agentfw_scored(run: ObservedRun, scores: Sequence[Score]) -> None:
     """Observe scores.
 
     Called: after a group of episodes is scored; again if that group was interrupted and resumed.
@@ -284,7 +232,7 @@ def agentfw_scored(run: RunInfo, scores: Sequence[Score]) -> None:
 
 
 @hookspec
-def agentfw_updated(run: RunInfo, version: str, metrics: Mapping[str, float]) -> None:
+def agentfw_updated(run: ObservedRun, version: str, metrics: Mapping[str, float]) -> None:
     """Observe updates of the policy.
 
     Called: after each update with a new version, once it is on disk, published, and verified as served.
@@ -296,7 +244,7 @@ def agentfw_updated(run: RunInfo, version: str, metrics: Mapping[str, float]) ->
 
 
 @hookspec
-def agentfw_run_finished(run: RunInfo, summary: Summary) -> None:
+def agentfw_run_finished(run: ObservedRun, summary: RunResults) -> None:
     """Observe the end of a run.
 
     Called: once, when a run is complete; not when it failed or was interrupted.

@@ -9,15 +9,27 @@ each other for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from .episode import Call, Intervention, Message, Observation, Task, Turn, Usage
+from .episode import Call, Intervention, Message, Observation, Task, Usage
 from .timeline import Time
-from .turns.parsing import CallsInText, Parsed, parse_calls
 
-__all__ = ["Action", "Brief", "Generation", "InFlight", "Moment", "Request", "Sampling"]
+__all__ = [
+    "NO_CALLS",
+    "Action",
+    "Brief",
+    "CallFormat",
+    "CallsInText",
+    "Forwarded",
+    "Generation",
+    "InFlight",
+    "Moment",
+    "Passed",
+    "Request",
+    "Sampling",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,25 @@ class Request:
     (`continues`)."""
 
 
+CallFormat = Literal["tags", "json", "elements"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallsInText:
+    """Where the calls of an answer can be."""
+
+    formats: frozenset[CallFormat] = frozenset(("tags", "json", "elements"))
+    follows_anything: bool = False
+    """Whether calls may follow any text. For models that write thoughts and calls and nothing else, such as `tiny`."""
+    places: frozenset[int] | None = None
+    """Characters at which the model sampled the token that begins a call. None: its tokenizer has no such token, or the
+    tokens are not known."""
+
+
+NO_CALLS = CallsInText(frozenset())
+"""Text is text, because the policy tells calls apart by itself."""
+
+
 @dataclass(slots=True)
 class Generation:
     """A policy's answer."""
@@ -152,22 +183,6 @@ class Generation:
     def length(self) -> int:
         return len(self.token_ids) or self.count
 
-    def read(self, names: Collection[str]) -> Parsed:
-        """The calls to the actions `names`, the failures, and the text outside of the calls."""
-        parsed = parse_calls(self.text, names, self.in_text) if names else Parsed(rest=self.text)
-        if self.calls or self.failures:
-            spelled = [call.name for call in parsed.calls] == [call.name for call in self.calls]
-            parsed = Parsed(list(self.calls), list(self.failures), parsed.rest if spelled else self.text)
-        if self.said is not None:
-            parsed.rest = self.said
-        return parsed
-
-    def said_beside(self, parsed: Parsed) -> str | None:
-        """The text outside of the calls that were read, or None if that is all of it."""
-        if parsed.rest == self.text:
-            return None
-        return parsed.rest if parsed.rest.strip() else ""  # line breaks between calls are nothing
-
     def cut(self, tokens: int) -> Generation:
         """The answer cut after this many tokens, without any calls."""
         if self.pieces:
@@ -190,27 +205,40 @@ class Generation:
             constrained=self.constrained,
         )
 
-    def turn(
-        self, index: int, started: Time, ended: Time, shown: tuple[int, ...], calls: tuple[Call, ...], **more: Any
-    ) -> Turn:
-        """The record of this generation as a turn. `more` are other fields of the turn."""
-        return Turn(
-            index=index,
-            started=started,
-            ended=ended,
-            shown=shown,
-            text=self.text,
-            calls=calls,
-            count=self.length,
-            prompt_ids=tuple(self.prompt_ids),
-            token_ids=tuple(self.token_ids),
-            logprobs=tuple(self.logprobs),
-            version=self.version,
-            finish=self.finish,
-            temperature=1.0 if self.temperature is None else self.temperature,
-            top_p=1.0 if self.top_p is None else self.top_p,
-            usage=self.usage,
-            constrained=self.constrained,
-            model=self.model,
-            **more,
-        )
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """A request that a policy passes on to a server as a program wrote it, in the format of the API that it asked.
+
+    What agentfw doesn't know in it is passed on all the same, in both directions. The record is made from what passed.
+    """
+
+    body: Mapping[str, Any]
+    path: str = "chat/completions"
+    """Path of the API, below `/v1/`."""
+    query: str = ""
+    """Query string of its URL."""
+    raw: bytes = b""
+    """The body's bytes. They are sent as they are if nothing has to be changed. Empty: there are none."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The program's headers, of which those that concern only this connection are not passed on."""
+    recalled: str = ""
+    """What the memories recalled, which is added to the system message."""
+    imposed: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that the run sets, in place of the program's."""
+    begun: Callable[[Mapping[str, str]], object] = lambda headers: None
+    """Called with the headers of the answer when a stream begins."""
+    hear: Callable[[bytes], object] = lambda line: None
+    """Called with each line of a stream, with its end."""
+    tell: Callable[[str], object] = lambda text: None
+    """Called with each new piece of a stream's text."""
+
+
+class Passed(NamedTuple):
+    """The answer to a request that was passed on, as it came."""
+
+    generations: tuple[Generation, ...]
+    """What was generated, for the record: one for each choice."""
+    content: bytes = b""
+    """The whole answer, if it was not streamed."""
+    headers: Mapping[str, str] = {}

@@ -1,12 +1,9 @@
-"""Validates settings with pydantic, and explains what is wrong in plain words.
-
-All mistakes are reported at once, each with its dotted key, what it must be, what it is, and the nearest right key.
+"""Settings of components: pydantic models, and what their fields say about themselves.
 
     class NotebookSettings(Settings):
         limit: int = 10      # how many notes are kept; ten fit the prompt
 
-    validate(NotebookSettings, {"limt": 3}, where="memory")
-    # SettingsError: memory.limt: no such key; did you mean "limit"?
+`agentfw.boundary.settings_input` validates what a person has written against such a model.
 
 A setting that can't change results, such as the address of a server, is marked `OPERATIONAL`. It may have another value
 when a run is resumed:
@@ -24,20 +21,14 @@ A setting of type `SecretStr` may be given as `{ env = "NAME" }`: its value is r
 
 from __future__ import annotations
 
-import os
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError
-
-from .boundary.secrets import is_secret_name
-from .errors import SettingsError, known_names, nearest
+from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-    from pydantic_core import ErrorDetails
 
 __all__ = [
     "OPERATIONAL",
@@ -46,12 +37,12 @@ __all__ = [
     "Operational",
     "Settings",
     "input_key",
+    "input_keys",
     "is_model",
     "is_secret",
     "marked_keys",
+    "models_in",
     "operational_keys",
-    "parse_assignments",
-    "validate",
 ]
 
 
@@ -85,124 +76,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-# What pydantic's error types say to a person. {name} is filled from the error's context.
-WORDS = {
-    "missing": "is required",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "multiple_of": "must be a multiple of {multiple_of}",
-    "finite_number": "must be a finite number",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
-    "string_too_short": "must be at least {min_length} characters long",
-    "string_too_long": "must be at most {max_length} characters long",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
-    "too_short": "must have at least {min_length} items",
-    "too_long": "must have at most {max_length} items",
-    "value_error": "{error}",
-    "assertion_error": "{error}",
-    "none_required": "must be left out",
-}
-
-# The first part of an error type names the wanted type: int_parsing, int_type, int_from_float ...
-TYPES = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "string": "text",
-    "list": "a list",
-    "tuple": "a list",
-    "set": "a list",
-    "frozen_set": "a list",
-    "dict": "a table",
-    "mapping": "a table",
-    "model": "a table",
-    "path": "a path",
-    "url": "a URL",
-    "date": "a date",
-    "datetime": "a date and time",
-    "time": "a time",
-    "timedelta": "a span of time",
-}
-
-
 def is_model(value: object) -> TypeGuard[type[BaseModel]]:
     """True for a pydantic model, so that whoever asks needn't import pydantic."""
     return isinstance(value, type) and issubclass(value, BaseModel)
-
-
-def validate(model: type[BaseModel] | None, values: Mapping[str, object], where: str) -> BaseModel | None:
-    """The settings object for `values`, or one SettingsError with everything that is wrong with them.
-
-    `where` is how a person calls these settings, such as "policy"; each complaint begins with it. A component without
-    settings has no model: then nothing may be given.
-    """
-    problems: dict[str, list[str]] = {}
-    checked: BaseModel | None = None
-    if model is None:
-        for key in values:
-            problems[f"{where}.{key}"] = ["no such key: it has no settings"]
-    else:
-        if model.model_config.get("extra") in (None, "ignore"):
-            # A model that doesn't say would drop unknown keys without a word, typing slips among them.
-            for key in values:
-                if key not in _accepted(model):
-                    problems[f"{where}.{key}"] = [_no_such_key(key, _keys(model))]
-        unset: dict[str, list[str]] = {}
-        values = _with_secrets(model, values, where, unset)
-        try:
-            checked = model.model_validate(values)
-        except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                path = _path(detail, values)
-                dotted = ".".join([where, *map(str, path)])
-                problems.setdefault(dotted, []).append(_explain(detail, model, path))
-        problems |= unset
-    if problems:
-        lines = [f"{dotted}: {_merge(texts)}" for dotted, texts in problems.items()]
-        message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
-        raise SettingsError(message, fix=_fix_of(problems, model, where))
-    return checked
-
-
-def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
-    """What `--set` gives: "environment.rate=0.5" becomes {"environment": {"rate": 0.5}}; of equal keys the last holds.
-
-    The value is read as TOML where it is TOML, and else taken as text: 0.5, true, [1, 2], "quoted" or plain words.
-    `null` unsets a value, as in sampling.top_p=null; TOML itself has no such value.
-    """
-    values: dict[str, object] = {}
-    for assignment in assignments:
-        dotted, equals, text = assignment.partition("=")
-        parts = [part.strip() for part in dotted.split(".")]
-        if not equals or not all(parts):
-            raise SettingsError(f'--set "{assignment}" isn\'t of the form KEY=VALUE', fix="--set environment.rate=0.5")
-        table = values
-        for part in parts[:-1]:
-            inner = table.setdefault(part, {})
-            if not isinstance(inner, dict):
-                raise SettingsError(
-                    f'--set "{assignment}": {part} already has the value {_shown(inner)}', fix="drop one of them"
-                )
-            table = inner
-        if isinstance(table.get(parts[-1]), dict):
-            raise SettingsError(
-                f'--set "{assignment}": {parts[-1]} already has keys of its own', fix="drop one of them"
-            )
-        table[parts[-1]] = _toml_value(text)
-    return values
-
-
-def _toml_value(text: str) -> object:
-    if text.strip() == "null":
-        return None
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    return parsed["value"] if len(parsed) == 1 else text  # a line break in the text could begin another key
 
 
 def input_key(name: str, field: FieldInfo) -> str:
@@ -220,7 +96,7 @@ def operational_keys(settings: BaseModel) -> dict[str, Operational]:
         for mark in field.metadata:
             if isinstance(mark, Operational) and not (mark.unless is not None and mark.unless(settings)):
                 key = input_key(name, field)
-                inner = [f"{key}.{inner}" for one in _models_in(field.annotation) for inner in _keys(one)]
+                inner = [f"{key}.{inner}" for one in models_in(field.annotation) for inner in input_keys(one)]
                 found |= dict.fromkeys([key, *inner], mark)
     return found
 
@@ -231,41 +107,9 @@ def marked_keys(model: type[BaseModel] | None, mark: object) -> set[str]:
     return {input_key(name, field) for name, field in fields.items() if mark in field.metadata}
 
 
-def _keys(model: type[BaseModel]) -> set[str]:
+def input_keys(model: type[BaseModel]) -> set[str]:
     """The keys that a person may write."""
     return {input_key(name, field) for name, field in model.model_fields.items()}
-
-
-def _accepted(model: type[BaseModel]) -> set[str]:
-    """All keys that a model understands. A field with several is listed under one of them by `_keys`."""
-    accepted = _keys(model)
-    for name, field in model.model_fields.items():
-        if isinstance(field.validation_alias, AliasChoices):
-            accepted |= {choice for choice in field.validation_alias.choices if isinstance(choice, str)}
-        if model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name"):
-            accepted.add(name)
-    return accepted
-
-
-def _with_secrets(
-    model: type[BaseModel], values: Mapping[str, object], where: str, unset: dict[str, list[str]]
-) -> dict[str, object]:
-    """The values, with secrets that are given as `{ env = "NAME" }` read from the environment."""
-    found = dict(values)
-    for name, field in model.model_fields.items():
-        key = input_key(name, field)
-        given = values.get(key)
-        if not isinstance(given, Mapping):
-            continue
-        if is_model(field.annotation):
-            found[key] = _with_secrets(field.annotation, given, f"{where}.{key}", unset)
-        elif is_secret(field.annotation) and given.keys() == {"env"}:
-            variable = str(given["env"])
-            if variable in os.environ:
-                found[key] = os.environ[variable]
-            else:
-                unset[f"{where}.{key}"] = [f"the environment variable {variable} is not set"]
-    return found
 
 
 def is_secret(annotation: object) -> bool:
@@ -276,107 +120,8 @@ def is_secret(annotation: object) -> bool:
     return any(is_secret(inner) for inner in get_args(annotation))
 
 
-def _path(detail: ErrorDetails, values: Mapping[str, object]) -> list[str | int]:
-    """Where in the values the error is, without the members of a union that pydantic tried: nobody wrote those."""
-    path: list[str | int] = []
-    inner: object = values
-    for number, part in enumerate(detail["loc"], start=1):
-        found = _inside(inner, part)
-        if found is not _ABSENT:
-            inner = found
-            path.append(part)
-        elif detail["type"] == "missing" and number == len(detail["loc"]):
-            path.append(part)
-    return path
-
-
-_ABSENT = object()
-
-
-def _inside(values: object, part: str | int) -> object:
-    if isinstance(values, Mapping):
-        return values.get(part, _ABSENT)
-    if isinstance(values, (list, tuple)) and isinstance(part, int) and part < len(values):
-        return values[part]
-    return _ABSENT
-
-
-def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:
-    kind = detail["type"]
-    context = {
-        name: f"{value:g}" if isinstance(value, float) else value for name, value in detail.get("ctx", {}).items()
-    }
-    if kind == "extra_forbidden":
-        return _no_such_key(str(path[-1]), _known_at(model, path[:-1]))
-    wanted = TYPES.get(next((name for name in TYPES if kind.startswith(f"{name}_")), ""))
-    if kind in WORDS:
-        text = WORDS[kind].format_map(context)
-    elif wanted:
-        text = f"must be {wanted}"
-    else:
-        text = detail["msg"][:1].lower() + detail["msg"][1:]
-    named_so = bool(path) and is_secret_name(str(path[-1]))
-    secret = named_so or any(is_secret(field.annotation) for field in _fields_at(model, path))
-    return text if kind == "missing" or secret or not path else f"{text} (got {_shown(detail['input'])})"
-
-
-def _merge(texts: list[str]) -> str:
-    """One error for each key: pydantic reports one for each member of a union."""
-    texts = list(dict.fromkeys(texts))
-    if len(texts) == 1 or not all(text.startswith("must be ") and " (got " in text for text in texts):
-        return "; ".join(texts)
-    wishes = [text.removeprefix("must be ").rpartition(" (got ")[0] for text in texts]
-    return f"must be {' or '.join(wishes)} (got {texts[0].rpartition(' (got ')[2]}"
-
-
-def _no_such_key(key: str, known: Iterable[str]) -> str:
-    guess = nearest(key, known)
-    return f'no such key; did you mean "{guess}"?' if guess else "no such key"
-
-
-def _fix_of(problems: Mapping[str, list[str]], model: type[BaseModel] | None, where: str) -> str:
-    """What to do about settings that are wrong: the keys that there are if one isn't known, else where to change it."""
-    if model is None:
-        return f"give {where} no settings"
-    for dotted, texts in problems.items():
-        key = dotted.removeprefix(f"{where}.")
-        if "." not in key and any(text.startswith("no such key") for text in texts):
-            return known_names(f" settings of {where}", key, _keys(model))
-    return f"correct {' and '.join(problems)}, in the spec or with --set"
-
-
-def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:
-    """The keys that may stand at `path`."""
-    models = [inner for field in _fields_at(model, path) for inner in _models_in(field.annotation)] if path else [model]
-    return {key for one in models for key in _keys(one)}
-
-
-def _fields_at(model: type[BaseModel], path: list[str | int]) -> list[FieldInfo]:
-    """The fields that a path leads to: models are found directly, in lists, tables and unions."""
-    models = [model]
-    fields: list[FieldInfo] = []
-    for part in path:
-        found = [
-            field
-            for one in models
-            for name, field in one.model_fields.items()
-            if part in (name, input_key(name, field))
-        ]
-        if found:  # else it is an index, or a key of a table: the fields are still those of the list or the table
-            fields = found
-            models = [inner for field in fields for inner in _models_in(field.annotation)]
-    return fields
-
-
-def _models_in(annotation: object) -> list[type[BaseModel]]:
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    """The models in a type: itself, or those in its lists, tables and unions."""
     if is_model(annotation):
         return [annotation]
-    return [model for inner in get_args(annotation) for model in _models_in(inner)]
-
-
-def _shown(value: object) -> str:
-    """A value as it would stand in a settings file, short."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = f'"{value}"' if isinstance(value, str) else "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return [model for inner in get_args(annotation) for model in models_in(inner)]

@@ -7,25 +7,57 @@ A failing tool produces an observation, never a crash. The agent reads what went
         \"\"\"Today's weather in a city.\"\"\"
         return forecasts[city]
 
-The schema comes from the annotations and the docstring. A component of kind `tool` is a `Toolbox`, which opens into any
-number of tools. An MCP server, for example, has many. A function marked with `@tool` is a toolbox with one tool.
+A component of kind `tool` is a `Toolbox`, which opens into any number of tools. An MCP server, for example, has many. A
+function marked with `@tool` is a toolbox with one tool.
+
+The schema of a function comes from its annotations and its docstring. A line `name: text` in the docstring describes
+that parameter. So does `Annotated[int, "text"]`. Arguments from a model are never trusted: those that don't fit the
+signature are refused with a message that the model can act on. Actions of environments are described in the same way.
+
+    >>> def book(room: str, people: int = 2) -> str:
+    ...     '''Book a room.
+    ...
+    ...     room: its name
+    ...     '''
+    >>> spec = describe(book)
+    >>> spec.parameters["required"], spec.check({"room": "Nile", "people": "3"})
+    (['room'], {'room': 'Nile', 'people': 3})
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+import json
+import re
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
-from .boundary.daemon_threads import in_thread
-from .boundary.letting_go import letting_go
 from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
 from .request import Action
 from .timeline import Time
-from .turns.functions import FunctionSpec, describe
 
-__all__ = ["FunctionTool", "Tool", "Toolbox", "tool"]
+__all__ = ["FunctionSpec", "FunctionTool", "Tool", "Toolbox", "describe", "tool", "wait_with"]
+
+_MOST = 8  # maximum number of problems listed in a refusal
+_LONGEST = 100  # maximum number of characters quoted from a model
+
+
+async def _plainly(call: Awaitable[str]) -> str:
+    return await call
+
+
+_wait: Callable[[Awaitable[str]], Awaitable[str]] = _plainly
+
+
+def wait_with(wait: Callable[[Awaitable[str]], Awaitable[str]]) -> None:
+    """Let all calls be awaited by this function.
+
+    `agentfw.boundary.coroutines` gives one that leaves a call behind if it doesn't end when it is cancelled.
+    """
+    global _wait
+    _wait = wait
 
 
 class Toolbox:
@@ -53,18 +85,18 @@ class Tool:
 
     async def answer(self, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """Whether the call succeeded, and the text for the agent."""
-        deadline = asyncio.timeout(self.timeout)
+        name, deadline = self.action.name, asyncio.timeout(self.timeout)
         try:
             async with deadline:
                 asked = self.call(arguments)
                 if not inspect.isawaitable(asked):
                     raise PluginError(
-                        f"the tool {self.action.name} has a call() that returns a {type(asked).__name__}",
+                        f"the tool {name} has a call() that returns a {type(asked).__name__}",
                         fix="define it with `async def`",
                     )
-                text = await letting_go(asked)
+                text = await _wait(asked)
             if not isinstance(text, str):
-                return False, f"{self.action.name} failed: it answered with a {type(text).__name__}, not with text"
+                return False, f"{name} failed: it answered with a {type(text).__name__}, not with text"
             return True, text
         except InterventionRefused as refusal:
             return False, str(refusal)
@@ -74,13 +106,13 @@ class Tool:
             task = asyncio.current_task()
             if task is None or task.cancelling():  # it is the run that is cancelled
                 raise
-            return False, f"{self.action.name} failed: it was cancelled from inside"
+            return False, f"{name} failed: it was cancelled from inside"
         except BaseException as error:
             if not is_failure(error):
                 raise
             if deadline.expired():
-                return False, f"{self.action.name} timed out after {self.timeout:g} s"
-            return False, f"{self.action.name} failed: {in_words(error)}"
+                return False, f"{name} timed out after {self.timeout:g} s"
+            return False, f"{name} failed: {in_words(error)}"
 
 
 class FunctionTool(Tool, Toolbox):
@@ -100,10 +132,21 @@ class FunctionTool(Tool, Toolbox):
             result: Any = await self._function(**checked)
         else:
             # In a thread, so that a slow function blocks neither the other episodes nor its own timeout.
-            result = await in_thread(self._function, **checked)
+            result = await asyncio.to_thread(self._called, checked)
             if inspect.isawaitable(result):  # of an `async def` within a decorator
                 result = await result
-        return result if isinstance(result, str) else _as_text(result)
+        if isinstance(result, str):
+            return result
+        try:
+            return json.dumps(result, ensure_ascii=False)
+        except (TypeError, ValueError):
+            return str(result)
+
+    def _called(self, checked: Mapping[str, Any]) -> Any:
+        try:
+            return self._function(**checked)
+        except StopIteration as error:  # a future can't carry it
+            raise RuntimeError(f"raised {in_words(error)}") from error
 
 
 @overload
@@ -121,10 +164,104 @@ def tool(
     return make if function is None else make(function)
 
 
-def _as_text(value: object) -> str:
-    import json
+class FunctionSpec:
+    """A function's name, description, JSON schema, and argument check."""
 
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)
+    __slots__ = ("_model", "description", "name", "parameters")
+
+    def __init__(self, name: str, description: str, model: Any) -> None:
+        self.name, self.description, self._model = name, description, model
+        self.parameters: dict[str, Any] = _tidy(model.model_json_schema())
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert the arguments to the annotated types. Raises `InterventionRefused` with every problem found."""
+        from pydantic import ValidationError
+
+        try:
+            values = self._model.model_validate(dict(arguments))
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            problems = [f"{_place(problem['loc'])}: {problem['msg']}" for problem in found[:_MOST]]
+            if len(found) > _MOST:
+                problems.append(f"and {len(found) - _MOST} more")
+            raise InterventionRefused(f"{self.name} can't be called like this: {'; '.join(problems)}") from None
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise InterventionRefused(f"{self.name} can't be called like this: {str(error)[:_LONGEST]}") from None
+        return {member.alias: getattr(values, name) for name, member in self._model.model_fields.items()}
+
+
+Spec = TypeVar("Spec", bound=FunctionSpec)
+
+
+@overload
+def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False) -> FunctionSpec: ...
+@overload
+def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False, spec: type[Spec]) -> Spec: ...
+
+
+def describe(
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    skip_first: bool = False,
+    spec: type[FunctionSpec] = FunctionSpec,
+) -> FunctionSpec:
+    """Describe a typed function as an action, by its signature and docstring. `skip_first` skips `self`."""
+    from pydantic import ConfigDict, Field, create_model
+
+    hints = typing.get_type_hints(function, include_extras=True)
+    summary, notes = _docstring(inspect.getdoc(function) or "")
+    members: dict[str, Any] = {}
+    for index, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if skip_first and index == 0:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(
+                f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r} isn't passed "
+                "by name; list every parameter, with a type"
+            )
+        if parameter.name not in hints:
+            raise TypeError(
+                f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r} has no type"
+            )
+        default = ... if parameter.default is parameter.empty else parameter.default
+        hint = hints[parameter.name]
+        words = next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)), "")
+        words = words or notes.get(parameter.name, "")
+        # Prefixed names: parameters called json, copy or _x would clash with pydantic's own.
+        members[f"argument_{index}"] = (hint, Field(default, alias=parameter.name, description=words or None))
+    shown = name or function.__name__
+    # allow_inf_nan: JSON has no NaN or infinity, and few functions expect them.
+    model = create_model(shown, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **members)
+    return spec(shown, summary, model)
+
+
+def _place(path: tuple[int | str, ...]) -> str:
+    """Path of a problem in the arguments. A key that a model made up can be of any length, so it is shortened."""
+    return ".".join(map(str, path))[:_LONGEST] or "arguments"
+
+
+def _docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its prose and its lines of the form `name: text`."""
+    notes: dict[str, str] = {}
+    prose: list[str] = []
+    for line in text.splitlines():
+        found = re.fullmatch(r"\s*(\w+): (\S.*)", line)
+        if found and prose:
+            notes[found[1]] = found[2].strip()
+        elif line.strip().rstrip(":").lower() not in ("args", "arguments", "parameters"):
+            prose.append(line)
+    return "\n".join(prose).strip(), notes
+
+
+def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
+    """Remove the titles that pydantic generates from names, and null where it only means that a value is left out."""
+    schema.pop("title", None)
+    for part in schema.get("properties", {}).values():
+        part.pop("title", None)
+        kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1 and part.get("default", ...) is None:
+            del part["anyOf"], part["default"]
+            part |= kinds[0]
+    schema.setdefault("properties", {})
+    return schema

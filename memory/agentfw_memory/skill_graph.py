@@ -16,7 +16,6 @@ a skill and starts another, so `history` returns every version. Only `erase` and
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
+from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
 from agentfw_memory.graph.facts.fact import EVERY_ANSWER
 from agentfw_memory.graph.facts.past import recall_as_of
@@ -38,11 +38,13 @@ from agentfw_memory.graph.learning.hearing import Hearer, Listener, worth_keepin
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.recall.loaded import loaded
+from agentfw_memory.graph.recall.embedded import loaded
 from agentfw_memory.graph.recall.recall import Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
-from agentfw_memory.graph.stores import list_tenants, open_store
-from agentfw_memory.graph.stores.interface import Answer, Clock, Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.reembedding import reembed
+from agentfw_memory.graph.stores import store_class
+from agentfw_memory.graph.stores.store import Answer, Clock, Store
 from agentfw_memory.graph.validation import check_name, check_number, check_skill, check_text, check_vectors
 
 if TYPE_CHECKING:
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillGraph"]
 
-REEMBED_BATCH = 500
-"""Number of texts that `reembed` embeds between two commits."""
 STANDING = frozenset([EVERY_ANSWER, "language of answers", "name"])
 """Aspects that matter to every answer."""
 
@@ -84,19 +84,18 @@ class SkillGraph:
         extractor: Extractor = extract,
         listener: Listener = worth_keeping,
     ) -> None:
-        if store.embedder() is None:
-            with store.writing() as change:
-                if store.embedder() is None:
-                    store.set_embedder(change, record_of(embedder))
+        if store.head().embedder is None:
+            with store.writing():
+                if store.head().embedder is None:
+                    store.set_head(embedder=record_of(embedder))
         self._store, self.settings, self.embedder = store, settings, embedder
-        self._recaller = Recaller(store, embedder, settings)
-        self._editor = Editor(store, self._recaller, settings)
-        self._learner = Learner(store, self._recaller, self._editor, settings, extractor)
-        self._hearer = Hearer(store, self._recaller, self._editor, settings, listener)
-        self._forgetter = Forgetter(store, self._recaller, Sharing(store, self._recaller, settings))
+        self._rows = rows = GraphRows(store)
+        self._recaller = Recaller(rows, embedder, settings)
+        self._editor = Editor(rows, self._recaller, settings)
+        self._learner = Learner(rows, self._recaller, self._editor, settings, extractor)
+        self._hearer = Hearer(rows, self._recaller, self._editor, settings, listener)
+        self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
-        self._counter = 0
-        """The last change of the store when the latest call began."""
         self._recaller.check_embedder()
 
     @classmethod
@@ -111,15 +110,18 @@ class SkillGraph:
         listener: Listener = worth_keeping,
         clock: Clock = time.time,
     ) -> SkillGraph:
-        """Open or create a tenant's graph, in a file or at a `postgresql://` URL.
+        """Open or create a tenant's graph, in a file or at an address such as `postgresql://` or `duckdb://`.
 
         The default embedder is the one that made the graph's vectors, or the best one installed for a new graph.
         """
         chosen = settings or GraphSettings()
-        store = open_store(where, tenant=tenant, settings=chosen, clock=clock)
+        check_name("tenant", tenant)
+        store = store_class(where).open(
+            where, tenant=tenant, clock=clock, patience=chosen.patience, power_safe=chosen.power_safe
+        )
 
         def opened() -> SkillGraph:
-            present = store.embedder()
+            present = store.head().embedder
             name = present.name if embedder == "" and present is not None else embedder
             return cls(store, open_embedder(name), chosen, extractor, listener)
 
@@ -132,7 +134,7 @@ class SkillGraph:
     @classmethod
     def tenants(cls, where: str | Path) -> list[str]:
         """Return the names of the tenants in a file or database."""
-        return list_tenants(where)
+        return store_class(where).tenants(where)
 
     @property
     def tenant(self) -> str:
@@ -216,28 +218,28 @@ class SkillGraph:
             check_name("scenario", scenario)
 
         def found() -> list[Skill]:
-            user = self._store.find("user", owner)
-            known = None if scenario is None else self._store.find("scenario", scenario)
+            user = self._rows.find("user", owner)
+            known = None if scenario is None else self._rows.find("scenario", scenario)
             if user is None or (known is None and scenario is not None):
                 return []
-            numbers = self._store.owned(user) if known is None else self._store.owned_in(user, known)
-            return [one for one in self._store.skills(numbers).values() if fits(one.metadata, where or {})]
+            numbers = self._rows.owned(user) if known is None else self._rows.owned_in(user, known)
+            return [one for one in self._rows.skills(numbers).values() if fits(one.metadata, where or {})]
 
         return self._call(found)
 
     def owners(self, *, prefix: str = "") -> list[str]:
         """Return the users who own skills and whose name begins like this, sorted."""
-        return self._call(lambda: self._store.holders(prefix))
+        return self._call(lambda: self._rows.holders(prefix))
 
     def history(self, skill: str) -> SkillHistory:
         """Return every version and edge of a skill, ended ones included."""
         number = check_skill(skill)
 
         def found() -> SkillHistory:
-            versions = self._store.versions(number)
+            versions = self._rows.versions(number)
             if not versions:
                 raise UnknownSkillError(skill)
-            return SkillHistory(tuple(versions), tuple(self._store.edges(number)))
+            return SkillHistory(tuple(versions), tuple(self._rows.edges(number)))
 
         return self._call(found)
 
@@ -282,22 +284,16 @@ class SkillGraph:
             raise BadInputError(
                 f"invalid at_least {at_least!r}", fix="pass a relevance from 0 to 1; 0 leaves nothing out"
             )
-        check_filter(where or {})
+        if where:
+            check_filter(where)
         when = None if as_of is None else check_number("as_of", as_of)
 
-        def found(k: int, least: float) -> list[Hit]:
+        def found() -> list[Hit]:
             if when is None:
-                return self._call(lambda: self._recaller.recall(query, user, k, least, upto=self._counter))
-            return self._call(lambda: recall_as_of(self._store, self._recaller, query, user, k, when))
+                return self._recaller.recall(query, user, k, least, where=where)
+            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {})
 
-        if not where:
-            return found(k, least)
-        for asked in (k * 4**step for step in itertools.count()):
-            hits = found(asked, 0.0)  # fewer than asked for means that there are no more
-            fitting = [hit for hit in hits if fits(hit.skill.metadata, where)]
-            if len(fitting) >= k or len(hits) < asked:
-                break
-        return [hit for hit in fitting if when is not None or hit.relevance >= least][:k]
+        return self._call(found)
 
     def learn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
@@ -315,9 +311,9 @@ class SkillGraph:
         check_name("user", user)
 
         def found() -> list[Skill]:
-            stated = self._store.facts_of([user.casefold()])
+            stated = self._rows.facts_of([user.casefold()])
             numbers = [number for name, number in stated if name.partition(": ")[2] in STANDING]
-            own = [skill for skill in self._store.skills(numbers).values() if skill.owner == user]
+            own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]
 
         return self._call(found)
@@ -350,7 +346,7 @@ class SkillGraph:
         """Delete rows, and what is left of them in files."""
         with self._lock:
             counts = self._call(delete, repeatable=False)
-            counts["index_files"] = remove_indexes(self._store)
+            counts["index_files"] = remove_indexes(self._rows)
             self._call(self._store.erase)
             return Receipt(user, **counts)
 
@@ -358,7 +354,7 @@ class SkillGraph:
         """Return counts, and the embedder of the vectors."""
 
         def counted() -> Stats:
-            counts, maker = self._store.counts(), self._store.embedder()
+            counts, maker = self._rows.counts(), self._recaller.head.embedder
             return Stats(
                 self.tenant,
                 counts["nodes"],
@@ -383,15 +379,15 @@ class SkillGraph:
 
     def export_jsonl(self, path: str | Path) -> int:
         """Write every row, with history and vectors, as lines of JSON. Return the number of rows."""
-        return self._call(lambda: export_jsonl(self._store, path))
+        return self._call(lambda: export_jsonl(self._rows, path))
 
     def import_jsonl(self, path: str | Path) -> int:
         """Import an export into this tenant, which must be empty. Return the number of rows."""
-        return self._call(lambda: import_jsonl(self._store, path), repeatable=False)
+        return self._call(lambda: import_jsonl(self._rows, path), repeatable=False)
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
         """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
-        return self._call(lambda: to_networkx(self._store, self._recaller))
+        return self._call(lambda: to_networkx(self._rows, self._recaller))
 
     @classmethod
     def reembed(
@@ -409,10 +405,17 @@ class SkillGraph:
         """
         maker = open_embedder(embedder)
         done = 0
-        store = open_store(where, tenant=tenant, clock=clock)
+        record = record_of(maker)
+
+        def embed(texts: list[str]) -> Float32Array:
+            return check_vectors(maker.embed(texts), texts, record.dimensions)
+
+        check_name("tenant", tenant)
+        store = store_class(where).open(where, tenant=tenant, clock=clock)
+        rows = GraphRows(store)
         try:
-            while (rows := store.retried(lambda: _reembedded(store, maker), repeatable=True)) is not None:
-                done += rows
+            while (count := store.retried(lambda: reembed(rows, record, embed), repeatable=True)) is not None:
+                done += count
                 progress(done)
         finally:
             store.close()
@@ -435,17 +438,19 @@ class SkillGraph:
         What may be repeated has the same effect twice as once. A repeated add, for example, finds its own skill.
         """
         with self._lock:
-            self._store.retried(self._end_expired, repeatable=True)
+            self._store.retried(self._begin, repeatable=True)
             answer = self._store.retried(call, repeatable=repeatable)
         loaded.used(self)
         return answer
 
-    def _end_expired(self) -> None:
-        self._counter, any_expired = self._store.look()
-        if any_expired:
+    def _begin(self) -> None:
+        """Look what has changed, and end the skills whose time is over."""
+        head = self._store.head()
+        if head.any_expired:
             with self._store.writing() as change:
-                self._store.end_skills(change, self._store.expired())
-                self._counter = change.number
+                self._rows.end_skills(change, self._rows.expired())
+            head = self._store.head()
+        self._recaller.head = head
 
     def unload(self) -> None:
         """Give back the memory of a small graph that isn't in use. The next call loads it again."""
@@ -473,22 +478,6 @@ class SkillGraph:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _reembedded(store: Store, maker: Embedder) -> int | None:
-    """Embed and store a batch of texts. Return how many, or None if all vectors are of this embedder already."""
-    record = record_of(maker)
-    if store.embedder() == record:
-        return None
-    rows = store.unstaged(record, REEMBED_BATCH)
-    texts = [text for _, text in rows]
-    vectors = check_vectors(maker.embed(texts), texts, record.dimensions) if texts else ()
-    with store.writing() as change:
-        store.stage_vectors(change, record, dict(zip((number for number, _ in rows), vectors, strict=True)))
-        # Check again under the write lock, because another process may have added a skill just now.
-        if not store.unstaged(record, 1):
-            store.take_staged(change, record)
-    return len(rows)
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

@@ -233,6 +233,22 @@ def test_thumbs_teach_and_a_wrong_one_locks_nobody_in(capsys: pytest.CaptureFixt
     assert result["one wrong thumb"]["right at the end"]["mean"] == 1.0
 
 
+def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss")
+    pytest.importorskip("leidenalg")
+    arguments = ["--filters", "--sizes", "2000", "--queries", "10", "--rounds", "1", "--json"]
+    result = load("skill_graph_recall").main(arguments)
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["sizes"][0]["times as long"]["fits none"] < 1
+
+
+def test_the_files_that_a_recall_goes_through_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
+    result = load("hops").main(["--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert all(0 < one["files"] <= 20 and one["returns"] < one["calls"] for one in result["works"].values())
+
+
 @pytest.mark.slow
 def test_opening_a_graph_is_measured_with_and_without_saved_words(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss")

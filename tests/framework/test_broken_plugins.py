@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from agentfw.boundary.output import data_kept
 from agentfw.errors import DuplicateComponentError, MissingExtraError, PluginError, UnknownNameError
 from agentfw.host import Host, HostOptions
 
@@ -291,13 +292,11 @@ def test_what_an_import_prints_stays_out_of_our_data(
     make_plugin: MakePlugin, capfd: pytest.CaptureFixture[str], statement: str
 ) -> None:
     make_plugin("agentfw-chatty", f"{statement}\n{WELL}", files={"tool.py": f"{statement}\n{TOOL}"}, name="chatty")
-    stdout = sys.stdout
+    with data_kept():
+        host = Host.load()
+        host.create("tool", "hammer", {})
+        sys.stderr.flush()
 
-    host = Host.load()
-    host.create("tool", "hammer", {})
-
-    assert sys.stdout is stdout
-    sys.stderr.flush()
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err.count("hello") == 2
@@ -306,7 +305,8 @@ def test_what_an_import_prints_stays_out_of_our_data(
 def test_a_chatty_import_is_noted(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-chatty", f"print('hello')\n{WELL}", name="chatty")
 
-    (note,) = Host.load().notes
+    with data_kept():
+        (note,) = Host.load().notes
 
     assert note.startswith("plugin chatty of agentfw-chatty 1.0.0 printed to stdout")
     assert "--no-plugin chatty" in note

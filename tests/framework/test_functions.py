@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.errors import InterventionRefused
-from agentfw.turns.functions import describe
+from agentfw.tool import describe
 
 
 def book(room: str, people: int = 2, hours: Annotated[float, "how long"] = 1.0) -> str:

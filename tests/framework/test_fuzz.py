@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused
 from agentfw.request import Moment
 from agentfw.seeds import Seeds
 from agentfw.timeline import Timeline
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.parsing import parse_calls
 from agentfw_plugins.worlds.inbox.environment import Inbox
 

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
-import json
-import os
-import signal
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, repeat
@@ -19,18 +13,16 @@ from unittest import mock
 import pytest
 
 from agentfw import Component, Environment, hookimpl
-from agentfw.boundary.components.creation import Guard
-from agentfw.boundary.components.guarded import (
+from agentfw.boundary.crossing import (
+    GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
     GuardedReward,
     GuardedTool,
     GuardedToolbox,
-    listed,
 )
-from agentfw.boundary.components.guarded_environment import GuardedEnvironment
-from agentfw.boundary.plugin_calls import hanging, notes, process_kept
-from agentfw.boundary.process_state import unchanged_process
+from agentfw.boundary.guard import Guard, listed
+from agentfw.boundary.plugin_calls import hanging, notes
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
@@ -52,7 +44,7 @@ class Plugin:
 
 
 def guard(deadline: float = 60.0) -> Guard:
-    return Guard(fresh_host(Plugin()), "memory", "notes", deadline)
+    return fresh_host(Plugin()).guard("memory", "notes", deadline)
 
 
 NAMED = 'memory "notes" of plugin 0'
@@ -167,7 +159,7 @@ def test_who_does_not_answer_in_time_is_named() -> None:
 
 
 def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.letting_go.PATIENCE", 0.05)
+    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
 
     async def cling() -> None:
         while True:
@@ -180,23 +172,6 @@ def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: p
     (note,) = [line for line in notes() if NAMED in line]
     assert "didn't end when recall(), episode 00003-0 was cancelled" in note
     assert "cling, test_guards.py, line" in note
-
-
-def test_what_a_call_changes_of_the_process_is_put_back_and_told(tmp_path: Path) -> None:
-    before = os.getcwd(), signal.getsignal(signal.SIGINT)
-
-    def move() -> list[Recollection]:
-        os.chdir(tmp_path)
-        signal.signal(signal.SIGINT, lambda number, frame: None)
-        return []
-
-    with process_kept():
-        asyncio.run(memory(move).recall(QUERY))
-        after = os.getcwd(), signal.getsignal(signal.SIGINT)
-
-    assert after == before
-    (note,) = [line for line in notes() if NAMED in line]
-    assert "changed the working directory and the handler of SIGINT in recall()" in note
 
 
 def test_the_innermost_call_in_progress_is_the_one_that_hangs() -> None:
@@ -319,7 +294,7 @@ def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
 
 
 def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.letting_go.PATIENCE", 0.05)
+    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
 
     async def work() -> str:
         try:
@@ -329,7 +304,7 @@ def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.Mon
             await asyncio.sleep(0.3)
         return "done"
 
-    assert asyncio.run(guard().answer("generate()", work)) == "done"
+    assert asyncio.run(guard().answer("generate()", lambda deadline: work())) == "done"
 
 
 def test_what_a_policy_is_to_follow_has_no_secrets() -> None:
@@ -342,7 +317,7 @@ def test_what_a_policy_is_to_follow_has_no_secrets() -> None:
     host.secrets.add("hunter2/xyz")
     asked: list[Request] = []
     schema = {"type": "object", "properties": {"key": {"enum": ["hunter2/xyz"]}}}
-    policy = GuardedPolicy(Strict(), Guard(host, "policy", "strict", 60.0))
+    policy = GuardedPolicy(Strict(), host.guard("policy", "strict", 60.0))
 
     asyncio.run(policy.generate(Request([], schema=schema, stop=["hunter2%2Fxyz"])))
 
@@ -356,50 +331,9 @@ class Policies:
         return [Component("strict", "not.imported:Strict", "")]
 
 
-CHANGES: dict[str, Callable[[], object]] = {
-    "json.dumps": lambda: setattr(json, "dumps", None),
-    "time.monotonic": lambda: setattr(time, "monotonic", lambda: 0.0),
-    "builtins.len": lambda: setattr(builtins, "len", None),
-    "sys.excepthook": lambda: setattr(sys, "excepthook", None),
-    "the timer of SIGALRM": lambda: signal.setitimer(signal.ITIMER_REAL, 1000),
-    "the handler of SIGALRM": lambda: signal.signal(signal.SIGALRM, lambda *_: None),
-}
-
-
-@pytest.mark.parametrize("what", CHANGES)
-def test_what_everybody_needs_is_put_back_and_told(what: str) -> None:
-    before = json.dumps, time.monotonic, len, signal.getsignal(signal.SIGALRM)
-
-    def change() -> list[Recollection]:
-        CHANGES[what]()
-        return []
-
-    with process_kept():
-        asyncio.run(memory(change).recall(QUERY))
-        after = json.dumps, time.monotonic, len, signal.getsignal(signal.SIGALRM)
-        timed = signal.getitimer(signal.ITIMER_REAL)
-
-    assert after == before
-    assert timed == (0.0, 0.0)
-    assert [what in line for line in notes() if NAMED in line] == [True]
-
-
-def test_stdout_that_a_call_closes_is_open_after_it(capfd: pytest.CaptureFixture[str]) -> None:
-    def close() -> list[Recollection]:
-        os.close(1)
-        return []
-
-    with process_kept():
-        asyncio.run(memory(close).recall(QUERY))
-        os.write(1, b"still there")
-
-    assert capfd.readouterr().out == "still there"
-    assert ["stdout" in line for line in notes() if NAMED in line] == [True]
-
-
 @pytest.mark.parametrize("endless", [count, lambda: repeat(Recollection("tea"))], ids=["wrong", "right"])
 def test_an_answer_without_an_end_is_an_error(endless: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.components.guarded._MOST", 100)
+    monkeypatch.setattr("agentfw.boundary.guard.MOST_ITEMS", 100)
 
     with pytest.raises(PluginError, match="gave"):
         listed(endless(), Recollection, guard())
@@ -423,7 +357,7 @@ class Tireless(Environment):
 
 
 def test_a_demonstration_without_an_end_fills_no_memory() -> None:
-    brief = GuardedEnvironment(Tireless(), guard(), "00003-0").brief()
+    brief = GuardedEnvironment(Tireless(), guard(), episode="00003-0").brief()
     assert brief.demonstration is not None
 
     with pytest.raises(PluginError, match=r"demonstrated more than 10,000 things at one moment") as caught:
@@ -441,7 +375,7 @@ def test_how_long_a_token_takes_is_a_time(takes: float) -> None:
             return takes
 
     with pytest.raises(PluginError, match=f"{NAMED} says that a token takes"):
-        GuardedEnvironment(Slow(), guard(), "00003-0").brief()
+        GuardedEnvironment(Slow(), guard(), episode="00003-0").brief()
 
 
 @pytest.mark.parametrize("takes", [10**400, mock.MagicMock(), float("nan")])
@@ -465,22 +399,6 @@ def test_a_text_with_methods_of_its_own_is_a_text() -> None:
         """Look it up."""
         return Lying("found")
 
-    guarded = GuardedTool(FunctionTool(look_up), guard(), LongTexts())
+    guarded = GuardedTool(FunctionTool(look_up), guard(), texts=LongTexts())
 
     assert asyncio.run(guarded.answer({})) == (True, "found")
-
-
-def test_a_policy_of_event_loops_is_put_back_where_there_was_none() -> None:
-    asyncio.set_event_loop_policy(None)
-    try:
-        with unchanged_process() as changed:
-            asyncio.set_event_loop_policy(Odd())
-
-        assert changed == ["the policy of event loops"]
-        assert not isinstance(asyncio.get_event_loop_policy(), Odd)
-    finally:
-        asyncio.set_event_loop_policy(None)
-
-
-class Odd(asyncio.DefaultEventLoopPolicy):
-    pass

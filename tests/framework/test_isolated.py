@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from agentfw.boundary.components.isolated import Isolation, isolated
-from agentfw.boundary.components.plain_forms import READERS, plain
+from agentfw.boundary.calls import KINDS_OF_CALLS
 from agentfw.engine import LocalEngine, Remote
 from agentfw.episode import Episode, Task, Usage
 from agentfw.errors import PluginError
 from agentfw.host import Host, HostOptions
-from agentfw.memory import Memory, Query, Recollection, Remembered, Saying
+from agentfw.memory import Embedded, Memory, Query, Recollection, Remembered, Saying
+from agentfw.runs.isolation import Isolation, isolated, written
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import IsolableChoice, apply_assignments, parse_spec
 from agentfw.scores import Score
@@ -138,35 +138,40 @@ async def _number(memory: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("call", "values"),
+    ("kind", "call", "values"),
     [
-        ("recall", [Query("tea", Task(1, 2, "ada", 3, "train", "q", 4), 1.5, 2, 3, ("a", "b"))]),
-        ("learn", [sample_episode(Task(0, 7), turns=3), 0.5]),
-        ("hear", [Saying("1", "ada", "I like tea", "c", 1.5, "Hello")]),
-        ("score", [[sample_episode(Task(0, 7), turns=3), Episode(Task(1, 7))]]),
-        ("introduce", ["ada", {"about": "likes tea"}]),
-        ("open", [Path("/somewhere")]),
+        ("memory", "recall", [Query("tea", Task(1, 2, "ada", 3, "train", "q", 4), 1.5, 2, 3, ("a", "b"))]),
+        ("memory", "learn", [sample_episode(Task(0, 7), turns=3), 0.5]),
+        ("memory", "hear", [Saying("1", "ada", "I like tea", "c", 1.5, "Hello")]),
+        ("memory", "introduce", ["ada", {"about": "likes tea"}]),
+        ("memory", "open", [Path("/somewhere")]),
+        ("reward", "score", [[sample_episode(Task(0, 7), turns=3), Episode(Task(1, 7))]]),
     ],
 )
-def test_what_a_component_is_given_is_equal_after_it_has_crossed(call: str, values: list[Any]) -> None:
-    crossed = json.loads(json.dumps([plain(value) for value in values]))
+def test_what_a_component_is_given_is_equal_after_it_has_crossed(kind: str, call: str, values: list[Any]) -> None:
+    crossing = KINDS_OF_CALLS[kind].calls[call]
 
-    assert [read(one) for read, one in zip(READERS[call].given, crossed, strict=False)] == values
+    crossed = json.loads(json.dumps(written(crossing, tuple(values))))
+
+    assert [form.read(one) for form, one in zip(crossing.given, crossed, strict=True)] == values
 
 
 @pytest.mark.parametrize(
-    ("call", "value"),
+    ("kind", "call", "value"),
     [
-        ("recall", [Recollection("tea", 0.5, {"by": "words"}), Recollection("", float("inf"))]),
-        ("score", [Score("00000-0", "zoo", 1.5, "personal", 2, 3, False, Usage(1, None, 3, None))]),
-        ("remembered", [Remembered("1", "tea", 1.5, None, "I like tea")]),
-        ("correct", Remembered("1", "tea")),
-        ("forget", {"notes": 3}),
-        ("call_tool", (True, "\ud800")),
+        ("memory", "recall", [Recollection("tea", 0.5, {"by": "words"}), Recollection("", float("inf"))]),
+        ("memory", "remembered", [Remembered("1", "tea", 1.5, None, "I like tea")]),
+        ("memory", "correct", Remembered("1", "tea")),
+        ("memory", "forget", {"notes": 3}),
+        ("memory", "embed", Embedded("small", [[0.5, 1.0], [0.0, 2.0]])),
+        ("reward", "score", [Score("00000-0", "zoo", 1.5, "personal", 2, 3, False, Usage(1, None, 3, None))]),
+        ("tool", "answer", (True, "\ud800")),
     ],
 )
-def test_what_a_component_answers_is_equal_after_it_has_crossed(call: str, value: Any) -> None:
-    assert READERS[call].answer(json.loads(json.dumps(plain(value)))) == value
+def test_what_a_component_answers_is_equal_after_it_has_crossed(kind: str, call: str, value: Any) -> None:
+    answer = KINDS_OF_CALLS[kind].calls[call].answer
+
+    assert answer.read(json.loads(json.dumps(answer.write(value)))) == value
 
 
 def test_tools_answer_from_a_process_of_their_own_and_outlive_a_crash(make: Make) -> None:

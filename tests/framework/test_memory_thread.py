@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw import Host, Memory, Message, Task
-from agentfw.boundary.components.memory_thread import MemoryThread
+from agentfw.boundary.layers import MemoryThread
 from agentfw.memory import Query, Recollection
 from agentfw.runs import LiveRun, parse_spec
 
@@ -44,7 +44,7 @@ def live_with(memory: Memory, runs: Path) -> LiveRun:
         "memories": ["strategyhub"],
     }
     live = LiveRun.create(parse_spec(spec), Host.load(), runs)
-    live.assembly.memories[0].memory = memory
+    live.assembly.memories[0].inside = memory
     return live
 
 

@@ -124,3 +124,27 @@ def test_agrees_with_the_standard_library_about_this_environment(group: str) -> 
     }
 
     assert {(found.distribution, found.name, found.value) for found in entry_points(group)} == expected
+
+
+def test_what_an_interrupted_pip_left_behind_is_told_and_not_read(install: Install) -> None:
+    install("~otes-1.0", f"[{GROUP}]\nnotes = notes\n", folder="one")
+    install("whole-1.0", f"[{GROUP}]\nwhole = whole\n", folder="two")
+
+    result = scan(GROUP)
+
+    assert [found.name for found in result.entry_points] == ["whole"]
+    (problem,) = result.problems
+    assert "an interrupted pip left" in problem.text
+    assert problem.fix == "delete that folder"
+
+
+def test_metadata_that_is_not_utf_8_is_told(install: Install, tmp_path: Path) -> None:
+    install("latin-1.0", f"[{GROUP}]\nlatin = latin\n", folder="one")
+    install("whole-1.0", f"[{GROUP}]\nwhole = whole\n", folder="two")
+    (tmp_path / "one/latin-1.0.dist-info/METADATA").write_bytes(b"Name: latin\nVersion: 1.0\nAuthor: Ren\xe9\n")
+
+    result = scan(GROUP)
+
+    assert [found.name for found in result.entry_points] == ["whole"]
+    (problem,) = result.problems
+    assert (problem.distribution, problem.version, problem.text) == ("latin", "1.0", "METADATA is not UTF-8 text")

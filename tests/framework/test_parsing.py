@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from agentfw.episode import Call
-from agentfw.turns.parsing import NO_CALLS, CallsInText, Parsed, parse_calls
+from agentfw.request import NO_CALLS, CallsInText
+from agentfw.turns.parsing import Parsed, parse_calls
 
 NAMES = ["open", "handle", "write", "open_all"]
 OPEN = {"name": "open", "arguments": {"message": 3}}

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw import Component, hookimpl
-from agentfw.boundary.plain_calls import misplaced_coroutine, plain
-from agentfw.engagement import Engagement
+from agentfw.boundary.coroutines import misplaced_coroutine, plain
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Intervention, Task
 from agentfw.errors import PluginError, TimelineError
@@ -28,6 +27,7 @@ from agentfw.scores import RewardModel
 from agentfw.testing import check_component, fresh_host
 from agentfw.tool import Tool, Toolbox, tool
 from agentfw.tracker import Tracker
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 
 BASES = [Environment, Policy, Memory, RewardModel, Toolbox, Tool, Optimizer, Learner, Tracker]

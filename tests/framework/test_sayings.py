@@ -9,9 +9,8 @@ import pytest
 from hearing_memories import Ears
 
 from agentfw import Component, Memory, hookimpl
-from agentfw.boundary.components.creation import Guard
-from agentfw.boundary.components.guarded import GuardedMemory
-from agentfw.boundary.components.memory_thread import MemoryThread
+from agentfw.boundary.crossing import GuardedMemory
+from agentfw.boundary.layers import MemoryThread
 from agentfw.errors import PluginError, UsageError
 from agentfw.memory import Remembered, Saying
 from agentfw.testing import check_component, fresh_host
@@ -26,13 +25,13 @@ class Plugin:
 
 
 def guarded(memory: Memory) -> GuardedMemory:
-    return GuardedMemory(memory, Guard(fresh_host(Plugin()), "memory", "ears", 60.0))
+    return GuardedMemory(memory, fresh_host(Plugin()).guard("memory", "ears", 60.0))
 
 
 def test_a_guarded_memory_in_its_thread_hears_and_shows() -> None:
     thread = MemoryThread()
     memory = guarded(Ears())
-    memory.memory = thread.beside(memory.memory)
+    memory.inside = thread.beside(memory.inside)
 
     async def run() -> list[Sequence[Remembered]]:
         await memory.hear(SAYING)
@@ -48,7 +47,7 @@ def test_a_guarded_memory_in_its_thread_hears_and_shows() -> None:
     assert [one.text for one in heard] == ["I like green tea."]
     assert [one.text for one in corrected] == ["I like black tea."]
     assert not forgotten
-    assert memory.shows
+    assert memory.overrides("remembered")
 
 
 def test_a_memory_that_can_not_show_what_it_keeps_says_so_only_when_it_is_asked() -> None:
@@ -58,7 +57,7 @@ def test_a_memory_that_can_not_show_what_it_keeps_says_so_only_when_it_is_asked(
     with pytest.raises(UsageError, match="the memory Memory can't show what it keeps of a user"):
         asyncio.run(memory.remembered("ada"))
 
-    assert not memory.shows
+    assert not memory.overrides("remembered")
 
 
 def test_what_is_no_item_is_blamed_on_the_memory() -> None:

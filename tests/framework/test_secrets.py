@@ -13,8 +13,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 from pydantic import BaseModel, SecretStr
 
+from agentfw.boundary.output import struck_logs, struck_streams
 from agentfw.boundary.secrets import MASK, Pieces, Secrets, is_secret_name, strike, struck
-from agentfw.boundary.struck_output import struck_logs, struck_streams
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError, in_words
 from agentfw.runs import Journal, read_journal, write_whole

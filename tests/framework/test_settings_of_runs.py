@@ -13,6 +13,7 @@ import pytest
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, computed_field, field_validator
 
 from agentfw import Component, Settings, hookimpl
+from agentfw.boundary.settings_input import validate
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Task
 from agentfw.errors import SettingsError, UsageError
@@ -23,7 +24,6 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.resolution import missing_secrets, with_defaults
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.settings_record import from_json, to_json
-from agentfw.settings import validate
 from agentfw.testing import fresh_host
 
 

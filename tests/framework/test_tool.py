@@ -122,7 +122,7 @@ def test_a_stop_iteration_is_an_error_like_any_other() -> None:
 
 
 def test_a_tool_that_holds_on_to_its_cancellation_times_out_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.letting_go.PATIENCE", 0.05)
+    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
 
     @tool(timeout=0.05)
     async def clinging() -> str:
@@ -137,7 +137,7 @@ def test_a_tool_that_holds_on_to_its_cancellation_times_out_all_the_same(monkeyp
 CLINGING = """
 import asyncio
 from contextlib import suppress
-import agentfw.boundary.letting_go
+import agentfw.boundary.coroutines
 from agentfw.tool import tool
 
 @tool(timeout=0.05)
@@ -151,7 +151,7 @@ async def main():
     for one in await clinging.open():
         print(await one.answer({}))
 
-agentfw.boundary.letting_go.PATIENCE = 0.05
+agentfw.boundary.coroutines.PATIENCE = 0.05
 asyncio.run(main())
 """
 

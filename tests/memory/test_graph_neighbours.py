@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.recall.calibration import calibrated
-from agentfw_memory.graph.recall.connections import Connections
-from agentfw_memory.graph.recall.timeline import GAP, Timeline
+from agentfw_memory.graph.recall.connections import GAP, Connections, Timeline
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -206,21 +205,21 @@ def test_calibration_can_be_turned_off() -> None:
 class Watched:
     """A store that notes from which edge on it was asked for uses."""
 
-    def __init__(self, store: Any) -> None:
-        self._store, self.asked = store, list[int]()
+    def __init__(self, rows: Any) -> None:
+        self._rows, self.asked = rows, list[int]()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        return getattr(self._rows, name)
 
     def uses(self, after: int = 0) -> Any:
         self.asked.append(after)
-        return self._store.uses(after)
+        return self._rows.uses(after)
 
 
 def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
     for place in range(5):
         graph.add_skill(owner="ana", text=f"way {place}")
-    connections = Connections(watched := Watched(graph._store))
+    connections = Connections(watched := Watched(graph._rows))
     connections.catch_up(None)
     graph.add_skill(owner="ana", text="one more way")
     skill = graph.add_skill(owner="ana", text="the last way", visibility="shared")

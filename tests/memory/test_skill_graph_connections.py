@@ -60,7 +60,7 @@ def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothin
     url = postgres_database()
     with open_graph(url) as graph:
         skill = graph.add_skill(owner="ana", text="offer the earliest slot")
-        store = graph._store
+        store = graph._rows
         add_edges = type(store).add_edges
         breaks = iter([True, False])
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, StoreBusyError, UnknownSkillError
-from agentfw_memory.graph.stores import sqlite_store
+from agentfw_memory.graph.stores import sqlite
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -166,7 +166,7 @@ def test_a_reader_that_still_sees_it_is_waited_for_and_then_named(
     graph: SkillGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skill = graph.add_skill(owner="ana", text="inimitable tea")
-    monkeypatch.setattr(sqlite_store, "LOCK_TIMEOUT", 0.2)
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.2)
     graph._store._execute("PRAGMA busy_timeout = 100")  # type: ignore[attr-defined]
     reader = sqlite3.connect(tmp_path / "skills.db", isolation_level=None)
     reader.execute("BEGIN")

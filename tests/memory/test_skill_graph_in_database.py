@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajectory
-from agentfw_memory.graph.recall.server_words import ServerQuestion
+from agentfw_memory.graph.recall.database_words import DatabaseQuestion
+from agentfw_memory.graph.recall.in_database import DatabaseRecall
+from agentfw_memory.graph.stores.postgres_search import PostgresSearch
+from agentfw_memory.graph.stores.search import Sought
 
 pytest.importorskip("psycopg")
 pytest.importorskip("igraph")
@@ -28,6 +31,35 @@ WORDS = (
 
 def open_graph(url: str, settings: GraphSettings = SERVED, tenant: str = "team") -> SkillGraph:
     return SkillGraph.open(url, tenant=tenant, embedder="hash:64", settings=settings)
+
+
+def recall_of(graph: SkillGraph) -> DatabaseRecall:
+    recall = graph._recaller._by
+    assert isinstance(recall, DatabaseRecall)
+    return recall
+
+
+def holders(graph: SkillGraph, *words: str) -> dict[str, int]:
+    """How many shared skills are found with each of these words."""
+    found = recall_of(graph)._search.propose(Sought(None, None, 0, words, words, 10, (), 0, None)).holders
+    return {word: len(numbers) for word, numbers in found.items()}
+
+
+def explained(search: PostgresSearch) -> list[str]:
+    """Note the plans of what is asked from now on."""
+    lines, ask = list[str](), search._ask
+
+    def asked(*queries: tuple[Any, ...]) -> list[list[Any]]:
+        for sql, *values in queries:
+            lines.extend(line for (line,) in ask((f"EXPLAIN (ANALYZE, BUFFERS) {sql}", *values))[0])
+        return ask(*queries)
+
+    search._ask = asked
+    return lines
+
+
+def pages(plan: list[str]) -> int:
+    return sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in plan if "Buffers" in line))))
 
 
 def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
@@ -59,8 +91,8 @@ def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: D
         fill(memory, 400)
         served.prepare()
         memory.prepare()
-        assert served._recaller.server is not None
-        assert memory._recaller.server is None
+        assert isinstance(served._recaller._by, DatabaseRecall)
+        assert not isinstance(memory._recaller._by, DatabaseRecall)
         same = total = 0
         for _ in range(60):
             user, query = f"user{draw.randrange(12)}", " ".join(draw.choices(WORDS, k=3))
@@ -117,10 +149,10 @@ def add_many_alike(graph: SkillGraph) -> Skill:
     """A shared skill, and forty thousand copies of it that were imported with it."""
     first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
     graph._store._run(  # type: ignore[attr-defined]
-        "INSERT INTO live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
-        "SELECT tenant, n, changed, owner, 1, int8send(n), vector, words, valid_from "
-        "FROM live, generate_series(1001, 41000) AS n WHERE number = ?",
-        int(first.id[1:]),
+        "INSERT INTO skillgraph.live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
+        "SELECT tenant, n, changed, owner, 1, n::text, vector, words, valid_from "
+        "FROM skillgraph.live, generate_series(1001, 41000) AS n WHERE number = ?",
+        [int(first.id[1:])],
     )
     return first
 
@@ -133,45 +165,30 @@ def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_import
         first = add_many_alike(graph)
         graph.add_skill(owner="ana", text="the honey, too", valid_from=1e9)
         graph.prepare()
-        server = graph._recaller.server
-        assert server is not None
-        reads: list[str] = []
-        ask = server._search._on.rows  # type: ignore[attr-defined]
+        search = recall_of(graph)._search
+        assert isinstance(search, PostgresSearch)
+        plan = explained(search)
 
-        def explained(sql: str, *values: object) -> list[object]:
-            reads.extend(line for (line,) in ask(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", *values))
-            found: list[object] = ask(sql, *values)
-            return found
+        found = search.connected([1_001], None, seconds=3600.0, mates=0, by_owner=False, latest=0)
 
-        server._search._on.rows = explained  # type: ignore[attr-defined]
-
-        assert sorted(server._search.around([1_001], None, 3600.0)) == [int(first.id[1:]), 1_002]
-        pages = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in reads if "Buffers" in line))))
-        assert 0 < pages < 30
+        assert sorted(found.near) == [int(first.id[1:]), 1_002]
+        assert 0 < pages(plan) < 30
 
 
 def test_words_that_most_skills_have_are_found_without_reading_all_of_them(postgres_database: Database) -> None:
     with open_graph(postgres_database()) as graph:
         first = add_many_alike(graph)
         graph.prepare()
-        recaller = graph._recaller
-        assert recaller.server is not None
-        prepared = recaller.server.prepared(recaller.server.head())
-        search = recaller.server._search
-        asked = ServerQuestion("marmalade in the cellar", None, graph._store, search, prepared.corpus, prepared.common)
-        plans: list[str] = []
-        ask = search._on.rows  # type: ignore[attr-defined]
+        recall = recall_of(graph)
+        prepared, search = recall.prepared(graph._rows.state("search")), recall._search
+        assert isinstance(search, PostgresSearch)
+        asked = DatabaseQuestion("marmalade in the cellar", None, graph._rows, prepared.corpus, prepared.common)
+        plan = explained(search)
 
-        def explained(sql: str, *values: object) -> list[object]:
-            plans.extend(line for (line,) in ask(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", *values))
-            found: list[object] = ask(sql, *values)
-            return found
+        found = search.propose(asked.sought(None, 10, {}, "words"))
 
-        search._on.rows = explained  # type: ignore[attr-defined]
-
-        assert asked.found_together() == [int(first.id[1:]), *range(1_001, 1_100)]
-        pages = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in plans if "Buffers" in line))))
-        assert 0 < pages < 150
+        assert found.together == [int(first.id[1:]), *range(1_001, 1_100)]
+        assert 0 < pages(plan) < 150
 
 
 def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: Database) -> None:
@@ -181,10 +198,7 @@ def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: 
         graph.prepare()
         graph.update_skill(changed.id, text="the honey is in the cellar")
         graph.add_skill(owner="ana", text="My phone number is 5550199", visibility="shared", valid_from=1e9 + 1)
-        server = graph._recaller.server
-        assert server is not None
-        found = server._search.shared_with(["marmalad", "5550100", "honey", "5550199"], 10)
-        assert {word: len(numbers) for word, numbers in found.items()} == {
+        assert holders(graph, "marmalad", "5550100", "honey", "5550199") == {
             "marmalad": 0,
             "5550100": 0,
             "honey": 1,
@@ -192,32 +206,30 @@ def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: 
         }
 
 
-def test_words_of_an_earlier_version_are_told_of_and_stored_anew_by_prepare(
+def test_words_that_were_split_in_another_way_are_told_of_and_stored_anew_by_prepare(
     postgres_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Earlier versions stored no pair of characters where Chinese meets a number, such as "年" and "2019"."""
+    """As if they were stored without the pairs of characters where Chinese meets a number, such as "年" and "2019"."""
     url = postgres_database()
     with open_graph(url) as graph:
         graph.add_skill(owner="ana", text="她2019年搬到柏林", visibility="shared")
         graph.add_skill(owner="ben", text="the marmalade is in the cellar", visibility="shared")
         graph.prepare()
-        head = json.loads(graph._store.state("search") or b"")
-        del head["way"]
-        with graph._store.writing() as change:
-            graph._store.save_state(change, "search", json.dumps(head).encode())
-            earlier = "UPDATE live SET words = ts_delete(words, ARRAY['她2', '9年'])"
-            graph._store._run(earlier)  # type: ignore[attr-defined]
+        head = json.loads(graph._rows.state("search") or b"")
+        head["way"] = "another"
+        with graph._rows.writing() as change:
+            graph._rows.save_state(change, "search", json.dumps(head).encode())
+            others = "UPDATE skillgraph.live SET words = ts_delete(words, ARRAY['她2', '9年'])"
+            graph._store._run(others, [])  # type: ignore[attr-defined]
     with open_graph(url) as graph:
         assert graph.recall("marmalade", user="cleo")
         assert "run `agentfw memory prepare` once" in caplog.text
-        server = graph._recaller.server
-        assert server is not None
-        assert server._search.shared_with(["9年"], 10) == {"9年": []}
+        assert holders(graph, "9年") == {"9年": 0}
 
         caplog.clear()
         graph.prepare()
 
-        assert len(server._search.shared_with(["9年"], 10)["9年"]) == 1
+        assert holders(graph, "9年") == {"9年": 1}
         assert graph.recall("marmalade", user="cleo")
         assert not caplog.records
 
@@ -255,10 +267,10 @@ def test_a_graph_moves_to_the_database_when_it_outgrows_the_process(postgres_dat
     with open_graph(postgres_database(), GraphSettings(in_memory_up_to=50)) as graph:
         fill(graph, 50)
         graph.recall("slot", user="user1")
-        assert graph._recaller.server is None
+        assert not isinstance(graph._recaller._by, DatabaseRecall)
         fill(graph, 60, seed=8)
         assert graph.recall("slot", user="user1")
-        assert graph._recaller.server is not None
+        assert isinstance(graph._recaller._by, DatabaseRecall)
         assert len(graph._recaller.cache) < 50
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.recall import loaded
+from agentfw_memory.graph.recall import embedded
 
 
 def test_only_the_graphs_that_were_used_last_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded, "MOST", 3)
+    monkeypatch.setattr(embedded, "MOST", 3)
     with ExitStack() as stack:
         graphs = [
             stack.enter_context(SkillGraph.open(tmp_path / "a.db", tenant=f"t{number}", embedder="hash:16"))
@@ -28,8 +28,8 @@ def test_only_the_graphs_that_were_used_last_stay_in_memory(tmp_path: Path, monk
 
 
 def test_large_graphs_and_those_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded, "MOST", 1)
-    monkeypatch.setattr("agentfw_memory.graph.recall.recall.SMALL", 1)
+    monkeypatch.setattr(embedded, "MOST", 1)
+    monkeypatch.setattr("agentfw_memory.graph.recall.embedded.SMALL", 1)
     with (
         SkillGraph.open(tmp_path / "a.db", tenant="large", embedder="hash:16") as large,
         SkillGraph.open(tmp_path / "a.db", tenant="small", embedder="hash:16") as small,

@@ -185,7 +185,7 @@ def test_what_cannot_be_read_is_counted_again(path: Path, spoilt: bytes) -> None
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
         graph.prepare()
-        store = graph._store
+        store = graph._rows
         with store.writing() as change:
             store.save_state(change, "communities by leiden", spoilt)
     with SkillGraph.open(path, tenant="t") as again:
@@ -246,14 +246,14 @@ def test_a_view_that_broke_off_is_loaded_anew(path: Path, monkeypatch: pytest.Mo
         graph.prepare()
         before = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]
         graph.add_skill(owner="green", text="nothing like it")
-        live = graph._store.live
+        live = graph._rows.live
 
         def broken(since: int = 0, rows: int = 20_000) -> Iterator[Any]:
             yield from live(since, rows)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(graph._store, "live", broken)
+            patch.setattr(graph._rows, "live", broken)
             with pytest.raises(KeyboardInterrupt):
                 graph.recall("red way 3", user="red 1")
         after = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]

@@ -111,7 +111,7 @@ def test_what_is_newer_or_somebody_elses_is_refused_and_left_alone(postgres_data
     open_graph(newer).close()
     with psycopg.connect(newer, autocommit=True) as connection:
         connection.execute("UPDATE skillgraph.format SET version = 99")
-    with pytest.raises(StoreRefusedError, match="newer agentfw"):
+    with pytest.raises(StoreRefusedError, match="another version"):
         open_graph(newer)
     with psycopg.connect(foreign, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA skillgraph")
@@ -172,10 +172,10 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplo
         with open_graph(url, tenant="other") as other:
             graph.add_skill(owner="ana", text="offer the earliest slot")
             kept = other.add_skill(owner="ben", text="never move lunch")
-            with other._store.writing() as change:  # a transaction that is open all the while
+            with other._rows.writing() as change:  # a transaction that is open all the while
                 assert graph.forget("ana").skills == 1
                 assert "began before the deletion" in caplog.text
-                other._store.end_skills(change, [int(kept.id[1:])])
+                other._rows.end_skills(change, [int(kept.id[1:])])
             assert other.skills(owner="ben") == []
         over = threading.Event()
 

@@ -12,7 +12,7 @@ import pytest
 from agentfw_memory import GraphSettings, SkillGraph, Trajectory
 from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.graph.records import skill_number
-from agentfw_memory.graph.stores.sqlite_store import SqliteStore
+from agentfw_memory.graph.stores.sqlite import SqliteStore
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -79,7 +79,7 @@ def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(t
     store, steps = SqliteStore.open(tmp_path / "skills.db", tenant="team"), Counter[str]()
     with SkillGraph(store, open_embedder("hash"), GraphSettings()) as graph:
         skill = skill_number(graph.add_skill(owner="ana", text="lunch at the harbour").id)
-        user = store.find("user", "ana")
+        user = graph._rows.find("user", "ana")
         assert skill is not None
         assert user is not None
         for others, uses in (("few", 5), ("many", 300)):
@@ -87,6 +87,6 @@ def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(t
                 other = graph.add_skill(owner="ana", text=f"{others} {use}").id
                 graph.learn(Trajectory(f"{others} {use}", "ana", "who was it?", skills=(other,)), 1.0)
             store._connection.set_progress_handler(partial(steps.update, [others]), 1)
-            store.ratings(user, [skill])
+            graph._rows.ratings(user, [skill])
             store._connection.set_progress_handler(None, 0)
     assert 0 < steps["many"] < 2 * steps["few"]

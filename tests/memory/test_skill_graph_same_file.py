@@ -45,4 +45,4 @@ def test_names_of_users_whom_another_process_has_forgotten_are_left_out(tmp_path
         graph.recall("tea", user="ana")
         (ana,) = graph._recaller.cache.owned
 
-        assert graph._store.names({ana, ana + 1000}) == {ana: "ana"}
+        assert graph._rows.names({ana, ana + 1000}) == {ana: "ana"}

@@ -99,7 +99,7 @@ def same_as_store(graph: SkillGraph) -> bool:
     graph._recaller.catch_up()
     indexes = graph._recaller.cache.index.parts
     kept: dict[str, dict[int, np.ndarray]] = {"private": {}, "shared": {}}
-    for rows in graph._store.live():
+    for rows in graph._rows.live():
         for number, shared, vector in zip(rows.numbers.tolist(), rows.shared.tolist(), rows.vectors, strict=True):
             kept["shared" if shared else "private"][number] = vector
     return all(
@@ -148,7 +148,7 @@ def test_a_saved_index_that_does_not_fit_is_not_used(tmp_path: Path, spoil: str)
         index.write_bytes(data)
     elif spoil == "newer":
         with SkillGraph.open(path, tenant="t") as graph:
-            counter = graph._store.counter()
+            counter = graph._store.head().counter
         path.unlink()
         fill(tmp_path / "older.db", "hash:16")
         (tmp_path / "older.db").rename(path)

@@ -11,7 +11,8 @@ import pytest
 from agentfw_memory import NewSkill, SkillGraph
 from agentfw_memory.graph.index import word_index_state
 from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
-from agentfw_memory.graph.stores.sql_rows import SqlRows
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.stores.store import Delete
 
 VOCABULARY = [f"word{number}" for number in range(40)]
 
@@ -29,13 +30,13 @@ def held(index: WordIndex) -> Held:
     return found
 
 
-def same_as_store(graph: SkillGraph) -> bool:
+def same_as_rows(graph: SkillGraph) -> bool:
     """Whether the index holds and finds what one does that was filled from the store."""
     graph._recaller.catch_up()
-    index, fresh = graph._recaller._words, WordIndex()
+    index, fresh = graph._recaller._by._words, WordIndex()
     assert index is not None
-    for rows in graph._store.live():
-        texts = graph._store.texts(rows.numbers.tolist())
+    for rows in graph._rows.live():
+        texts = graph._rows.texts(rows.numbers.tolist())
         parts = [SHARED if shared else int(owner) for owner, shared in zip(rows.owners, rows.shared, strict=True)]
         for number, part in zip(rows.numbers.tolist(), parts, strict=True):
             fresh.put(number, texts[number], part)
@@ -72,13 +73,13 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> list[str]:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The skills whose texts were read from a store."""
     numbers: list[int] = []
-    texts = SqlRows.texts
+    texts = GraphRows.texts
 
-    def recorded(store: SqlRows, asked: Sequence[int]) -> dict[int, str]:
+    def recorded(store: GraphRows, asked: Sequence[int]) -> dict[int, str]:
         numbers.extend(asked)
         return texts(store, asked)
 
-    monkeypatch.setattr(SqlRows, "texts", recorded)
+    monkeypatch.setattr(GraphRows, "texts", recorded)
     return numbers
 
 
@@ -86,7 +87,7 @@ def check_saving(where: str | Path, read: list[int]) -> None:
     with SkillGraph.open(where, tenant="t", embedder="hash:16") as one:
         ids = churn(one, random.Random(7), 60)
         with SkillGraph.open(where, tenant="t") as other:
-            assert same_as_store(other)
+            assert same_as_rows(other)
         ids.append(one.add_skill(owner="cleo", text="word1 new since it was saved").id)
         one.update_skill(ids[0], text="word2 changed since it was saved")
         one.update_skill(ids[1], visibility="shared")
@@ -95,11 +96,11 @@ def check_saving(where: str | Path, read: list[int]) -> None:
     with SkillGraph.open(where, tenant="t") as again:
         again.recall("word1", user="cleo")
         assert sorted(read) == sorted(int(ids[place][1:]) for place in (0, 1, 2, -1))
-        assert same_as_store(again)
+        assert same_as_rows(again)
         churn(again, random.Random(8), 60)
-        assert same_as_store(again)
+        assert same_as_rows(again)
     with SkillGraph.open(where, tenant="t") as last:
-        assert same_as_store(last)
+        assert same_as_rows(last)
 
 
 def test_only_texts_that_changed_after_it_was_saved_are_read(tmp_path: Path, read: list[int]) -> None:
@@ -116,18 +117,18 @@ def test_only_blocks_that_changed_are_written_again(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as graph:
         graph.add_skills([NewSkill("ana", f"{word} old") for word in VOCABULARY])
-        with graph._store.writing() as change:
-            graph._store.new_numbers(change, BLOCK)
+        with graph._rows.writing() as change:
+            graph._store.new_numbers(BLOCK)
         graph.add_skill(owner="ana", text="word1 far away")
     with SkillGraph.open(path, tenant="t") as graph:
         graph.prepare()
-        with graph._store.writing() as change:
-            graph._store.save_state(change, "words 0", b"would be unreadable")
+        with graph._rows.writing() as change:
+            graph._rows.save_state(change, "words 0", b"would be unreadable")
         graph.add_skills([NewSkill("ana", f"{word} new") for word in VOCABULARY])
         graph.prepare()
 
-        assert graph._store.state("words 0") == b"would be unreadable"
-        assert graph._store.state("words 1") is not None
+        assert graph._rows.state("words 0") == b"would be unreadable"
+        assert graph._rows.state("words 1") is not None
 
 
 @pytest.mark.parametrize("spoil", ["unreadable", "gone", "other stemmer"])
@@ -138,20 +139,20 @@ def test_a_saved_index_that_does_not_fit_is_built_again(
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as graph:
         churn(graph, random.Random(7), 30)
         graph.prepare()
-        with graph._store.writing() as change:
+        with graph._rows.writing() as change:
             if spoil == "unreadable":
-                graph._store.save_state(change, "words 0", b"PK\x03\x04 and so on")
+                graph._rows.save_state(change, "words 0", b"PK\x03\x04 and so on")
             elif spoil == "gone":
-                graph._store._run("DELETE FROM state WHERE name = 'words 0'")  # type: ignore[attr-defined]
+                graph._store.write(Delete("state", {"name": "words 0"}))
             else:
                 monkeypatch.setattr(word_index_state, "FORMAT", word_index_state.FORMAT + 1)
-                graph._store.save_state(change, "words 0", b"of an older version")
+                graph._rows.save_state(change, "words 0", b"of an older version")
 
     with SkillGraph.open(path, tenant="t") as graph:
-        assert same_as_store(graph)
+        assert same_as_rows(graph)
         graph.prepare()
     with SkillGraph.open(path, tenant="t") as graph:
-        assert same_as_store(graph)
+        assert same_as_rows(graph)
 
 
 def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_path: Path) -> None:
@@ -159,14 +160,14 @@ def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_pat
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as one, SkillGraph.open(path, tenant="t") as other:
         one.add_skills([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
         other.recall("trip", user="ben")
-        index, counter = other._recaller._words, other._recaller.cache.counter
+        index, counter = other._recaller._by._words, other._recaller.cache.counter
         assert index is not None
         one.forget("ana")
 
-        assert not word_index_state.save_words(index, counter, other._store)
+        assert not word_index_state.save_words(index, counter, other._rows)
         other.prepare()
 
-        saved = word_index_state.load_words(one._store)
+        saved = word_index_state.load_words(one._rows)
         assert saved is not None
         assert list(held(saved[0])) == [int(hit.skill.id[1:]) for hit in one.recall("trip", user="ben")]
 

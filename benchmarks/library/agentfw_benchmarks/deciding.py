@@ -16,12 +16,12 @@ from statistics import median
 from typing import Any
 
 from agentfw import Generation, Intervention, Moment, Policy, PolicyAgent, Request, Task
-from agentfw.engagement import Engagement
 from agentfw.environment import Environment
 from agentfw.episode import Message
 from agentfw.interfaces import parse_interface
 from agentfw.request import Sampling
 from agentfw.timeline import Time
+from agentfw.turns.engagement import Engagement
 
 from .figures import difference_of, mean_of, shown
 from .tables import print_markdown

@@ -5,19 +5,39 @@ that doesn't mention the group is left alone, and one that does is a problem of 
 
     >>> "agentfw-notes" in [found.distribution for found in entry_points("agentfw")]
     True
+
+It also knows where a distribution was installed from, so that an error can say what to install beside it. pip writes
+the address of a local installation into `direct_url.json`, which what came from an index doesn't have.
+
+    source_of("agentfw-papers", "plugins/papers", beside="agentfw")     # /home/ada/agentfw/plugins/papers
 """
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["EntryPoint", "MetadataProblem", "Scan", "entry_points", "normalise", "scan", "version_of"]
+__all__ = [
+    "EntryPoint",
+    "MetadataProblem",
+    "Scan",
+    "direct_url",
+    "entry_points",
+    "normalise",
+    "scan",
+    "source_of",
+    "source_tree",
+    "version_of",
+]
 
 _FILE = "entry_points.txt"
+_DELETE = "delete that folder"
 
 
 class EntryPoint(NamedTuple):
@@ -61,6 +81,8 @@ class MetadataProblem(NamedTuple):
     distribution: str
     version: str
     text: str
+    fix: str = ""
+    """What to do about it, if that isn't to install it again."""
 
 
 class Scan(NamedTuple):
@@ -80,8 +102,8 @@ def version_of(distribution: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version(distribution)
-    except (PackageNotFoundError, ValueError):  # ValueError: an empty name
+        return version(distribution) or ""
+    except (PackageNotFoundError, ValueError, KeyError):  # ValueError: an empty name, or METADATA that isn't UTF-8
         return ""
 
 
@@ -92,23 +114,41 @@ def entry_points(group: str) -> list[EntryPoint]:
 
 def scan(group: str) -> Scan:
     """The entry points of `group`, sorted, and the distributions that were meant to have some and can't be read."""
-    from importlib.metadata import distribution, distributions
+    from importlib.metadata import distributions
 
-    # Only the names of those that mention the group are read: parsing all METADATA files would take a second.
-    names = {installed.name for installed in distributions() if _mentions(installed, group)}
     found: list[EntryPoint] = []
     problems: list[MetadataProblem] = []
-    for name in sorted(filter(None, names), key=normalise):
-        installed = distribution(name)  # of two with one name the first on the path, as for imports
+    seen = set[str]()
+    for installed in distributions():
+        folder = getattr(installed, "_path", None)
+        file = getattr(folder, "name", "")
+        stem = file.removesuffix(".dist-info")
+        own, _, own_version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
+        hidden = bool(own) and normalise(own) in seen  # of two with one name the first on the path, as for imports
+        seen.add(normalise(own))
+        # Only the names of those that mention the group are read: parsing all METADATA files would take a second.
+        if hidden or not _mentions(installed, group):
+            continue
+        if file.startswith("~"):
+            problems.append(MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", _DELETE))
+            continue
+        try:
+            name, version = normalise(installed.name or own), installed.version or own_version
+        except Exception as error:  # a METADATA file may be anything
+            problems.append(MetadataProblem(normalise(own), own_version, _in_words("METADATA", error)))
+            continue
         try:
             entries = installed.entry_points.select(group=group)
         except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
-            text = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
-            problems.append(MetadataProblem(normalise(name), installed.version, f"{_FILE} {text}"))
+            problems.append(MetadataProblem(name, version, _in_words(_FILE, error)))
             continue
-        found += [EntryPoint(each.name, each.value, normalise(name), installed.version) for each in entries]
+        found += [EntryPoint(each.name, each.value, name, version) for each in entries]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
-    return Scan(found, problems)
+    return Scan(found, sorted(problems))
+
+
+def _in_words(file: str, error: Exception) -> str:
+    return f"{file} {'is not UTF-8 text' if isinstance(error, UnicodeDecodeError) else f'is malformed: {error}'}"
 
 
 def _mentions(installed: Distribution, group: str) -> bool:
@@ -119,3 +159,33 @@ def _mentions(installed: Distribution, group: str) -> bool:
         return section.encode() in error.object
     except OSError:
         return False
+
+
+def source_tree(name: str) -> Path | None:
+    """The folder that a distribution was installed from. None if it came from an index, or the folder is gone."""
+    return _folder(direct_url(name))
+
+
+def source_of(name: str, folder: str, *, beside: str) -> str:
+    """What to give pip for a distribution: its folder in the sources of one that is installed, or else its name."""
+    tree = source_tree(beside) if folder else None
+    if tree is not None and (tree / folder / "pyproject.toml").is_file():
+        return shlex.quote(str(tree / folder))
+    return name
+
+
+def direct_url(name: str) -> dict[str, Any]:
+    """pip's record of where it came from. Empty if that was an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        origin = json.loads(distribution(name).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def _folder(origin: dict[str, Any]) -> Path | None:
+    url = urlsplit(str(origin.get("url", "")))
+    folder = Path(unquote(url.path))
+    return folder if url.scheme == "file" and folder.is_dir() else None

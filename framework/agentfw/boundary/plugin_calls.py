@@ -21,61 +21,47 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from ..errors import in_words
-from .process_state import ProcessState
 
 __all__ = [
+    "IN_PROGRESS",
     "PluginCall",
     "acting_for",
     "blame",
     "current_call",
     "hanging",
-    "last_call",
     "notes",
+    "noting_strays",
     "noting_tasks",
     "own_frame",
     "place",
-    "process_kept",
     "running_call",
 ]
 
 OURS = frozenset(("agentfw", "agentfw_cli"))
 
 # Dictionaries keep the order in which calls began, and one of them can be copied while another thread adds to it.
-_in_progress: dict[PluginCall, None] = {}
+IN_PROGRESS: dict[PluginCall, None] = {}
 _threads: dict[int, PluginCall] = {}
 """The threads that work for a call, by their number."""
 _notes: dict[str, None] = {}
-_kept: list[ProcessState] = []
-_last: PluginCall | None = None
 
 
 class PluginCall:
     """A call of a component, in progress within its `with` block."""
 
-    __slots__ = ("call", "cancelling", "episode", "puts_back", "task", "thread", "title")
+    __slots__ = ("call", "episode", "task", "thread", "title")
 
-    def __init__(self, title: str, call: str, episode: str = "", *, puts_back: bool = True) -> None:
-        """With `puts_back`, what it changes of the process is put back as soon as it has ended."""
-        self.title, self.call, self.episode, self.puts_back = title, call, episode, puts_back
+    def __init__(self, title: str, call: str, episode: str = "") -> None:
+        self.title, self.call, self.episode = title, call, episode
 
     def __enter__(self) -> None:
-        global _last
         self.thread, self.task = threading.get_ident(), _current_task()
-        _in_progress[self] = None
-        self.cancelling = 0 if self.task is None else self.task.cancelling()
-        # Closing comes last of all, whatever has failed. What is called in a task that is cancelled isn't the cause.
-        if self.call != "close()" and not self.cancelling:
-            _last = self
+        IN_PROGRESS[self] = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _last
-        _in_progress.pop(self, None)
-        if error is None and self.task is not None and self.task.cancelling() > self.cancelling:
-            _last = self  # whoever cancels the task that it runs in isn't cancelled before its next `await`
-        if self.puts_back and _kept and (changed := _kept[-1].put_back()):
-            self.note(f"changed {' and '.join(changed)} in {self.call}; this was put back")
+        IN_PROGRESS.pop(self, None)
 
     def leave(self, coroutine: object) -> None:
         """Note that its coroutine hasn't ended although it was cancelled, and is left behind."""
@@ -116,11 +102,6 @@ def running_call(loop: asyncio.AbstractEventLoop) -> PluginCall | None:
     return None if task is None else _innermost(task)
 
 
-def last_call() -> str:
-    """The last call of a plugin, in words: a hint if nothing else shows which plugin is at fault."""
-    return "" if _last is None else f"{_last.title} in {_last.where or 'its episode'}"
-
-
 def blame(error: BaseException) -> tuple[str, str]:
     """The distribution of the plugin whose code an unexpected error comes from, and the place. Empty if there is none.
 
@@ -141,7 +122,7 @@ def blame(error: BaseException) -> tuple[str, str]:
 
 def hanging() -> list[str]:
     """The innermost calls in progress, each with the place in its plugin's code."""
-    calls = list(_in_progress)
+    calls = list(IN_PROGRESS)
     running = {call for call in calls if call.task is not None and running_call(call.task.get_loop()) is call}
     # Who has the turn and doesn't give it back keeps all the others waiting.
     waiting = running or {call for call in calls if _innermost(call.task, call.thread) is call}
@@ -156,17 +137,13 @@ def notes() -> list[str]:
     return found + [
         f"{call.title} is still busy with {call.where}{_at(own_frame(frames.get(number)))}; it is left behind"
         for number, call in list(_threads.items())
-        if call not in _in_progress
+        if call not in IN_PROGRESS
     ]
 
 
 @contextmanager
-def process_kept() -> Iterator[None]:
-    """After each call in this block, put back what belongs to the process, as it is now.
-
-    What a plugin raises where nobody waits for it, in a thread or when an object is deleted, is noted with its name.
-    """
-    _kept.append(ProcessState())
+def noting_strays() -> Iterator[None]:
+    """Note with its name what a plugin raises where nobody waits for it: in a thread, or when an object is deleted."""
     deleting, running = sys.unraisablehook, threading.excepthook
     sys.unraisablehook = lambda found: _noted(found.exc_value, "where Python deletes an object") or deleting(found)
     threading.excepthook = lambda found: _noted(found.exc_value, "in a thread of its own") or running(found)
@@ -174,11 +151,10 @@ def process_kept() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook, threading.excepthook = deleting, running
-        _kept.pop().close()
 
 
 def noting_tasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles what a task raises that nobody awaits, as `process_kept` does for threads."""
+    """Handles what a task raises that nobody awaits, as `noting_strays` does for threads."""
     if not _noted(context.get("exception"), "in a task that nobody awaits"):
         loop.default_exception_handler(context)
 
@@ -209,7 +185,7 @@ def place(frame: FrameType) -> str:
 
 
 def _innermost(task: asyncio.Task[Any] | None, thread: int = 0) -> PluginCall | None:
-    for call in reversed(list(_in_progress)):
+    for call in reversed(list(IN_PROGRESS)):
         if call.task is task and (task is not None or call.thread == thread):
             return call
     return None
@@ -260,6 +236,6 @@ def _is_own(frame: FrameType) -> bool:
 def _awaited_by(awaited: Any) -> Any:
     """What a coroutine or a generator waits for."""
     frame = getattr(awaited, "gi_frame", None)
-    if frame is not None and frame.f_globals["__name__"] == f"{__package__}.letting_go":
+    if frame is not None and frame.f_globals["__name__"] == f"{__package__}.coroutines":
         return frame.f_locals["coroutine"]
     return getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)

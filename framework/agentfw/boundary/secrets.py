@@ -21,7 +21,9 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-__all__ = ["MASK", "SHORTEST", "Pieces", "Secrets", "is_secret_name", "strike", "struck"]
+from ..errors import strike_with
+
+__all__ = ["MASK", "SHORTEST", "Pieces", "Secrets", "is_secret_name", "secrets_in", "strike", "struck"]
 
 Value = TypeVar("Value")
 
@@ -149,6 +151,30 @@ def _struck(value: Any) -> Any:
     return value
 
 
+def secrets_in(value: object, name: str = "", default: object = None) -> Iterator[str]:
+    """The secrets in validated settings, as text: also those in environment variables that a setting names."""
+    from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+
+    if isinstance(value, (SecretStr, SecretBytes, Secret)):
+        revealed = value.get_secret_value()
+        yield revealed.decode(errors="replace") if isinstance(revealed, bytes) else str(revealed)
+    elif isinstance(value, str):
+        if is_secret_name(name) and value != default and value:
+            yield value
+        elif name.endswith("_env") and (is_secret_name(name.removesuffix("_env")) or is_secret_name(value)):
+            yield from filter(None, [os.environ.get(value)])
+    elif isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        for key, inner in value:
+            yield from secrets_in(inner, key, fields[key].default if key in fields else None)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from secrets_in(inner, str(key))
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for inner in value:
+            yield from secrets_in(inner, name)
+
+
 class Pieces:
     """Strikes secrets out of a text that comes in pieces. Only what may be the beginning of a secret is held back."""
 
@@ -224,3 +250,6 @@ def _forms(letter: str) -> tuple[str, ...]:
 
 def _any_of(forms: tuple[str, ...]) -> str:
     return re.escape(forms[0]) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
+
+
+strike_with(strike)

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import IO
 
-from ..boundary.struck_output import struck_logs, struck_streams
+from ..boundary.output import struck_logs, struck_streams
 from .interface import Plain
 from .served import Served
 from .wire import encode, read

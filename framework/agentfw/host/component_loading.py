@@ -1,4 +1,4 @@
-"""Creates components from their descriptions; the only place where a component's code is imported.
+"""Creates components from their descriptions; the only place that has a component's code imported.
 
 Whatever goes wrong here becomes an error that names the distribution of the component, with a command to fix it. Errors
 that the component raises on purpose (`AgentfwError`) pass unchanged.
@@ -8,20 +8,18 @@ that the component raises on purpose (`AgentfwError`) pass unchanged.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from ..boundary.gate import ImportFailed, let_in, object_at
+from ..boundary.secrets import Secrets, secrets_in
 from ..errors import AgentfwError, MissingExtraError, PluginError, in_words, is_failure
-from .plugin_guard import stdout_to_stderr
 from .plugin_record import Registered
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from ..boundary.secrets import Secrets
 
 Result = TypeVar("Result")
 
@@ -62,8 +60,7 @@ def check_settings(
 
     `secrets` then knows the secrets among them.
     """
-    from ..runs.spec.settings_record import secrets_in
-    from ..settings import validate
+    from ..boundary.settings_input import validate
 
     model = settings_model(registered)
     # A validator or a default of the plugin's model may raise anything.
@@ -118,31 +115,30 @@ def _parameters(factory: Callable[..., object]) -> Set[str]:
 
 def _resolve(registered: Registered, path: str) -> object:
     """What "package.module:Name" stands for."""
-    module_name, _, attributes = path.partition(":")
-
-    def load() -> object:
-        found: object = importlib.import_module(module_name)
-        for attribute in attributes.split("."):
-            found = getattr(found, attribute)
-        return found
-
-    return _guarded(registered, f"can't be imported ({path})", load)
+    try:
+        return let_in(registered.title, lambda: object_at(path))
+    except ImportFailed as failure:
+        if isinstance(failure.error, AgentfwError):
+            raise failure.error from None
+        raise _failed(registered, f"can't be imported ({path})", failure.error) from failure.error
 
 
 def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -> Result:
     try:
-        with stdout_to_stderr():
-            return work()
+        return work()
     except AgentfwError:
         raise
-    except ImportError as error:
-        if registered.component.extra and not _own_module(registered, error):
-            raise _missing_extra(registered, _missing_module(error)) from error
-        raise _broken(registered, f"{failing}: {in_words(error)}") from error
     except BaseException as error:
         if not (is_failure(error) or isinstance(error, CancelledError)):  # nobody cancels what isn't awaited
             raise
-        raise _broken(registered, f"{failing}: {in_words(error)}") from error
+        raise _failed(registered, failing, error) from error
+
+
+def _failed(registered: Registered, failing: str, error: BaseException) -> AgentfwError:
+    """The error of a component whose code has raised this."""
+    if isinstance(error, ImportError) and registered.component.extra and not _own_module(registered, error):
+        return _missing_extra(registered, _missing_module(error))
+    return _broken(registered, f"{failing}: {in_words(error)}")
 
 
 def _own_module(registered: Registered, error: ImportError) -> bool:

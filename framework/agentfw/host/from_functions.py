@@ -25,7 +25,7 @@ from numbers import Real
 from types import ModuleType
 from typing import Any
 
-from ..boundary.daemon_threads import in_thread
+from ..boundary.threads import in_thread
 from ..component import KINDS
 from ..environment import Environment
 from ..episode import Episode, Intervention

@@ -19,24 +19,24 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pluggy import PluginManager
 
 from ..boundary import metadata
+from ..boundary.coroutines import misplaced_coroutine, plain
+from ..boundary.guard import CallCounts, Guard
 from ..boundary.metadata import EntryPoint, normalise
-from ..boundary.plain_calls import plain
+from ..boundary.output import send_prints_to_stderr
 from ..boundary.plugin_calls import PluginCall
-from ..boundary.process_state import unchanged_process
 from ..boundary.secrets import Secrets
 from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
 from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
-from .names import duplicate, is_file, meant, overshadowed
+from .names import OWN_DISTRIBUTION, duplicate, is_file, meant, overshadowed
 from .one_file import file_entry_point
 from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations
-from .plugin_guard import stdout_to_stderr
 from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
 from .plugin_record import PluginRecord, Problem, Registered
 from .project_specs import specs_of
@@ -52,6 +52,22 @@ __all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "Registered"]
 GROUP = "agentfw"
 DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
 TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
+
+
+Made = TypeVar("Made")
+
+
+class Chosen(Protocol):
+    """A component of a spec, with its settings."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def checked(self) -> BaseModel | None: ...
 
 
 class HostOptions(NamedTuple):
@@ -133,6 +149,8 @@ class Host:
         By default, the options come from the environment variables and the entry points from `sys.path`.
         """
         options = HostOptions.from_environment() if options is None else options
+        if entry_points is None:
+            send_prints_to_stderr()
         scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         project, selection = options.project, _selection(options)
         manager = new_manager()
@@ -207,11 +225,38 @@ class Host:
         Settings that `check_settings` returned are not validated again.
         """
         registered = self.find(kind, name)
-        with unchanged_process() as changed, PluginCall(registered.title, "its creation"):
-            made = component_loading.create(registered, settings, where or kind, self._services, self.secrets)
-        if changed:
-            self.notes.append(f"{registered.title} changed {' and '.join(changed)} when it was made; this was put back")
+        with PluginCall(registered.title, "its creation"):
+            return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
+
+    def make(self, kind: str, choice: Chosen, base: type[Made], where: str = "") -> Made:
+        """Create the component that a spec has chosen, and check that it has the class required for its kind."""
+        settings = choice.settings if choice.checked is None else choice.checked
+        made = self.create(kind, choice.name, settings, where=where or f"{kind}.{choice.label}")
+        registered = self.find(kind, choice.name)
+        if not isinstance(made, base):
+            raise PluginError(
+                f"{registered.title} is of the class {type(made).__name__}, not {base.__name__}",
+                fix=f"derive its class from agentfw.{base.__name__}; see: agentfw plugins check {choice.name}",
+            )
+        if wrong := misplaced_coroutine(type(made), base):
+            raise PluginError(f"{registered.title} {wrong}", fix=registered.record.mend)
         return made
+
+    def guard(
+        self, kind: str, name: str, deadline: float, *, label: str = "", counts: CallCounts | None = None
+    ) -> Guard:
+        """The guard of a component. `label` is what a run calls it, where it has several of this name."""
+        registered = self.find(kind, name)
+        own, record = registered.component.name, registered.record
+        return Guard(
+            kind,
+            label or own,
+            registered.title + (f' as "{label}"' if label not in ("", own) else ""),
+            mend=record.mend,
+            deadline=deadline,
+            is_ours=record.distribution == OWN_DISTRIBUTION,
+            counts=counts,
+        )
 
     def provide(self, **services: object) -> None:
         """Pass these values to every factory that has a parameter of their name."""
@@ -255,12 +300,10 @@ class Host:
 
         A distribution that is installed is left out: what it offers is there, or it was disabled on purpose.
         """
-        from ..boundary.installed_from import source_of
-
         for known, record in self._known:
             offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
             if offered and not metadata.version_of(known.name):
-                return known.name, source_of(known.name, known.folder, beside=record.distribution)
+                return known.name, metadata.source_of(known.name, known.folder, beside=record.distribution)
         return None
 
     def known_plugins(self) -> list[Offered[KnownPlugin]]:
@@ -316,7 +359,7 @@ class Host:
             if record.silenced:
                 continue
             try:
-                with stdout_to_stderr(), PluginCall(record.title, f"{hook_name}()"):
+                with PluginCall(record.title, f"{hook_name}()"):
                     values = [_own(name, arguments[name]) for name in implementation.argnames]
                     answer = plain(implementation.function(*values))
             except BaseException as error:

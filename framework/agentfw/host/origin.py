@@ -19,8 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..boundary.installed_from import direct_url, source_tree
-from ..boundary.metadata import normalise, version_of
+from ..boundary.metadata import direct_url, normalise, source_tree, version_of
 
 __all__ = ["changed_origins", "origin_of"]
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pluggy import HookImpl, PluginManager
 
+from ..boundary.plugin_calls import PluginCall
 from ..component import KINDS, Component
 from ..errors import in_words, one_line
 from ..hookspecs import (
@@ -27,7 +28,6 @@ from ..hookspecs import (
     NamedSpec,
     NamedTemplate,
 )
-from .plugin_guard import stdout_to_stderr
 from .plugin_loading import manager_name, tell_authors
 from .plugin_record import PluginRecord, Registered
 
@@ -105,7 +105,7 @@ def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> An
 
 def _call(record: PluginRecord, implementation: HookImpl, hook: str, trace: Trace) -> list[object]:
     try:
-        with stdout_to_stderr():
+        with PluginCall(record.title, f"{hook}()"):
             answer = implementation.function()
     except KeyboardInterrupt:
         raise

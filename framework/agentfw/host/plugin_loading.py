@@ -1,4 +1,4 @@
-"""Imports plugins one by one, each behind a guard.
+"""Imports plugins one by one through the gate, and registers them with pluggy.
 
 A disabled plugin is never imported. One that fails is recorded with its distribution, and the others still load. This
 replaces pluggy's own loading, which stops at the first broken plugin.
@@ -18,13 +18,11 @@ from typing import NamedTuple
 from pluggy import PluginManager, PluginValidationError
 
 from .. import hookspecs
-from ..boundary.installed_from import source_tree
-from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
-from ..boundary.plugin_calls import PluginCall
-from ..boundary.process_state import unchanged_process
+from ..boundary.gate import SLOW_SECONDS, ImportFailed, let_in
+from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
+from ..boundary.output import printed_elsewhere
 from ..errors import in_words, nearest, one_line
 from .names import OWN_DISTRIBUTION
-from .plugin_guard import SlowImportWatch, stdout_to_stderr
 from .plugin_record import PluginRecord, Problem
 
 __all__ = ["ALL", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
@@ -45,7 +43,7 @@ class Selection(NamedTuple):
     project: str = ""
     """Path of the agentfw.toml with the allow list and the next one."""
     turned_off: frozenset[str] = frozenset()
-    slow_import_seconds: float = 2.0
+    slow_import_seconds: float = SLOW_SECONDS
 
 
 def new_manager() -> PluginManager:
@@ -64,17 +62,14 @@ def load_plugins(
 ) -> list[PluginRecord]:
     """Import and register allowed plugins. Returns one record per entry point, by distribution and name."""
     records = []
-    with SlowImportWatch(selection.slow_import_seconds) as watch:
-        for entry_point in sorted(entry_points, key=lambda found: (found.distribution, found.name)):
-            record = PluginRecord(entry_point)
-            records.append(record)
-            if _left_out(record, selection):
-                continue
-            watch.current = f"{record.title} ...; disable it with --no-plugin {record.name}"
-            plugin = _import(entry_point, record)
-            watch.current = None
-            if record.state == "active":
-                _register(plugin, entry_point, record, manager)
+    for entry_point in sorted(entry_points, key=lambda found: (found.distribution, found.name)):
+        record = PluginRecord(entry_point)
+        records.append(record)
+        if _left_out(record, selection):
+            continue
+        plugin = _import(entry_point, record, selection)
+        if record.state == "active":
+            _register(plugin, entry_point, record, manager)
     return records
 
 
@@ -82,7 +77,7 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
     record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
     if not _left_out(record, selection):
-        record.stop("failed", f"can't be read: {one_line(problem.text)}", reinstall(record))
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
     return record
 
 
@@ -126,34 +121,27 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
     return record.state != "active"
 
 
-def _import(entry_point: EntryPoint, record: PluginRecord) -> object:
-    started = time.perf_counter()
-    plugin: object = None
-    with stdout_to_stderr() as moved, unchanged_process() as changed, PluginCall(record.title, "its import"):
-        try:
-            plugin = entry_point.load()
-        except KeyboardInterrupt:
-            raise
-        except ModuleNotFoundError as error:
-            if entry_point.module == error.name or entry_point.module.startswith(f"{error.name}."):
-                error_text = f"names the module {entry_point.module}, which isn't there"
-            else:
-                error_text = f"can't be imported: {in_words(error)}"
-            record.stop("failed", error_text, reinstall(record), error)
-        except SystemExit as error:
-            record.stop(
-                "failed", f"tried to end Python when it was imported ({in_words(error)})", tell_authors(record), error
-            )
-        except BaseException as error:
-            record.stop("failed", f"can't be imported: {in_words(error)}", reinstall(record), error)
+def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection) -> object:
+    started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
+    printed = printed_elsewhere()
+    try:
+        plugin = let_in(record.title, entry_point.load, advice=disable, slow=selection.slow_import_seconds)
+    except ImportFailed as failure:
+        text, error = str(failure), failure.error
+        if isinstance(error, ModuleNotFoundError) and _is_own_module(entry_point.module, error.name):
+            text = f"names the module {entry_point.module}, which isn't there"
+        fix = tell_authors(record) if failure.ends_python else reinstall(record)
+        record.stop("failed", text, fix, error)
     record.seconds = time.perf_counter() - started
     if record.seconds > NOTED_SECONDS:
-        record.hints.append(f"took {record.seconds:.1f} s to import; disable it with --no-plugin {record.name}")
-    if moved.used:
+        record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
+    if printed_elsewhere() > printed:
         record.hints.append(f"printed to stdout when it was imported (sent to stderr); {tell_authors(record)}")
-    if changed:
-        record.hints.append(f"changed {' and '.join(changed)} when it was imported (put back); {tell_authors(record)}")
     return plugin
+
+
+def _is_own_module(module: str, missing: str | None) -> bool:
+    return module == missing or module.startswith(f"{missing}.")
 
 
 def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: PluginManager) -> None:

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
-from ..boundary.installed_from import source_of
-from ..boundary.metadata import normalise, version_of
+from ..boundary.metadata import normalise, source_of, version_of
+from ..boundary.settings_input import validate
 from ..component import KINDS
 from ..errors import EndpointError, SettingsError
-from ..settings import Settings, validate
+from ..settings import Settings
 
 if TYPE_CHECKING:
     from .host import Host
@@ -109,7 +109,7 @@ def _summary(distribution: str) -> str:
 
     try:
         return str(metadata(distribution).json.get("summary", ""))
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # ValueError: METADATA that isn't UTF-8
         return ""
 
 

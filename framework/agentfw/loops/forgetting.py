@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..boundary.crossing import GuardedReward
 from ..errors import UsageError
 from ..host import Host
 from ..memory import Memory
@@ -123,7 +124,7 @@ def _memories(run: RunFolder, folder: Path, host: Host) -> dict[str, tuple[Memor
 
 def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[str, RewardModel]:
     """The reward models in the loop's folder that have learned from users."""
-    found = {}
+    found = dict[str, RewardModel]()
     for name, settings in _choices(run, "rewards"):
         if name not in spec.settled:
             continue
@@ -134,7 +135,7 @@ def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[st
             assert isinstance(model, RewardModel)
             if type(model).forget is RewardModel.forget:
                 raise UsageError(f"the reward {name} can't forget a user", fix="delete its data by hand")
-            found[home] = model
+            found[home] = GuardedReward(model, host.guard("reward", name, float("inf")))
     return found
 
 

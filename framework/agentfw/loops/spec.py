@@ -49,11 +49,12 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from ..boundary.settings_input import parse_assignments, validate
 from ..errors import AgentfwError, SettingsError, nearest
 from ..host import Host
 from ..runs.spec.resolution import resolve
 from ..runs.spec.run_spec import RunSpec, apply_assignments, parse_spec, read_spec
-from ..settings import Settings, parse_assignments, validate
+from ..settings import Settings
 
 __all__ = ["Contrast", "LoopSpec", "Phase", "Variant", "read_loop"]
 

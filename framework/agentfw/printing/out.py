@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from ..boundary.output import data_stream, hand_over_stdout
 from ..errors import StorageError
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ class Out:
     def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
         self.json, self.quiet = json, quiet
 
+    @property
+    def stream(self) -> IO[str]:
+        """Where the result goes: stdout, which `sys.stdout` isn't any more once a command has loaded plugins."""
+        return data_stream()
+
+    def hand_over(self) -> None:
+        """Let whatever prints have stdout again, for a prompt that draws on it."""
+        hand_over_stdout()
+
     def data(self, value: Any) -> None:
         """Print the result as JSON. JSON has no infinity or NaN, so these become null."""
         import json
@@ -57,14 +67,14 @@ class Out:
 
     def words(self, text: str) -> None:
         """Print a part of a line of the result at once."""
-        print(_harmless(text), end="", flush=True)
+        print(_harmless(text), end="", flush=True, file=data_stream())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
         """Print aligned columns. On a terminal, the last column is wrapped to the available width."""
         rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]
         widths = [max(width_of(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
         last = len(columns) - 1
-        wrap = sys.stdout.isatty() and last not in right
+        wrap = self.stream.isatty() and last not in right
         if wrap:
             room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * last
             widths[last] = max(_NARROWEST, min(widths[last], room))
@@ -97,7 +107,7 @@ class Out:
 
     def style(self, text: str, *names: str, stream: IO[str] | None = None) -> str:
         """Style the text if colours are on."""
-        if not text or not _coloured(stream or sys.stdout):
+        if not text or not _coloured(stream or self.stream):
             return text
         return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 
@@ -117,7 +127,7 @@ def width_of(text: str) -> int:
 
 def _print(text: str) -> None:
     try:
-        print(text)
+        print(text, file=data_stream())
     except BrokenPipeError:
         raise
     except OSError as error:

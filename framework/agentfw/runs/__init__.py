@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
+    from .from_python import RunResult
     from .live import EndedSession, LiveRun, read_sessions
     from .observers.observer import Observer, RunInfo
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
@@ -45,6 +46,7 @@ __all__ = [
     "RewardChoice",
     "RunFolder",
     "RunInfo",
+    "RunResult",
     "SamplingSettings",
     "Summary",
     "apply_assignments",
@@ -81,6 +83,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.summary": ("Summary",),
     "records.journal": ("Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"),
     "records.mirror": ("Mirror", "check_address"),
+    "from_python": ("RunResult",),
     "live": ("EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
     "results.run_charts": ("timeline_picture",),

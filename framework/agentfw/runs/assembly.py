@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ..boundary.components.creation import Guard, make
-from ..boundary.components.guarded import GuardedMemory, GuardedPolicy, GuardedReward, GuardedToolbox
-from ..boundary.components.guarded_environment import GuardedEnvironment
-from ..boundary.components.isolated import Isolation, isolated
-from ..boundary.components.run_environment import RunEnvironment
-from ..boundary.components.spending import Spending
-from ..boundary.components.tracing import Clock, Trace, TracedMemory, TracedPolicy, TracedTool
-from ..boundary.daemon_threads import in_thread
-from ..boundary.letting_go import letting_go
-from ..engagement import Engagement
+from ..boundary.coroutines import letting_go
+from ..boundary.crossing import (
+    GuardedEnvironment,
+    GuardedMemory,
+    GuardedPolicy,
+    GuardedReward,
+    GuardedToolbox,
+    GuardedTracker,
+)
+from ..boundary.guard import Guard
+from ..boundary.layers import Clock, Trace, traced
+from ..boundary.threads import in_thread, use_daemon_threads
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
@@ -31,18 +33,22 @@ from ..errors import AgentfwError, UsageError
 from ..host import Host
 from ..interfaces import parse_interface
 from ..memory import Memory
-from ..operation import PlayedEpisode, Scoring
 from ..policy import Policy
 from ..request import Sampling
-from ..scores import RewardModel, Schedule, Score, parse_schedule
-from ..session import Session, SessionEnvironment
+from ..scores import RewardModel, Score
 from ..tool import Tool, Toolbox
-from ..tracker import Tracker
+from ..tracker import PlayedEpisode, Scoring, Tracker
+from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
+from ..turns.session import Session, SessionEnvironment
+from .isolation import Isolation, isolated
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.long_texts import LongTexts
+from .run_environment import RunEnvironment
 from .spec.run_spec import Choice, IsolableChoice, RunSpec
+from .spec.weights import Schedule, parse_schedule
+from .spending import Spending
 
 __all__ = ["Assembly", "assemble", "shared_component"]
 
@@ -67,7 +73,7 @@ class Assembly:
     tools: list[Tool]
     rewards: dict[str, GuardedReward]
     weights: dict[str, Schedule]
-    trackers: list[tuple[Guard, Tracker]]
+    trackers: list[GuardedTracker]
     learning: Learning | None
     """None without an optimizer."""
     spending: Spending
@@ -85,7 +91,7 @@ class Assembly:
 
         `keep` is given the policy that is about to be asked, and returns the one that is asked instead.
         """
-        environment, clock = make(self.host, "environment", self.spec.environment, Environment, "environment"), Clock()
+        environment, clock = self._world(), Clock()
         finish, outcome = "", dict[str, float]()
         try:
             # Everybody else who takes part has a guard of their own.
@@ -94,7 +100,7 @@ class Assembly:
                 if isinstance(environment, SessionEnvironment):
                     episode = await self._led(environment, task, keep(self.traced(policy)), sampling, watch)
                 else:
-                    guarded = GuardedEnvironment(environment, guard, task.id)
+                    guarded = GuardedEnvironment(environment, guard, episode=task.id)
                     episode = await self._engaged(guarded, task, keep(self.traced(policy)), sampling, watch)
             finish, outcome = episode.finish, dict(episode.outcome)
         finally:
@@ -103,6 +109,9 @@ class Assembly:
                 self.trace(PlayedEpisode(task=task, name=name, finish=finish, outcome=outcome, **clock.times))
         self.environment.check(episode)
         return episode
+
+    def _world(self) -> Environment:
+        return self.host.make("environment", self.spec.environment, Environment, "environment")
 
     async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
         """Score a group with one reward model."""
@@ -121,7 +130,7 @@ class Assembly:
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         spec = self.spec
-        tools = self.tools if self.trace is None else [TracedTool(tool, task, self.trace) for tool in self.tools]
+        tools = self._traced_tools(self.tools, task)
         agent = PolicyAgent(
             policy,
             tools,
@@ -171,7 +180,7 @@ class Assembly:
             task,
             environment=spec.environment.name,
             memories=self._traced_memories(),
-            tools=tools if self.trace is None else [TracedTool(tool, task, self.trace) for tool in tools],
+            tools=self._traced_tools(tools, task),
             recall=spec.recall,
             sampling=sampling,
             sampling_wins=leads_alone,
@@ -186,13 +195,19 @@ class Assembly:
         if self.trace is None:
             return policy
         teacher = self.learning is not None and policy is self.learning.teacher and self.spec.teacher
-        return TracedPolicy(policy, model or (teacher or self.spec.policy).name, self.trace)
+        found: Policy = traced("policy", policy, model or (teacher or self.spec.policy).name, self.trace)
+        return found
+
+    def _traced_tools(self, tools: Sequence[Tool], task: Task) -> Sequence[Tool]:
+        if self.trace is None:
+            return tools
+        return [traced("tool", tool, tool.action.name, self.trace, task) for tool in tools]
 
     def _traced_memories(self) -> Sequence[Memory]:
         if self.trace is None:
             return self.memories
         named = zip(self.memories, self.spec.memories, strict=True)
-        return [TracedMemory(memory, choice.name, self.trace) for memory, choice in named]
+        return [traced("memory", memory, choice.name, self.trace) for memory, choice in named]
 
     def measured_tasks(self) -> list[Task]:
         """The tasks that the run's results come from."""
@@ -201,15 +216,16 @@ class Assembly:
 
     def asked(self) -> dict[str, Policy]:
         """All policies that take part, by what they are called in errors."""
-        asked = {f"the policy {self.spec.policy.name}": self.policy.policy}
-        asked |= {f"the model {name}": model.policy for name, model in self.models.items()}
+        asked = {f"the policy {self.spec.policy.name}": self.policy.inside}
+        asked |= {f"the model {name}": model.inside for name, model in self.models.items()}
         if self.spec.teacher is not None and self.learning is not None and self.learning.teacher is not None:
-            asked[f"the teacher {self.spec.teacher.name}"] = self.learning.teacher.policy
-        judges = {f"the judge of {name}": reward.model.policy for name, reward in self.rewards.items()}
+            asked[f"the teacher {self.spec.teacher.name}"] = self.learning.teacher.inside
+        judges = {f"the judge of {name}": reward.inside.policy for name, reward in self.rewards.items()}
         return asked | {name: judge for name, judge in judges.items() if judge is not None}
 
     async def open(self, folder: Path) -> None:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+        use_daemon_threads()  # a tool's function that hangs must not keep the process from ending
         self.calls.open(folder)
         self.texts.open(folder)
         for policy in (self.policy, *self.models.values()):
@@ -267,17 +283,17 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
     calls = CallRecord()
 
     def guard(kind: str, choice: Choice) -> Guard:
-        return Guard(host, kind, choice.name, spec.deadline, choice.label, calls)
+        return host.guard(kind, choice.name, spec.deadline, label=choice.label, counts=calls)
 
     def made_for(kind: str, choice: IsolableChoice, base: type[Made]) -> Made:
-        made: Made = isolated(kind, choice, isolation) if choice.isolate else make(host, kind, choice, base)
+        made: Made = isolated(kind, choice, isolation) if choice.isolate else host.make(kind, choice, base)
         return made
 
-    made = make(host, "policy", spec.policy, Policy, "policy")
+    made = host.make("policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
         check_trainable(made, spec.policy.name)
     spending, texts = Spending(spec.budget), LongTexts(spec.max_answer, host.notes)
-    policy = GuardedPolicy(made, guard("policy", spec.policy), spending)
+    policy = GuardedPolicy(made, guard("policy", spec.policy), spending=spending)
     assembly = Assembly(
         spec=spec,
         host=host,
@@ -285,26 +301,31 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
         environment=RunEnvironment(spec, host, calls),
         policy=policy,
         memories=[
-            GuardedMemory(made_for("memory", choice, Memory), guard("memory", choice), texts)
+            GuardedMemory(made_for("memory", choice, Memory), guard("memory", choice), texts=texts)
             for choice in spec.memories
         ],
         toolboxes=[
-            GuardedToolbox(made_for("tool", choice, Toolbox), guard("tool", choice), texts) for choice in spec.tools
+            GuardedToolbox(made_for("tool", choice, Toolbox), guard("tool", choice), texts=texts)
+            for choice in spec.tools
         ],
         tools=[],
         rewards={
-            choice.label: GuardedReward(made_for("reward", choice, RewardModel), guard("reward", choice), spending)
+            choice.label: GuardedReward(
+                made_for("reward", choice, RewardModel), guard("reward", choice), spending=spending
+            )
             for choice in spec.rewards
         },
         weights={choice.label: parse_schedule(choice.weight) for choice in spec.rewards},
-        trackers=[(guard("tracker", choice), make(host, "tracker", choice, Tracker)) for choice in spec.trackers],
+        trackers=[
+            GuardedTracker(host.make("tracker", choice, Tracker), guard("tracker", choice)) for choice in spec.trackers
+        ],
         learning=make_learning(spec, host, engine, policy),
         spending=spending,
         texts=texts,
         calls=calls,
         models={
             choice.alias: GuardedPolicy(
-                make(host, "policy", choice, Policy, f"model.{choice.alias}"), guard("policy", choice), spending
+                host.make("policy", choice, Policy, f"model.{choice.alias}"), guard("policy", choice), spending=spending
             )
             for choice in spec.models
         },
@@ -327,7 +348,7 @@ def _check_rewards(rewards: Mapping[str, GuardedReward]) -> None:
     named: dict[str, str] = {}
     for label, reward in rewards.items():
         with reward.guard.calling("its attributes"):
-            components = [str(component) for component in reward.model.components]
+            components = [str(component) for component in reward.inside.components]
         for component in components:
             if (other := named.setdefault(component, label)) != label:
                 raise shared_component(component, other, label)

@@ -26,7 +26,6 @@ from typing import Any
 from ..episode import Task
 from ..learner import Update
 from ..optimizer import Advantage, Scored
-from ..scores import Progress
 from ..seeds import Seeds
 from .assembly import Assembly
 from .learning.curriculum import Curriculum, in_groups
@@ -43,6 +42,7 @@ from .records.journal import make_folder, write_whole
 from .records.play_records import Records
 from .records.summary import intervals
 from .records.training_state import State
+from .spec.weights import Progress
 
 __all__ = ["Execution", "curriculum"]
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..boundary.components.guarded import GuardedMemory
+from ..boundary.crossing import GuardedMemory
 from ..episode import Episode, Event
 from ..errors import AgentfwError
 from ..memory import Saying
@@ -59,7 +59,7 @@ class Hearing:
 
     def take(self, episode: Episode) -> None:
         """Let the memories hear what is new in a session."""
-        if not any(memory.hears for memory in self._memories):
+        if not any(memory.overrides("hear") for memory in self._memories):
             return
         first = self._taken.get(episode.id, 0)
         self._taken[episode.id] = len(episode.events)
@@ -74,7 +74,7 @@ class Hearing:
         """Another process has let its memories hear what was said in a session so far."""
         first = self._taken.get(episode.id, 0)
         self._taken[episode.id] = len(episode.events)
-        if any(memory.hears for memory in self._memories):
+        if any(memory.overrides("hear") for memory in self._memories):
             # The next start finds the session in this run, and must not take it for one that nobody has heard.
             for saying in sayings(episode, self._run, episode.events[first:]):
                 if saying.id not in self._heard:

@@ -22,15 +22,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from ..boundary.components.memory_thread import MemoryThread
+from ..boundary.layers import MemoryThread
 from ..episode import Episode, Task
 from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
-from ..operation import PlayedEpisode
 from ..seeds import Seeds
-from ..session import Session, extended
 from ..tool import Tool
+from ..tracker import PlayedEpisode
+from ..turns.session import Session, extended
 from .assembly import Assembly, assemble
 from .hearing import Hearing
 from .observers.hook_calls import HookCalls
@@ -106,7 +106,7 @@ class LiveRun:
         self._memories = MemoryThread()
         try:
             for guarded in self.assembly.memories:
-                guarded.memory = self._memories.beside(guarded.memory)
+                guarded.inside = self._memories.beside(guarded.inside)
             await self.assembly.open(self.folder.path)
             records, spec = Records(self.folder.path), self.assembly.spec
             self._began = time.monotonic()
@@ -255,7 +255,9 @@ class LiveRun:
         if not self.assembly.memories:
             raise UsageError("there is no memory", fix="serve with one, such as --memory skillgraph")
         # One that can't be asked says so itself.
-        return [memory for memory in self.assembly.memories if memory.shows] or self.assembly.memories[:1]
+        return [
+            memory for memory in self.assembly.memories if memory.overrides("remembered")
+        ] or self.assembly.memories[:1]
 
     async def _of_item(self, user: str, item: str, change: Callable[[Memory], Awaitable[Answer]]) -> Answer:
         for memory in self._shown_memories():

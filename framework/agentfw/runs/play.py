@@ -28,7 +28,7 @@ from ..episode import Episode, Task, Turn, Usage
 from ..errors import AgentfwError, PluginError
 from ..optimizer import Scored
 from ..policy import Policy
-from ..scores import Progress, Score
+from ..scores import Score
 from ..seeds import Seeds
 from .assembly import Assembly, shared_component
 from .observers.observer import Observer
@@ -37,6 +37,7 @@ from .records.journal import Journal
 from .records.kept_answers import KeptAnswers
 from .records.play_records import Records
 from .spec.run_spec import SamplingSettings
+from .spec.weights import Progress
 
 __all__ = ["Plan", "Play", "learn_again", "side_by_side"]
 

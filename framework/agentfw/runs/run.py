@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..boundary.components.blocking import GiveUp, watched
-from ..boundary.plugin_calls import notes, noting_tasks, process_kept
-from ..boundary.struck_output import struck_logs, struck_streams
+from ..boundary.blocking import GiveUp, watched
+from ..boundary.output import struck_logs
+from ..boundary.plugin_calls import notes, noting_strays, noting_tasks
 from ..errors import UsageError
 from ..host import Host
 from ..version import __version__
@@ -67,7 +67,7 @@ class Run:
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path) -> Run:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
-        with process_kept():
+        with noting_strays():
             if spec.models:
                 raise UsageError("a run has one policy, and models are for gateways", fix="leave models out")
             resolved, sources = resolve(spec, host)
@@ -123,7 +123,7 @@ class Run:
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
             asyncio.get_running_loop().set_exception_handler(noting_tasks)
-            with watched(self.spec.deadline, give_up), process_kept(), struck_streams(), struck_logs():
+            with watched(self.spec.deadline, give_up), noting_strays(), struck_logs():
                 return await self._execute(assembly, observer or Observer())
         except UsageError:
             if self._forked:

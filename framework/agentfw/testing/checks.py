@@ -33,10 +33,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from ..boundary.blocking import LoopWatch
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
-from ..host.loop_watch import LoopWatch
-from ..host.plugin_guard import stdout_to_stderr
 
 __all__ = [
     "BrokenPromise",
@@ -150,7 +149,7 @@ def run_check(
     before = os.getcwd()
     # On Windows a file that a component still has open can't be deleted; that is not what is being checked.
     folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
-    with folders as folder, stdout_to_stderr():
+    with folders as folder:
         # Copies: what one check's component does to its episodes must not be seen by the next check.
         execution = _Execution(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder)))
         error = execution.run(time_limit)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..boundary.plain_calls import misplaced_coroutine
+from ..boundary.coroutines import misplaced_coroutine
 from ..episode import Episode
 from ..errors import UnknownNameError
 from ..settings import input_key

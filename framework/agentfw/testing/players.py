@@ -12,14 +12,14 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from ..engagement import Engagement
 from ..environment import Environment
 from ..episode import Call, Episode, Task
 from ..interfaces import Interface
 from ..policy import Generation, Policy, Request
 from ..seeds import Seeds
-from ..session import SessionEnvironment
+from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
+from ..turns.session import SessionEnvironment
 from .checks import DoesNotApply
 from .schemas import drawn, junk, unfitting
 

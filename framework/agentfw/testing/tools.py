@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..boundary.plain_calls import misplaced_coroutine
+from ..boundary.coroutines import misplaced_coroutine
 from ..tool import Tool, Toolbox
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .schemas import check_actions, unfitting

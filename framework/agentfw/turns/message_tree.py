@@ -1,5 +1,8 @@
 """The messages of a session as a tree, in which parallel requests, retries and second attempts are branches.
 
+Each message is stored once, and where a request sends back an answer unchanged, its exact tokens are found again. What
+the memories recalled for a conversation is kept with it (`Recalled`), so that its later turns share their prefix.
+
 The program that leads the session doesn't see all messages: the session's calls of its own tools are hidden from it. An
 answer that the program sends back stands for the original answer and the hidden messages around it.
 
@@ -11,13 +14,16 @@ answer that the program sends back stands for the original answer and the hidden
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ..episode import Message
+from ..episode import Episode, Message
+from ..memory import Recollection
 from ..request import Generation
+from .turn_builder import TurnBuilder
 
-__all__ = ["MessageTree", "Node", "message_key"]
+__all__ = ["MessageTree", "Node", "Recalled", "after_answer"]
 
 
 @dataclass(slots=True, eq=False)
@@ -52,11 +58,31 @@ class MessageTree:
         """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave."""
         node, path = self._root, list[Node]()
         for message in messages:
-            path += node.stands_for.get(message_key(message)) or (_below(node, message),)
+            path += node.stands_for.get(_key(message)) or (_below(node, message),)
             node = path[-1]
         return path
 
-    def recorded(self, messages: Sequence[Message], places: Sequence[int]) -> list[Node]:
+    def restore(self, episode: Episode) -> None:
+        """Take in the turns of an episode that an earlier process has recorded."""
+        called = dict[int, list[dict[str, Any]]]()
+        for event in episode.events:
+            if (event.kind, event.name) == ("memory", "called"):
+                called.setdefault(event.data["turn"], []).append(event.data)
+        for turn in episode.turns:
+            path = self._recorded(episode.messages, turn.shown)
+            path[-1].asked += 1
+            message, told = Message("assistant", turn.text, turn.calls), turn.text if turn.said is None else turn.said
+            generation = Generation(turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs)
+            generation.model = turn.model
+            answer = self.answered(path, message, told, generation)
+            if carried_out := called.get(turn.index):
+                places = [one["messages"][1] for one in carried_out]
+                answers = {one["call"]: episode.messages[place] for one, place in zip(carried_out, places, strict=True)}
+                answer.place = carried_out[0]["messages"][0]
+                for node, place in zip(self.carried_out(path, answer, answers), places, strict=True):
+                    node.place = place
+
+    def _recorded(self, messages: Sequence[Message], places: Sequence[int]) -> list[Node]:
         """The nodes of a conversation of the record, by the indexes of its messages, the hidden ones included."""
         node, path, carried_out = self._root, list[Node](), frozenset[str]()
         for place in places:
@@ -72,8 +98,8 @@ class MessageTree:
     def answered(self, path: Sequence[Node], message: Message, told: str, generation: Generation) -> Node:
         """Add an answer, with its text as it was told."""
         above = path[-1].below
-        node = above.setdefault(message_key(Message("assistant", told, message.calls)), Node(message, told=told))
-        above.setdefault(message_key(message), node)
+        node = above.setdefault(_key(Message("assistant", told, message.calls)), Node(message, told=told))
+        above.setdefault(_key(message), node)
         node.generations.setdefault(generation.model, generation)
         self._stands_for(path, node, ())
         return node
@@ -101,17 +127,85 @@ class MessageTree:
         if hidden or after:
             told = "".join(node.told for node in (*hidden, answer))
             calls = tuple(call for call in answer.message.calls if call.id not in answer.carried_out)
-            path[start - 1].stands_for[message_key(Message("assistant", told, calls))] = (*hidden, answer, *after)
+            path[start - 1].stands_for[_key(Message("assistant", told, calls))] = (*hidden, answer, *after)
+
+
+class Recalled:
+    """What the memories recalled for each conversation of a session, by its messages up to the first of the user."""
+
+    def __init__(self) -> None:
+        self._texts = dict[Hashable, str]()
+
+    @staticmethod
+    def first_of_user(messages: Sequence[Message]) -> int | None:
+        """The index of the message that the memories are asked about."""
+        return next((i for i, message in enumerate(messages) if message.role == "user"), None)
+
+    def __contains__(self, messages: Sequence[Message]) -> bool:
+        return _beginning(messages) in self._texts
+
+    def add(self, messages: Sequence[Message], found: Iterable[Recollection]) -> None:
+        self._texts[_beginning(messages)] = "\n".join(TurnBuilder.told(found))
+
+    def text(self, messages: Sequence[Message]) -> str:
+        """What was recalled for a conversation. Empty if nothing was."""
+        return self._texts.get(_beginning(messages), "")
+
+    def shown_in(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The conversation with what was recalled for it in its system message."""
+        recalled = self.text(messages)
+        if not recalled:
+            return messages
+        if messages[0].role == "system":
+            return [replace(messages[0], content=f"{messages[0].content}\n\n{recalled}"), *messages[1:]]
+        return [Message("system", recalled), *messages]
+
+    def clear(self) -> None:
+        self._texts.clear()
+
+    def restore(self, episode: Episode) -> None:
+        """Take in what was recalled in an episode that an earlier process has recorded."""
+        found, said = dict[int, list[Recollection]](), set[int]()
+        for event in episode.events:
+            if (event.kind, event.name) == ("memory", "changed"):
+                found.clear()
+                said.clear()
+            elif (event.kind, event.name) == ("memory", "said"):
+                said.add(event.data["message"])
+            elif (event.kind, event.name) == ("memory", "recalled") and "message" in event.data:
+                found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
+        for turn in episode.turns:
+            shown = [episode.messages[place] for place in turn.shown]
+            if (first := self.first_of_user(shown)) is None:
+                continue
+            if turn.shown[0] not in found:
+                if turn.shown[first] in said:  # the memories were asked, and had nothing
+                    self._texts[_beginning(shown)] = ""
+                continue
+            recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
+            system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
+            self._texts[_beginning([*([system] if system.content else []), *shown[1:]])] = recalled
+
+
+def after_answer(path: Sequence[Node]) -> int:
+    """The index after the last answer in a conversation. 0 if there is none."""
+    return max((i for i, node in enumerate(path, start=1) if node.message.role == "assistant"), default=0)
+
+
+def _beginning(messages: Sequence[Message]) -> Hashable:
+    """Distinguishes a conversation by its messages up to the first of the user, as they were sent."""
+    first = Recalled.first_of_user(messages)
+    return tuple(map(_key, messages if first is None else messages[: first + 1]))
 
 
 def _below(node: Node, message: Message) -> Node:
-    key = message_key(message)
+    key = _key(message)
     if key not in node.below:
         node.below[key] = Node(message)
     return node.below[key]
 
 
-def message_key(message: Message) -> Hashable:
+def _key(message: Message) -> Hashable:
     """Distinguishes a message from others at its place."""
     calls = tuple(
         (call.id, call.name, json.dumps(dict(call.arguments), sort_keys=True, default=str)) for call in message.calls

@@ -18,12 +18,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..agent import Agent
-from ..engagement import Engagement
 from ..environment import Environment, World
 from ..episode import Intervention, Observation, Task, Turn
 from ..errors import InterventionRefused
 from ..interfaces import Interface
 from ..request import Action, Brief
+from .engagement import Engagement
 
 __all__ = ["Composed", "Nested"]
 

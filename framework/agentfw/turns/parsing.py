@@ -21,6 +21,11 @@ places. For a policy that tells calls apart by itself, no text is a call (`NO_CA
     >>> parse_calls('<open message="3"/>', ["open"]).calls[0].arguments
     {'message': '3'}
 
+Of an answer that is streamed, a `StreamedText` says how much can be told before it is known whether a call follows:
+
+    text = StreamedText(["open"], stop=["END"])
+    text.take("I look. <tool")    # "I look. "
+
 No text raises an exception here. What stands at the place of a call but can't be parsed becomes a failure message, for
 the record and for a format reward. Arguments hold plain JSON only: no NaN, no infinity, no lone surrogates, and no
 excessive nesting. Parsing takes linear time for any text.
@@ -31,33 +36,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import unescape
-from typing import Any, Literal
+from typing import Any
 
 from ..episode import Call
 from ..errors import nearest
+from ..request import CallFormat, CallsInText
 
-__all__ = ["NO_CALLS", "CallFormat", "CallsInText", "Parsed", "parse_calls"]
-
-CallFormat = Literal["tags", "json", "elements"]
-
-
-@dataclass(frozen=True, slots=True)
-class CallsInText:
-    """Where the calls of an answer can be."""
-
-    formats: frozenset[CallFormat] = frozenset(("tags", "json", "elements"))
-    follows_anything: bool = False
-    """Whether calls may follow any text. For models that write thoughts and calls and nothing else, such as `tiny`."""
-    places: frozenset[int] | None = None
-    """Characters at which the model sampled the token that begins a call. None: its tokenizer has no such token, or the
-    tokens are not known."""
-
-
-NO_CALLS = CallsInText(frozenset())
-"""Text is text, because the policy tells calls apart by itself."""
+__all__ = ["Parsed", "StreamedText", "parse_calls"]
 
 
 @dataclass(slots=True)
@@ -86,6 +74,10 @@ _SPACE = re.compile(r"\s*")
 _BETWEEN = re.compile(r"[\s,;]*")
 _FENCED = re.compile(r"\s*```(?:json|tool_call)?\s*(?=[\[{])(.*?)```\s*", re.S | re.I)
 _ATTRIBUTE = re.compile(r"""([\w.-]+)\s*=\s*("[^"]*"|'[^']*')""")
+_PLACE = re.compile(r"(?:^|\n|[.!?>])[ \t]*(?=<)")
+"""Where a call in tags can begin: on a line of its own, or after a sentence or another call."""
+_WHOLE = re.compile(r"\s*(?:<think>.*?(?:</think>\s*|\Z))?(?=[\[{])", re.S)
+"""Where a call in bare JSON can begin: with the answer."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST = 1_000_000  # characters; the rest is not read
 _MOST = 64  # calls, and failures, in one answer; more means that the model is stuck in a loop
@@ -354,3 +346,52 @@ def _plainly(value: Any, depth: int) -> Any:
 def _whole(text: str) -> str:
     """A lone surrogate is not a character. No file or tokenizer accepts it."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+class StreamedText:
+    """A growing text, of which all can be told but what may still become a call, or the end of the text."""
+
+    def __init__(self, names: Collection[str] = (), stop: Sequence[str] = ()) -> None:
+        """`names` are those of the tools that are offered."""
+        self._openings = tuple(f"<{name}" for name in names) + ((_TAG,) if names else ())
+        self._stop = tuple(filter(None, stop))
+        self._text = self.told = ""
+
+    def take(self, piece: str) -> str:
+        """Take the next piece of the policy's text. Returns what can be told now."""
+        self._text += piece
+        safe = self._text[: self._sure()]
+        new = safe[len(self.told) :]
+        self.told += new
+        return new
+
+    def rest(self, text: str) -> str:
+        """The part of the reply's text that hasn't been passed on."""
+        return text[len(self.told) :] if text.startswith(self.told) else ""
+
+    def _sure(self) -> int:
+        """Up to where the text stays as it is."""
+        text, begin = self._text, len(self.told)
+        end = len(text)
+        for word in self._stop:
+            found = text.find(word, max(0, begin - len(word)))
+            if found >= 0:
+                end = min(end, found)
+            else:
+                beginnings = (size for size in range(min(len(word) - 1, end), 0, -1) if text.endswith(word[:size]))
+                end = min(end, len(text) - next(beginnings, 0))
+        if self._openings:
+            end = min(end, self._call(begin))
+            if not text[:end].strip():
+                return 0  # blank text before a call is nothing
+        return max(end, begin)
+
+    def _call(self, begin: int) -> int:
+        """Where something begins that is a call, or may become one."""
+        if whole := _WHOLE.match(self._text):
+            return whole.end()
+        for place in _PLACE.finditer(self._text, max(0, self._text.rfind("\n", 0, begin), begin - 200)):
+            opened = self._text[place.end() : place.end() + 100]
+            if place.end() >= begin and any(each.startswith(opened[: len(each)]) for each in self._openings):
+                return place.end()
+        return len(self._text)

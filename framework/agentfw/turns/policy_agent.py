@@ -88,13 +88,11 @@ class PolicyAgent(Agent):
         )
         self._answered = shown, generation
         self._asked += 1
-        parsed = self.builder.read(generation, self.sampling, self._names, f"{self._asked}.", plain=self.brief.plain)
-        calls = tuple(parsed.calls)
-        self._past[-1].append(Message("assistant", generation.text, calls))
-        self._open.update((call.id, call) for call in calls)
+        answer = self.builder.read(generation, self.sampling, self._names, f"{self._asked}.", plain=self.brief.plain)
+        self._past[-1].append(Message("assistant", generation.text, answer.calls))
+        self._open.update((call.id, call) for call in answer.calls)
         takes = self.policy.generation_time(generation, self.brief.time_per_token)
-        said = generation.said_beside(parsed)
-        return Decision(calls, takes, None, generation, shown, parsed.failures, said, recalled)
+        return Decision(answer.calls, takes, None, generation, shown, answer.failures, answer.said, recalled)
 
     def _before(self, shown: Sequence[Message], moment: Moment) -> Generation | None:
         """How the last answer was generated, if the messages it was shown are still a prefix of the conversation."""

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..boundary.plain_calls import plain
+from ..boundary.coroutines import plain
 from ..episode import Episode, Event, Measure, Observation
 from ..errors import InterventionRefused
 from ..seeds import Seeds

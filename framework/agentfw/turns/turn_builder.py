@@ -1,31 +1,49 @@
-"""Builds the turns of one episode: what the memories recall for it, which tools there are, and how an answer is read.
+"""Builds and records turns, for agents in a world and for sessions that are led from outside.
 
-Agents in a world and sessions that are led from outside share it, so a memory acts alike in all of them.
+A turn is made in three steps, and each of them is here: what the policy is asked with, how its answer is read, and how
+the answer gets into the record. So a memory acts alike wherever a policy answers, a call is a call only where the model
+made it as one, and the exact tokens are kept.
 
-    turns = TurnBuilder(tools, memories)
-    turns.begin(task)
-    found = await turns.recall("Which tea?")
-    parsed = turns.read(generation, sampling, names, "call_0_")
+    builder = TurnBuilder(tools, memories)
+    builder.begin(task)
+    found = await builder.recall("Which tea?")
+    answer = builder.read(generation, sampling, names, "call_0_")
+    turn = TurnRecorder(episode).add(generation, answer, shown, started, ended)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ..episode import Task
+from ..episode import Call, Episode, Message, Task, Turn
 from ..errors import UsageError
 from ..memory import Memory, Query, Recollection
-from ..request import Generation, Sampling
+from ..request import Action, Forwarded, Generation, Sampling
+from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool
-from .parsing import Parsed
+from .parsing import Parsed, parse_calls
 
-__all__ = ["TurnBuilder"]
+__all__ = ["Answer", "TurnBuilder", "TurnRecorder", "imposed_sampling", "sampling_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a policy has answered, as it was read."""
+
+    calls: tuple[Call, ...] = ()
+    failures: tuple[str, ...] = ()
+    """Calls that couldn't be read, in words."""
+    text: str = ""
+    """The text outside of the calls, up to the stop sequence: what is told to whoever asked."""
+    said: str | None = None
+    """The text outside of the calls, as a turn has it. None: the whole text."""
 
 
 class TurnBuilder:
-    """The turns of one episode."""
+    """The turns of one episode: what the memories recall for it, which tools there are, and how an answer is read."""
 
     def __init__(self, tools: Sequence[Tool] = (), memories: Sequence[Memory] = (), recall: int = 5) -> None:
         self.memories = memories
@@ -66,14 +84,21 @@ class TurnBuilder:
         return [found for memory in self.memories for found in await memory.recall(query)]
 
     @staticmethod
-    def told(found: Sequence[Recollection]) -> list[str]:
+    def told(found: Iterable[Recollection]) -> list[str]:
         """The lines with which a policy is told what was recalled."""
-        return ["You remember:", *(f"- {one.text}" for one in found)] if found else []
+        lines = [f"- {one.text}" for one in found]
+        return ["You remember:", *lines] if lines else []
 
     @staticmethod
     def read(
-        generation: Generation, sampling: Sampling, names: Collection[str], ids: str, *, plain: bool = False
-    ) -> Parsed:
+        generation: Generation,
+        sampling: Sampling,
+        names: Collection[str],
+        ids: str,
+        *,
+        plain: bool = False,
+        stop: Sequence[str] = (),
+    ) -> Answer:
         """Read an answer. With `plain`, only what the policy itself told apart is a call.
 
         Calls without ids of their own, such as those that are parsed from text, get ids that begin with `ids`, which is
@@ -84,13 +109,150 @@ class TurnBuilder:
             generation.temperature = sampling.temperature
         if generation.top_p is None:
             generation.top_p = sampling.top_p
-        if plain:
-            parsed = Parsed(
-                list(generation.calls), rest=generation.text if generation.said is None else generation.said
-            )
-        else:
-            parsed = generation.read(names)
+        parsed = Parsed(rest=generation.text)
+        if names and not plain:
+            parsed = parse_calls(generation.text, names, generation.in_text)
+        calls, failures, rest = parsed.calls, parsed.failures, parsed.rest
+        if plain or generation.calls or generation.failures:
+            spelled = [call.name for call in calls] == [call.name for call in generation.calls]
+            calls, failures = list(generation.calls), [] if plain else list(generation.failures)
+            rest = rest if spelled else generation.text
+        if generation.said is not None:
+            rest = generation.said
         known = [call.id for call in generation.calls]
         if not known or not all(known) or len(set(known)) < len(known):
-            parsed.calls = [replace(call, id=f"{ids}{number}") for number, call in enumerate(parsed.calls)]
-        return parsed
+            calls = [replace(call, id=f"{ids}{number}") for number, call in enumerate(calls)]
+        outside = rest if rest.strip() else ""  # line breaks between calls are nothing
+        text = outside if calls or failures else rest
+        cuts = [place for word in stop if word and (place := text.find(word)) >= 0]
+        said = None if rest == generation.text else outside
+        return Answer(tuple(calls), tuple(failures), text[: min(cuts)] if cuts else text, said)
+
+
+class TurnRecorder:
+    """Writes the turns of one seat into the record of an episode. Each message is stored once."""
+
+    def __init__(
+        self, episode: Episode, watch: Callable[[Episode, Turn], object] | None = None, *, seat: str = ""
+    ) -> None:
+        """`watch` is called with each turn as soon as it is recorded."""
+        self.episode, self.watch, self.seat = episode, watch, seat
+        self._places: dict[int, int] = {}
+        self._before: tuple[list[Message], tuple[int, ...]] = [], ()
+
+    def offer(self, actions: Iterable[Action]) -> None:
+        """Note which actions can be called."""
+        offered = self.episode.actions.setdefault(self.seat, [])
+        for one in actions:
+            action = {"name": one.name, "description": one.description, "parameters": dict(one.parameters)}
+            if action not in offered:
+                offered.append(action)
+
+    def place(self, message: Message) -> int:
+        """Store a message. Returns its index."""
+        self.episode.messages.append(message)
+        return len(self.episode.messages) - 1
+
+    def places(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The indexes of the messages of a conversation, of which those that are new are stored."""
+        shown, (before, places) = list(messages), self._before
+        # Most of a conversation is that of the turn before. It may be long, so that part is compared as a whole.
+        if shown[: len(before)] != before:
+            places = ()
+        new = []
+        for message in shown[len(places) :]:
+            if id(message) not in self._places:
+                self._places[id(message)] = self.place(message)  # kept alive, so that no other message gets its id
+            new.append(self._places[id(message)])
+        self._before = shown, (*places, *new)
+        return self._before[1]
+
+    def add(
+        self,
+        generation: Generation,
+        answer: Answer,
+        shown: tuple[int, ...],
+        started: Time,
+        ended: Time,
+        *,
+        round: int = 0,
+        stop: Sequence[str] = (),
+        max_tokens: int | None = None,
+    ) -> Turn:
+        """Record an answer as the next turn."""
+        turn = Turn(
+            index=len(self.episode.turns),
+            started=started,
+            ended=ended,
+            round=round,
+            shown=shown,
+            text=generation.text,
+            calls=answer.calls,
+            failures=answer.failures,
+            count=generation.length,
+            prompt_ids=tuple(generation.prompt_ids),
+            token_ids=tuple(generation.token_ids),
+            logprobs=tuple(generation.logprobs),
+            version=generation.version,
+            finish=generation.finish,
+            temperature=1.0 if generation.temperature is None else generation.temperature,
+            top_p=1.0 if generation.top_p is None else generation.top_p,
+            seat=self.seat,
+            usage=generation.usage,
+            said=answer.said,
+            constrained=generation.constrained,
+            stop=tuple(stop),
+            max_tokens=max_tokens,
+            model=generation.model,
+        )
+        self.episode.turns.append(turn)
+        if self.watch is not None:
+            self.watch(self.episode, turn)
+        return turn
+
+    @staticmethod
+    def cut(turn: Turn, generation: Generation, tokens: int, now: Time) -> Generation:
+        """A turn was interrupted: keep what had been generated by now, and no more. Returns what was kept."""
+        kept = generation.cut(tokens)
+        turn.ended, turn.finish, turn.calls, turn.failures, turn.said = now, "interrupted", (), (), None
+        turn.text, turn.count = kept.text, kept.length
+        turn.token_ids, turn.logprobs = tuple(kept.token_ids), tuple(kept.logprobs)
+        return kept
+
+
+def sampling_for(wished: Sampling, run: Sampling, *, run_wins: bool, task: Task, asked: int) -> Sampling:
+    """The sampling of a request: that of the run holds where the request leaves a choice open, or if it wins.
+
+    Who asks the same thing again gets another sample, unless they set a seed. `asked` counts how often they did.
+    """
+    first, second = (run, wished) if run_wins else (wished, run)
+    limits = [limit for limit in (wished.max_tokens, run.max_tokens) if limit is not None]
+    seed = wished.seed
+    if seed is None or run_wins:
+        root = task.seed if run.seed is None else run.seed
+        seed = Seeds(root).integer("again", asked) if asked else run.seed
+    return Sampling(
+        temperature=second.temperature if first.temperature is None else first.temperature,
+        top_p=second.top_p if first.top_p is None else first.top_p,
+        max_tokens=min(limits, default=None),
+        seed=seed,
+    )
+
+
+def imposed_sampling(forwarded: Forwarded, run: Sampling, *, run_wins: bool) -> dict[str, Any]:
+    """The same for a request that is passed on as it is: the fields of its body that the run sets.
+
+    The maximum number of tokens is the smaller of both. A seed is sent only if the run wins, and the API has one.
+    """
+    has_seed = run_wins and forwarded.path.endswith("completions")
+    imposed = {
+        name: value
+        for name in ("temperature", "top_p", *(["seed"] if has_seed else []))
+        if (value := getattr(run, name)) is not None and (run_wins or forwarded.body.get(name) is None)
+    }
+    if run.max_tokens is not None:
+        name = "max_completion_tokens" if forwarded.body.get("max_completion_tokens") is not None else "max_tokens"
+        name = "max_output_tokens" if forwarded.path == "responses" else name
+        asked = forwarded.body.get(name)
+        imposed[name] = min(asked, run.max_tokens) if isinstance(asked, int) else run.max_tokens
+    return imposed

@@ -16,13 +16,17 @@ the docs' figures.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, get_type_hints
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["FEWEST_SHARED", "PATIENCE", "GraphSettings"]
+__all__ = ["FEWEST_SHARED", "PATIENCE", "Bounds", "GraphSettings"]
 
 FEWEST_SHARED = 3
 """Minimum number of users behind a shared skill, so that it says nothing about any one of them."""
@@ -31,9 +35,37 @@ PATIENCE = 30.0
 """Seconds to wait for a server, unless a setting says otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values that a setting may have."""
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+
+    def hold(self, value: float) -> bool:
+        return not (
+            (self.least is not None and value < self.least)
+            or (self.above is not None and value <= self.above)
+            or (self.most is not None and value > self.most)
+        )
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return f"of {self.least} or more" if self.above is None else f"above {self.above}"
+        return f"from {self.least} to {self.most}" if self.above is None else f"above {self.above}, up to {self.most}"
+
+
+Count = Annotated[int, Bounds(least=0)]
+Number = Annotated[int, Bounds(least=1)]
+Share = Annotated[float, Bounds(above=0, most=1)]
+Relevance = Annotated[float, Bounds(least=0, most=1)]
+Seconds = Annotated[float, Bounds(above=0)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
-    """How a graph ranks, learns and stores."""
+    """How a graph ranks, learns and stores. Each setting is declared here once: its type, bounds, default and help."""
 
     query_weight: float = 0.4
     """Weight of the similarity of query and skill."""
@@ -64,14 +96,14 @@ class GraphSettings:
     help."""
     query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
-    candidates: int = 5
+    candidates: Count = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
-    at_least: float = 0.002
+    at_least: Relevance = 0.002
     """Minimum relevance of a skill to be recalled, from 0 to 1. 0 leaves nothing out."""
     second_hop: Literal["connected", "owner"] = "connected"
     """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement
     or their time, or those of the same owner (as in the paper)."""
-    siblings: int = 10
+    siblings: Count = 10
     """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns the second hop off."""
 
     communities: Literal["leiden", "louvain"] = "leiden"
@@ -87,70 +119,62 @@ class GraphSettings:
     """Minimum reward of a trajectory to learn wishes from. None: any, as failures make users say what they want."""
     newest_wins: bool = True
     """Whether a new wish replaces older wishes of the same user that it rewords or contradicts."""
-    new_skills: int = 3
+    new_skills: Count = 3
     """Maximum number of new skills per trajectory."""
-    merge_above: float = 0.9
+    merge_above: Share = 0.9
     """Similarity above which two skills are compared for being the same. 1 merges only equal ones."""
-    share_after: int = 0
+    share_after: Count = 0
     """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
-    profile_neighbours: int = 10
+    profile_neighbours: Count = 10
     """Number of users with similar profiles that a user is connected to. A user without skills is counted to their
     communities. 0 for none."""
-    complement_after: int = 2
+    complement_after: Count = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
     find_conflicts: bool = True
     """Whether a new skill is checked for contradictions with skills of the same scenarios."""
-    skills_per_owner: int = 1000
+    skills_per_owner: Number = 1000
     """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
 
-    exact_up_to: int = 50_000
+    exact_up_to: Count = 50_000
     """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
-    probed: float = 0.125
+    probed: Share = 0.125
     """Share of the inverted lists that a search looks at."""
-    in_memory_up_to: int = 200_000
+    in_memory_up_to: Count = 200_000
     """Number of skills up to which each process holds the graph in memory. Beyond it, a PostgreSQL server searches."""
-    longest_text: int = 20_000
+    longest_text: Number = 20_000
     """Maximum number of characters of a skill, a query or a profile."""
     power_safe: bool = False
     """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
     power failure."""
-    patience: float = PATIENCE
+    patience: Seconds = PATIENCE
     """Maximum number of seconds that a call waits for a PostgreSQL server that restarts or has no free connection."""
     seed: int = 7
     """Random seed of the communities and of the inverted-file index."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name, bounds in _bounds().items():
+            value = getattr(self, name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise _wrong(field.name, value, "a finite number")
-        counts = (
-            "candidates",
-            "siblings",
-            "new_skills",
-            "complement_after",
-            "profile_neighbours",
-            "exact_up_to",
-            "in_memory_up_to",
-        )
-        for name in counts:
-            if getattr(self, name) < 0:
-                raise _wrong(name, getattr(self, name), "0 or more")
+                raise _wrong(name, value, "a finite number")
+            if bounds is not None and not bounds.hold(value):
+                raise _wrong(name, value, f"a value {bounds}")
         if self.share_after and self.share_after < FEWEST_SHARED:
             raise _wrong("share_after", self.share_after, f"0, or {FEWEST_SHARED} or more")
-        for name in ("skills_per_owner", "longest_text"):
-            if getattr(self, name) < 1:
-                raise _wrong(name, getattr(self, name), "1 or more")
-        if not 0 <= self.at_least <= 1:
-            raise _wrong("at_least", self.at_least, "a relevance from 0 to 1")
-        if self.patience <= 0:
-            raise _wrong("patience", self.patience, "a number of seconds above 0")
-        if not 0 < self.probed <= 1:
-            raise _wrong("probed", self.probed, "a share above 0 and up to 1")
-        if not 0 < self.merge_above <= 1:
-            raise _wrong("merge_above", self.merge_above, "a cosine above 0 and up to 1")
         if not self.resolutions or min(self.resolutions) <= 0:
             raise _wrong("resolutions", self.resolutions, "one or more numbers above 0")
+
+    @staticmethod
+    def described() -> Mapping[str, tuple[Any, Bounds | None, str]]:
+        """Return for each setting its type, its bounds and its help, so that others needn't repeat them."""
+        hints, bounds = get_type_hints(GraphSettings), _bounds()
+        (tree,) = ast.parse(inspect.getsource(GraphSettings)).body
+        assert isinstance(tree, ast.ClassDef)
+        help_of: dict[str, str] = {}
+        for one, below in zip(tree.body, tree.body[1:], strict=False):
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and isinstance(below, ast.Expr):
+                assert isinstance(below.value, ast.Constant)
+                help_of[one.target.id] = " ".join(str(below.value.value).split())
+        return {name: (hints[name], bounds[name], help_of[name]) for name in bounds}
 
     @classmethod
     def ablation(cls, name: str) -> GraphSettings:
@@ -205,6 +229,14 @@ class GraphSettings:
         if name not in changes:
             raise BadInputError(f'unknown ablation "{name}"', fix=f"use one of {', '.join(changes)}")
         return replace(paper, **changes[name])
+
+
+@cache
+def _bounds() -> Mapping[str, Bounds | None]:
+    """Return the bounds of each setting."""
+    hints = get_type_hints(GraphSettings, include_extras=True)
+    declared = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(GraphSettings)}
+    return {name: next((one for one in some if isinstance(one, Bounds)), None) for name, some in declared.items()}
 
 
 def _wrong(name: str, value: object, wanted: str) -> BadInputError:

@@ -82,7 +82,7 @@ def chat(
         assignments=assignments,
         spec=spec,
     )
-    if sys.stdin.isatty() and sys.stdout.isatty() and not out.json:
+    if sys.stdin.isatty() and out.stream.isatty() and not out.json:
         from .terminal import TerminalScreen
 
         screen: Screen = TerminalScreen(out)

@@ -132,6 +132,7 @@ class _Talk:
 async def talk_in_terminal(conversation: Conversation, screen: TerminalScreen, history: Path) -> None:
     """Read and answer until the person leaves."""
     talk = _Talk(conversation, screen)
+    screen.out.hand_over()  # the prompt draws on it, and has whatever else is printed above itself
     make_private(history)
     names = [f"/{name}" for name in (*COMMANDS, "quit")]
     prompt: PromptSession[str] = PromptSession(

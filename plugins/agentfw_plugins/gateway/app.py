@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentfw import Memory, Session
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.forwarding import Forwarded
+from agentfw.request import Forwarded
 
 from .bodies import BadRequest, Body
 from .callers import Caller, Callers

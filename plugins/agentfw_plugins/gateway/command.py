@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -267,7 +266,7 @@ def serve(
             out.note(
                 f"{url}/ to talk, read and rate; models: {', '.join((*(names or ('any',)), *others))}; stop with Ctrl-C"
             )
-        sys.stdout.flush()
+        out.stream.flush()
 
     async def main() -> None:
         stop, loop = Stop(), asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from agentfw import Memory, Policy
 from agentfw import Request as Asking
 from agentfw.errors import UpstreamError
-from agentfw.forwarding import Forwarded
+from agentfw.request import Forwarded
 
 from .answers import body_of, caller_of, json_answer
 from .bodies import BadRequest, Body

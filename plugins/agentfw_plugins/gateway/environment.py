@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentfw import Session, Task
 from agentfw.errors import UsageError
-from agentfw.session import SessionEnvironment
+from agentfw.turns.session import SessionEnvironment
 
 __all__ = ["Sessions"]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw import Host
+from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
-from agentfw.settings import parse_assignments
 
 from ..serving import serving
 from .app import Gateway
@@ -204,7 +204,7 @@ async def gateway_of(
         page=Page(finder, max_body=limits.body),
         line=line,
         health=health,
-        memories=[memory for memory in live.assembly.memories if memory.embeds],
+        memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],
         learning=learning,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentfw import Message
 from agentfw.episode import Call
-from agentfw.session import Reply
+from agentfw.turns.session import Reply
 
 from .bodies import Asked, BadRequest, Body
 from .dialects.interface import About

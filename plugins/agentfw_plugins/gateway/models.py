@@ -96,7 +96,7 @@ def served_models(live: LiveRun, names: Sequence[str]) -> Models:
     """The models of a live run. `names` are those of its policy."""
     assembly, spec = live.assembly, live.assembly.spec
     # Where the gateway has to call tools of a memory itself, it has to read each answer.
-    acts = any(memory.acts for memory in assembly.memories)
+    acts = any(memory.overrides("tools") for memory in assembly.memories)
     own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback)
     others = [
         Model(choice.alias, assembly.traced(policy, choice.alias), policy.forwards and not acts, choice.fallback)

@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -138,7 +137,7 @@ def serve_replicas(
             out.data({"url": url, "folder": recipe.runs})
         else:
             out.line(f"{url}/s/SESSION/v1   {assembly.spec.policy.name}   {least} to {most} replicas on Ray")
-        sys.stdout.flush()
+        out.stream.flush()
         try:
             asyncio.run(_stopped())
         finally:

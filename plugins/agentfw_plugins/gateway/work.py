@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from agentfw import Session
 from agentfw.errors import AgentfwError
-from agentfw.forwarding import Forwarded
-from agentfw.session import Reply
+from agentfw.request import Forwarded
+from agentfw.turns.session import Reply
 
 from .bodies import Asked, BadRequest
 from .callers import Caller

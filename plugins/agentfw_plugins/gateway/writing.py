@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from agentfw.session import Reply
+from agentfw.turns.session import Reply
 
 from .answers import json_answer
 from .bodies import Asked, BadRequest, Body

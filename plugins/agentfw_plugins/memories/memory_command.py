@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["memory"]
 
+_SERVERS = ("postgresql://", "postgres://")
+"""How the addresses of stores begin that are no files."""
 _LISTED = 10
 """Maximum number of tenants that an error names."""
 
@@ -46,7 +48,7 @@ _store = click.option(
     default="skills.db",
     show_default=True,
     metavar="PATH|URL",
-    help="Store of the graph: a file or a postgresql:// address.",
+    help="Store of the graph: a file, or an address (postgresql://, duckdb://).",
 )
 _tenant = click.option("--tenant", default="agentfw", show_default=True, help="Tenant whose graph is used.")
 _embedder = click.option(
@@ -513,7 +515,7 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
 
 
 def _note_what_a_server_keeps(store: str, out: Out) -> None:
-    if store.startswith("postgresql://"):
+    if store.startswith(_SERVERS):
         out.note("the server's write-ahead log, replicas and backups still hold the data until they are recycled")
 
 
@@ -522,8 +524,8 @@ def _must_exist(store: str, tenant: str) -> None:
 
     from .graph_errors import translated_errors
 
-    server = store.startswith("postgresql://")
-    if not server and not Path(store).is_file():
+    server = store.startswith(_SERVERS)
+    if not server and not Path(store.rpartition("://")[2]).is_file():
         raise UsageError(
             f"there is no store {store}", fix="pass --store PATH; the store of a run is skills.db in the run's folder"
         )

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from agentfw import Episode, Memory, Settings
 from agentfw.errors import StorageError, UnknownNameError, UsageError
@@ -45,6 +45,7 @@ from agentfw_memory import (
     followed,
     worth_keeping,
 )
+from agentfw_memory.graph.graph_settings import Bounds
 
 from .graph_errors import translated_errors
 from .model_listener import ModelListener
@@ -66,9 +67,14 @@ _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 
 
-class SkillGraphSettings(Settings):
+_LIBRARY_ONLY = ("resolutions", "exact_up_to", "probed", "longest_text", "power_safe")
+"""Settings of the graph that are a matter of the library's: how its index and its file work, and how long a text is."""
+
+
+class _StoreSettings(Settings):
     path: str = Field(
-        "", description="File or postgresql:// address of the store. Default: skills.db in the run's folder."
+        "",
+        description="File or address (postgresql://, duckdb://) of the store. Default: skills.db in the run's folder.",
     )
     tenant: str = Field("agentfw", min_length=1, description="Tenant whose graph is used. Tenants share nothing.")
     embedder: str = Field(
@@ -77,57 +83,26 @@ class SkillGraphSettings(Settings):
     ablation: Literal["", "full", "A1", "A2", "B1", "B2", "B3", "B4"] = Field(
         "", description="Ablation of the paper whose settings are used as defaults."
     )
-    query_weight: float = Field(_PLAIN.query_weight, description="Weight of the similarity of query and skill.")
-    owner_weight: float = Field(_PLAIN.owner_weight, description="Bonus for a skill whose owner the query names.")
-    user_weight: float = Field(_PLAIN.user_weight, description="Weight of the similarity of user and skill.")
-    community_weight: float = Field(_PLAIN.community_weight, description="Weight of shared communities.")
-    complement_boost: float = Field(_PLAIN.complement_boost, description="Bonus next to a complementary skill.")
-    conflict_weight: float = Field(_PLAIN.conflict_weight, description="Penalty next to a contradicting skill.")
-    conflicts_with: Literal["candidates", "selected"] = Field(
-        _PLAIN.conflicts_with, description="Skills that a conflict is looked for in: all candidates, or those selected."
-    )
-    query_similarity: Literal["hybrid", "vectors", "words"] = Field(
-        _PLAIN.query_similarity, description="Compare texts by vectors and words together, or by one of them."
-    )
-    neighbour_weight: float = Field(
-        _PLAIN.neighbour_weight, description="Share of the similarity of the skills just before and after."
-    )
-    time_weight: float = Field(_PLAIN.time_weight, description="Bonus for a skill of a time that the query names.")
-    fact_weight: float = Field(
-        _PLAIN.fact_weight, description="Bonus for a skill that states the fact which the query asks for."
-    )
-    rating_weight: float = Field(
-        _PLAIN.rating_weight, description="Weight of what the user thought of answers for which a skill was shown."
-    )
-    at_least: float = Field(_PLAIN.at_least, ge=0, le=1, description="Minimum relevance of a skill to be recalled.")
-    calibrate: bool = Field(
-        _PLAIN.calibrate, description="Let the terms of the graph count only as far as it shows that they help."
-    )
-    candidates: int = Field(_PLAIN.candidates, ge=0, description="Number of candidates by each way of comparing.")
-    second_hop: Literal["connected", "owner"] = Field(
-        _PLAIN.second_hop, description="Further skills: those connected to a candidate, or those of its owner."
-    )
-    siblings: int = Field(
-        _PLAIN.siblings, ge=0, description="Number of further skills of a candidate's scenario or owner."
-    )
-    communities: Literal["leiden", "louvain"] = Field(
-        _PLAIN.communities, description="Algorithm that finds communities."
-    )
-    evolve: bool = Field(_PLAIN.evolve, description="Let episodes change the graph.")
-    learn_from: float = Field(
-        _PLAIN.learn_from, description="Minimum reward of an episode to learn ways from: tools that worked."
-    )
-    wishes_from: float | None = Field(
-        _PLAIN.wishes_from, description="Minimum reward of an episode to learn the user's wishes from. Default: any."
-    )
-    newest_wins: bool = Field(
-        _PLAIN.newest_wins, description="Let a new wish replace older ones that it rewords or contradicts."
-    )
-    share_after: int = Field(
-        _PLAIN.share_after,
-        ge=0,
-        description="Number of users with the same skill before everyone is shown it, at least 3; 0 for never.",
-    )
+
+
+def _declared() -> dict[str, Any]:
+    """The graph's own settings, as the library declares them."""
+    found = {}
+    for name, (kind, bounds, text) in GraphSettings.described().items():
+        if name not in _LIBRARY_ONLY:
+            limits, default = bounds or Bounds(), getattr(_PLAIN, name)
+            field = Field(default, description=text, ge=limits.least, gt=limits.above, le=limits.most)
+            found[name] = (kind, field)
+    return found
+
+
+if TYPE_CHECKING:
+    _GraphFields = _StoreSettings
+else:
+    _GraphFields = create_model("_GraphFields", __base__=_StoreSettings, __module__=__name__, **_declared())
+
+
+class SkillGraphSettings(_GraphFields):
     by_value: int = Field(
         0,
         ge=0,
@@ -138,31 +113,6 @@ class SkillGraphSettings(Settings):
         False,
         description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
         "and no user can be forgotten.",
-    )
-    profile_neighbours: int = Field(
-        _PLAIN.profile_neighbours,
-        ge=0,
-        description="Number of users with similar profiles that a user is connected to; a newcomer is counted to their "
-        "communities.",
-    )
-    new_skills: int = Field(_PLAIN.new_skills, ge=0, description="Maximum number of new skills per episode.")
-    merge_above: float = Field(_PLAIN.merge_above, gt=0, le=1, description="Similarity above which skills are merged.")
-    complement_after: int = Field(
-        _PLAIN.complement_after,
-        ge=0,
-        description="Number of good episodes with both skills that make them complements; 0 for never.",
-    )
-    find_conflicts: bool = Field(_PLAIN.find_conflicts, description="Look for conflicts of new skills.")
-    skills_per_owner: int = Field(_PLAIN.skills_per_owner, ge=1, description="Maximum number of skills per user.")
-    in_memory_up_to: int = Field(
-        _PLAIN.in_memory_up_to,
-        ge=0,
-        description="Number of skills up to which a process holds the graph in memory. Beyond it, PostgreSQL searches.",
-    )
-    patience: float = Field(
-        _PLAIN.patience,
-        gt=0,
-        description="Maximum number of seconds to wait for a PostgreSQL server that doesn't answer.",
     )
     listener_url: str = Field(
         "",
@@ -178,7 +128,6 @@ class SkillGraphSettings(Settings):
     go_on_without: bool = Field(
         False, description="Recall nothing while the store can't be reached, with a warning, instead of failing."
     )
-    seed: int = Field(_PLAIN.seed, description="Random seed.")
 
     def for_graph(self) -> GraphSettings:
         """The graph's settings: those of the ablation, overridden by what is set here."""
@@ -329,7 +278,7 @@ class SkillGraphMemory(Memory):
         A file answers at once, and episodes that take turns in a fixed order make a run repeatable.
         """
         with translated_errors():
-            slow = slow or str(self._where).startswith("postgresql://")
+            slow = slow or "://" in str(self._where)
             return await asyncio.to_thread(call) if slow else call()
 
     def _own(self, user: str) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from agentfw.turns.parsing import CallsInText
+from agentfw.request import CallsInText
 
 __all__ = ["CallTokens"]
 

@@ -22,8 +22,7 @@ from typing import Any
 from agentfw import Generation, Message, Request
 from agentfw.episode import Call
 from agentfw.errors import MissingExtraError, SettingsError
-from agentfw.request import Action
-from agentfw.turns.parsing import CallsInText
+from agentfw.request import Action, CallsInText
 
 from .call_tokens import CallTokens
 from .conversation import conversation, function

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentfw import Message, Request
 from agentfw.errors import SettingsError
-from agentfw.turns.parsing import CallsInText
+from agentfw.request import CallsInText
 
 from .call_tokens import CallTokens
 from .pieces import pieces

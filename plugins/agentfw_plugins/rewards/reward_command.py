@@ -93,7 +93,7 @@ def fit(
     out: Out,
 ) -> None:
     """Fit a model that separates what each user likes from what everybody likes."""
-    from agentfw.settings import parse_assignments
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
     from .library_errors import translated_errors

@@ -24,7 +24,7 @@ from pydantic import Field
 from agentfw import Message, Settings, Task, Tracker
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.operation import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
+from agentfw.tracker import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

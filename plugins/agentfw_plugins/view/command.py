@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +87,7 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out
         else:
             out.line(page)
             out.note("everybody who can log in on this machine can read it; stop with Ctrl-C")
-        sys.stdout.flush()
+        out.stream.flush()
         reading = asyncio.create_task(_read(index, out))
         await stop.wait()
         reading.cancel()

@@ -20,7 +20,7 @@ from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
 from agentfw.errors import AgentfwError
 from agentfw.runs import RunFolder
-from agentfw.session import extended
+from agentfw.turns.session import extended
 
 from .index import Index
 from .journals import read_line

@@ -255,9 +255,9 @@ def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
             fix="leave out --policy, or use a language model with --policy openai",
         )
     from agentfw import Host
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.host import HostOptions, find_project
     from agentfw.runs import apply_assignments, assemble, parse_spec, read_spec, resolve
-    from agentfw.settings import parse_assignments
 
     host = Host.load(HostOptions.from_environment(project=find_project()))
     values = read_spec(Path(host.find_spec("calendar").path))

@@ -22,8 +22,8 @@ from statistics import fmean
 from typing import Any
 
 from agentfw import Host
+from agentfw.boundary.settings_input import parse_assignments
 from agentfw.runs import RunFolder, apply_assignments
-from agentfw.settings import parse_assignments
 from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_benchmarks.runs import played, spec_named
 

@@ -71,16 +71,6 @@ class Threaded(Memory):
         Path("busy").touch()
         await asyncio.to_thread(time.sleep, 10_000)
 
-class Deaf(Memory):
-    '''Takes the handler of Ctrl-C, and waits in another call.'''
-
-    def open(self, folder):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    async def recall(self, query):
-        Path("busy").touch()
-        await asyncio.sleep(10_000)
-
 class Taking(Memory):
     '''Takes the handler of Ctrl-C, and waits in the same call.'''
 
@@ -131,7 +121,7 @@ def agentfw_environments():
 
 @hookimpl
 def agentfw_memories():
-    names = "Stubborn", "Clinging", "Threaded", "Deaf", "Taking", "Lingering", "Unmade"
+    names = "Stubborn", "Clinging", "Threaded", "Taking", "Lingering", "Unmade"
     return [Component(name.lower(), f"{__name__}:{name}", "") for name in names]
 
 @hookimpl
@@ -230,7 +220,7 @@ def test_a_signal_that_comes_while_asyncio_plans_the_next_step_loses_no_task() -
     assert (process.stdout, process.stderr) == ("SIGTERM\n", "")
 
 
-HOLDING = ["stubborn", "clinging", "threaded", "deaf", "taking", "lingering"]
+HOLDING = ["stubborn", "clinging", "threaded", "taking", "lingering"]
 
 
 @pytest.mark.slow

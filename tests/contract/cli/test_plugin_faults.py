@@ -295,7 +295,7 @@ def agentfw_memories(): return offered(Memory)
             ("world", "--policy", "text_tokens"),
             'policy "text_tokens" of agentfw-culprits 1.0.0 answered with token_ids',
         ),
-        (("world", "--policy", "cancelling"), 'policy "cancelling" of agentfw-culprits 1.0.0 in generate()'),
+        (("world", "--policy", "cancelling"), 'policy "cancelling" of agentfw-culprits 1.0.0 cancelled the run in gen'),
         (
             ("world", "--memory", "panicking_recall"),
             'memory "panicking_recall" of agentfw-culprits 1.0.0 failed in rec',
@@ -317,50 +317,12 @@ def test_who_is_to_blame_is_whose_call_it_was(
     assert "Traceback" not in answer.err
 
 
-def test_what_no_call_explains_names_the_last_one(agentfw: Agentfw, install: Install) -> None:
+def test_what_no_call_explains_accuses_nobody(agentfw: Agentfw, install: Install) -> None:
     install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
 
     answer = agentfw("run", "world", "--policy", "stopping", "--episodes", "1")
 
     assert answer.code == 1
-    assert 'the last one that was called is policy "stopping" of agentfw-culprits 1.0.0 in generate()' in answer.err
+    assert "Event loop stopped" in answer.err
+    assert "agentfw-culprits" not in answer.err
     assert "Traceback" not in answer.err
-
-
-GLOBALS = """
-import asyncio, os
-from agentfw import Memory
-
-class Policy(asyncio.DefaultEventLoopPolicy):
-    def new_event_loop(self): raise RuntimeError("no loops today")
-
-class Loops(Memory):
-    def __init__(self): asyncio.set_event_loop_policy(Policy())
-    async def recall(self, query): return []
-class Moving(Memory):
-    async def recall(self, query):
-        os.chdir("/")
-        return []
-@hookimpl
-def agentfw_memories():
-    return [Component(name, f"{__name__}:{name.title()}", "") for name in ("loops", "moving")]
-"""
-
-
-@pytest.mark.parametrize(
-    ("memory", "words"),
-    [
-        ("loops", 'memory "loops" of agentfw-globals 1.0.0 changed the policy of event loops in its creation'),
-        ("moving", 'memory "moving" of agentfw-globals 1.0.0 changed the working directory in recall()'),
-    ],
-)
-def test_what_belongs_to_the_process_is_put_back_and_its_plugin_named(
-    agentfw: Agentfw, install: Install, memory: str, words: str
-) -> None:
-    install("agentfw-globals", "[agentfw]\nglobals = agentfw_globals\n", HEAD + GLOBALS)
-
-    answer = agentfw("run", "inbox", "--policy", "random", "--episodes", "1", "--memory", memory)
-
-    assert answer.code == 0, answer.err
-    assert words in answer.err
-    assert "disk space" not in answer.err

@@ -1,58 +1,19 @@
-"""Plugins that reach beyond their own code: the run goes on as if they hadn't, and somebody is told."""
+"""Plugins that reach beyond their own code: what they print and write is no data, and the run goes on."""
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Agentfw
+
+from .conftest import SITE, Agentfw
 
 Install = Callable[..., None]
-MOVING = """
-import os, signal
-from agentfw import Component, Memory, hookimpl
-
-{at_import}
-
-class Notes(Memory):
-    def __init__(self):
-        {when_made}
-    async def recall(self, query):
-        return []
-
-@hookimpl
-def agentfw_memories():
-    return [Component("notes", f"{{__name__}}:Notes", "Notes")]
-"""
-CHDIR = "os.chdir('/')"
-TAKE_SIGNALS = "signal.signal(signal.SIGINT, lambda *_: None)"
-
-
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [(CHDIR, "the working directory"), (TAKE_SIGNALS, "the handler of SIGINT")],
-    ids=["chdir", "signal"],
-)
-@pytest.mark.parametrize("when", ["at_import", "when_made"])
-def test_the_working_directory_and_signal_handlers_are_put_back_and_it_is_told(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...], when: str, act: str, words: str
-) -> None:
-    code = MOVING.format(**{"at_import": "", "when_made": "pass", when: act})
-    install("agentfw-moving", "[agentfw]\nnotes = agentfw_moving\n", code)
-    before = os.getcwd(), signal.getsignal(signal.SIGINT)
-
-    answer = agentfw(*quick, "--memory", "notes")
-
-    assert answer.code == 0
-    assert (os.getcwd(), signal.getsignal(signal.SIGINT)) == before
-    assert Path("runs").is_dir()
-    (line,) = [line for line in answer.err.splitlines() if words in line]
-    assert "agentfw-moving 1.0.0" in line
 
 
 def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(install: Install, tmp_path: Path) -> None:
@@ -71,6 +32,46 @@ def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(insta
     assert ended.stdout.startswith("[\n")
     assert "a banner" in ended.stderr
     assert "hi" in ended.stderr
+
+
+PRINTING = """
+import threading, time
+from agentfw import hookimpl
+
+def keep_printing():
+    while True:
+        for _ in range(10):
+            print("noise")
+        time.sleep(0.0005)
+
+threading.Thread(target=keep_printing, daemon=True).start()
+
+@hookimpl
+def agentfw_turn(turn):
+    print("a turn")
+
+@hookimpl
+def agentfw_episode_done(episode):
+    print("an episode")
+"""
+
+
+@pytest.mark.parametrize("runs", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
+    install: Install, tmp_path: Path, quick: tuple[str, ...], runs: int
+) -> None:
+    install("agentfw-noise", "[agentfw]\nnoise = agentfw_noise\n", PRINTING)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
+
+    for number in range(runs):
+        ended = subprocess.run(
+            [sys.executable, "-m", "agentfw", *quick, "--seed", str(number), "--json"],
+            capture_output=True, text=True, env=environment, cwd=tmp_path, check=False, timeout=120,
+        )  # fmt: skip
+
+        assert ended.returncode == 0, ended.stderr[-1000:]
+        assert json.loads(ended.stdout)["episodes"] == 3
+        assert "an episode" in ended.stderr
 
 
 HOOK = """
@@ -157,3 +158,63 @@ def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
     assert "bug in agentfw" not in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ("No space left" in ended.stderr) is (redirect == "> /dev/full")
+
+
+@pytest.mark.parametrize(
+    ("folder", "metadata", "words"),
+    [
+        ("~gentfw_tea-1.0.dist-info", b"Name: agentfw-tea\nVersion: 1.0\n", "an interrupted pip left"),
+        (
+            "agentfw_tea-1.0.dist-info",
+            b"Name: agentfw-tea\nVersion: 1.0\nAuthor: Ren\xe9\n",
+            "METADATA is not UTF-8 text",
+        ),
+        ("agentfw_tea-1.0.dist-info", b"", "names the module agentfw_tea, which isn't there"),
+    ],
+    ids=["left over", "not UTF-8", "empty"],
+)
+def test_a_damaged_installation_is_one_line(
+    agentfw: Agentfw, install: Install, tmp_path: Path, quick: tuple[str, ...], folder: str, metadata: bytes, words: str
+) -> None:
+    damaged = tmp_path / "site" / folder
+    damaged.mkdir()
+    (damaged / "METADATA").write_bytes(metadata)
+    (damaged / "entry_points.txt").write_text("[agentfw]\ntea = agentfw_tea\n")
+
+    for command in (("plugins", "list"), ("doctor",), quick):
+        answer = agentfw(*command)
+
+        assert answer.code == (3 if command == ("doctor",) else 0)
+        assert len([line for line in (answer.out + answer.err).splitlines() if words in line]) == 1
+        assert "Traceback" not in answer.err
+
+
+SETTINGS = """
+from agentfw import Component, Memory, hookimpl
+
+@hookimpl
+def agentfw_memories():
+    return [Component("notes", "agentfw_odd_notes:Notes", "Notes", settings="agentfw_odd_notes:NotesSettings")]
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("raise GeneratorExit", "GeneratorE"),
+    ],
+)
+def test_a_settings_model_that_can_not_be_imported_names_its_plugin(
+    agentfw: Agentfw, install: Install, tmp_path: Path, quick: tuple[str, ...], code: str, words: str
+) -> None:
+    install("agentfw-odd", "[agentfw]\nodd = agentfw_odd\n", SETTINGS)
+    (tmp_path / "site/agentfw_odd_notes.py").write_text(f"print('importing')\n{code}\n")
+
+    answer = agentfw(*quick, "--memory", "notes", "--json")
+
+    assert answer.code == 3
+    assert 'memory "notes" of agentfw-odd 1.0.0 can\'t be imported' in answer.err
+    assert words in answer.err
+    assert answer.out == ""

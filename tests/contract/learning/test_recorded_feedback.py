@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from command_line import Agentfw
 
-from agentfw import Message, load
+from agentfw import Message, Session, load
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
-from agentfw.session import Session
 from agentfw.testing import fresh_host
 
 NOTING = """

@@ -15,6 +15,7 @@ from agentfw_memory import (
     GraphSettings,
     NewSkill,
     SkillGraph,
+    StorageError,
     StoreRefusedError,
     UnknownSkillError,
 )
@@ -211,7 +212,7 @@ def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreRefusedError, match="newer"):
+    with pytest.raises(StoreRefusedError, match="another version"):
         SkillGraph.open(path, tenant="t", embedder="hash")
     assert path.read_bytes() == before
 
@@ -240,7 +241,7 @@ def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "skills.db"
-    monkeypatch.setattr("agentfw_memory.skill_graph.REEMBED_BATCH", 10)
+    monkeypatch.setattr("agentfw_memory.graph.rows.reembedding.BATCH", 10)
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
         graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
         graph.set_profile("ana", "likes mornings")
@@ -264,3 +265,20 @@ def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypat
         assert again.stats().dimensions == 32
         assert texts(again, "way 99", "ana", k=1) == ["way 99"]
         assert again.stats().nodes["skill"] == 36
+
+
+def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "skills.db"
+    with SkillGraph.open(path, tenant="team", embedder="hash") as graph:
+        graph.add_skills(NewSkill("ana", f"way {place} " * 50) for place in range(300))
+    pages = bytearray(path.read_bytes())
+    for page in range(5, len(pages) // 4096):
+        pages[page * 4096 : page * 4096 + 16] = b"\xff" * 16
+    path.write_bytes(pages)
+
+    with (
+        pytest.raises(StorageError, match=r"skills.db is damaged: .*malformed") as told,
+        SkillGraph.open(path, tenant="team") as graph,
+    ):
+        graph.recall("way", user="ana")
+    assert "restore a backup" in told.value.fix

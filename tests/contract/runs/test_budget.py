@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentfw import Component, Score, Settings, hookimpl
 from agentfw.episode import Usage
-from agentfw.price import Price
+from agentfw.policy import Price
 from agentfw_laboratory.bandit import Biased, BiasedSettings
 from agentfw_laboratory.rewards import Varied
 

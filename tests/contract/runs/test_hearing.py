@@ -17,7 +17,7 @@ from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
-from agentfw.session import Session
+from agentfw.turns.session import Session
 
 Play = Callable[[LiveRun], Awaitable[object]]
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})

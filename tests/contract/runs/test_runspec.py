@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentfw import RunSpec
+from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.runs import apply_assignments, parse_spec, read_spec
-from agentfw.settings import parse_assignments
 
 LEAST = {"environment": "inbox", "policy": "scripted"}
 FILES = {"name": "mcp", "alias": "files"}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.errors import SettingsError
-from agentfw.scores import Progress, Score, by_round, constant, mix, parse_schedule, ramp, stages
+from agentfw.runs.spec.weights import Progress, by_round, constant, mix, parse_schedule, ramp, stages
+from agentfw.scores import Score
 
 WEIGHT = st.floats(-10, 10)
 

@@ -9,8 +9,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agentfw import RunSpec
+from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError
-from agentfw.settings import Settings, parse_assignments, validate
+from agentfw.settings import Settings
 
 
 class Sampler(Settings):

@@ -9,6 +9,7 @@ import pytest
 
 import agentfw
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw.runs import RunResult
 
 SITE = Path(__file__).parents[2] / "site"
 QUICK = {"policy": "hashing", "episodes": 3}
@@ -59,7 +60,7 @@ def test_a_result_shows_itself_in_a_terminal_and_in_a_notebook() -> None:
 
 
 def test_it_runs_where_an_event_loop_runs_already() -> None:
-    async def notebook() -> agentfw.verbs.RunResult:
+    async def notebook() -> RunResult:
         return agentfw.run("guessing", **QUICK)
 
     assert len(asyncio.run(notebook()).episodes) == 3

@@ -11,7 +11,7 @@ import pytest
 from agentfw import Episode, Generation, Memory, Message, Policy, Request, Session, Task
 from agentfw.memory import Query, Recollection
 from agentfw.request import Sampling
-from agentfw.session import Reply
+from agentfw.turns.session import Reply
 
 
 class Numbered(Policy):

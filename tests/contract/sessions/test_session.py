@@ -12,9 +12,9 @@ from agentfw import Episode, Generation, Message, Policy, Request, Session, Task
 from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.request import Action, Sampling
-from agentfw.session import Reply, extended
 from agentfw.tool import FunctionTool, Tool
 from agentfw.turns.parsing import parse_calls
+from agentfw.turns.session import Reply, extended
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 

@@ -248,13 +248,13 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
         async with live:
             conversation = Conversation(live, "me", PlainScreen(Out(json=True)))
             await conversation.say("Tea?")
-            scripted, live.assembly.policy.policy = live.assembly.policy.policy, TwoPieces()
+            scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
             asking = asyncio.create_task(conversation.say("Count."))
-            await live.assembly.policy.policy.told.wait()
+            await live.assembly.policy.inside.told.wait()
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
-            live.assembly.policy.policy = scripted
+            live.assembly.policy.inside = scripted
             await conversation.say("Coffee?")
             assert [message.content for message in conversation.messages] == ["Tea?", "yes", "Coffee?", "yes"]
             return await obey(conversation, "/history")

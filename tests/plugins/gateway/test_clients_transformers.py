@@ -16,7 +16,7 @@ import pytest
 from agentfw import Generation, Message, Session, Task
 from agentfw.episode import Call
 from agentfw.request import Action, Sampling
-from agentfw.session import Reply
+from agentfw.turns.session import Reply
 from agentfw_plugins.models.conversation import tagged
 
 from .conftest import Served, served

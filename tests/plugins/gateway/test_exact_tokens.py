@@ -30,8 +30,8 @@ def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_mo
     from agentfw_plugins.learners.settings import LoraSettings
 
     live = opened(tmp_path, policy="transformers", assignments=[f"policy.model={small_model}", "policy.device=cpu"])
-    noting = Noting(live.assembly.policy.policy)
-    live.assembly.policy.policy = noting
+    noting = Noting(live.assembly.policy.inside)
+    live.assembly.policy.inside = noting
 
     async def run() -> None:
         async with (

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw.turns.pieces import Pieces
+from agentfw.turns.parsing import StreamedText
 from agentfw_plugins.gateway.live import Limits, opened
 
 from .conftest import Served
@@ -128,7 +128,7 @@ def test_serve_says_at_its_end_what_was_kept(tmp_path: Path, by: signal.Signals,
 
 def told(text: str, *, names: tuple[str, ...] = ("weather",), stop: tuple[str, ...] = ()) -> str:
     """What is told before the end, of a text that comes letter by letter."""
-    pieces = Pieces(names, stop)
+    pieces = StreamedText(names, stop)
     return "".join(pieces.take(letter) for letter in text)
 
 
@@ -159,7 +159,7 @@ def test_only_what_may_become_a_stop_is_held_back() -> None:
 
 
 def test_what_was_told_and_the_rest_are_the_text() -> None:
-    pieces = Pieces(("weather",), ("END",))
+    pieces = StreamedText(("weather",), ("END",))
     text = "I look.\n"
 
     said = "".join(map(pieces.take, ["I lo", "ok.\n<tool", "_call>{}"]))

@@ -134,7 +134,7 @@ def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
             return Generation("One, two.")
 
     gateway, policy = serve(), InTwoPieces()
-    gateway.live.assembly.policy.policy = policy
+    gateway.live.assembly.policy.inside = policy
     browser = chromium()
     browser.open(f"{gateway.url}/")
     browser.wait("model")

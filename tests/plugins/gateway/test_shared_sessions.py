@@ -17,7 +17,7 @@ import pytest
 from agentfw import Episode
 from agentfw.errors import SettingsError, StorageError
 from agentfw.runs import read_sessions
-from agentfw.session import extended
+from agentfw.turns.session import extended
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served

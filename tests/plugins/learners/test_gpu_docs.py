@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from agentfw.settings import validate
+from agentfw.boundary.settings_input import validate
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, engine_options
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from agentfw.boundary.settings_input import validate
 from agentfw.engine import Engine, Resources
 from agentfw.errors import AgentfwError, SettingsError, StorageError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw.settings import validate
 from agentfw_plugins.learners.settings import LoraSettings
 
 torch = pytest.importorskip("torch")

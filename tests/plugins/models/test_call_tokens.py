@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from agentfw import Generation, Message
-from agentfw.request import Action
-from agentfw.turns.parsing import CallsInText
+from agentfw.request import Action, CallsInText, Sampling
+from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_plugins.models import Chat
 
 SERVE = Action("serve", "Serve a drink.", {"type": "object", "properties": {}})
@@ -39,7 +39,7 @@ def chat(make_model: Callable[..., Path], laboratory: ModuleType, tmp_path: Path
 def names(chat: Chat, ids: tuple[int, ...]) -> list[str]:
     pieces = chat.pieces(ids)
     generation = Generation("".join(pieces), token_ids=ids, in_text=chat.in_text(ids, pieces))
-    return [call.name for call in generation.read({"serve"}).calls]
+    return [call.name for call in TurnBuilder.read(generation, Sampling(), {"serve"}, "call_").calls]
 
 
 def test_a_call_begins_with_the_token_for_it(chat: Callable[..., Chat]) -> None:

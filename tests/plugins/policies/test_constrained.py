@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentfw import Episode, Generation, Message, Policy, Request, Session, Task
+from agentfw import Episode, Generation, Message, Policy, Request, Session, Task, Turn
 from agentfw.errors import RequestRefusedError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage, Loss
@@ -95,8 +95,8 @@ def test_a_loss_that_weighs_by_logprobs_refuses_it() -> None:
     from agentfw_plugins.learners.lessons import read
     from agentfw_plugins.learners.token_tree import TurnTokens
 
-    generation = Generation("x", prompt_ids=(1,), token_ids=(2,), logprobs=(-0.5,), constrained=True)
-    episode = Episode(task=Task(0, seed=0), turns=[generation.turn(0, 0, 0, (), ())])
+    turn = Turn(0, 0, 0, text="x", prompt_ids=(1,), token_ids=(2,), logprobs=(-0.5,), constrained=True)
+    episode = Episode(task=Task(0, seed=0), turns=[turn])
     batch = Batch([episode], [Advantage(episode.id, 0, 1.0)], Loss(), Path())
 
     with pytest.raises(UsageError, match="JSON schema"):

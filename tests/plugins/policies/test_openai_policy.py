@@ -279,7 +279,7 @@ def test_calls_that_the_model_wrote_in_its_text_are_text() -> None:
     with serving(completion(text), completion("done")) as (address, server):
         _, (first, _), messages = two_turns(address, server)
     assert first.interventions == ()
-    assert first.failures == []
+    assert not first.failures
     assert messages[2] == {"role": "assistant", "content": text}
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from chat_server import Reply, Script, completion, refusal, serving, tool_call
 
-from agentfw.boundary.components.spending import Spending
 from agentfw.episode import Message, Usage
 from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
 from agentfw.host import Host, HostOptions
-from agentfw.price import Price
+from agentfw.policy import Price
 from agentfw.runs import LiveRun, RunFolder
 from agentfw.runs.spec.run_spec import SpendingSettings, parse_spec
+from agentfw.runs.spending import Spending
 from agentfw_cli.main import main
 
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}

@@ -18,11 +18,11 @@ from agentfw import Generation, Intervention, Message, Moment, Score, Task, Trac
 from agentfw.episode import Call, Usage
 from agentfw.errors import MissingExtraError
 from agentfw.memory import Query, Recollection
-from agentfw.operation import PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
 from agentfw.request import Sampling
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
+from agentfw.tracker import PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
 from agentfw_plugins.trackers.otel import OtelSettings, OtelTracker
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")

@@ -28,7 +28,7 @@ class Echo(Policy):
 def live_run(runs: Path) -> LiveRun:
     values = {"environment": "sessions", "policy": "scripted", "rewards": ["feedback"]}
     live = LiveRun.create(parse_spec(values), fresh_host(builtins=True), runs)
-    live.assembly.policy.policy = Echo()
+    live.assembly.policy.inside = Echo()
     return live
 
 
@@ -78,7 +78,7 @@ def test_what_is_streamed_and_what_was_cut_off_is_shown_as_such(tmp_path: Path) 
         async with live_run(tmp_path) as live:
             index, policy = Index(tmp_path), Stuck()
             policy.told = asyncio.Event()  # type: ignore[attr-defined]
-            live.assembly.policy.policy = policy
+            live.assembly.policy.inside = policy
             session = live.begin("tea")
             asking = asyncio.create_task(session.answer([Message("user", "Go on")], tell=lambda piece: None))
             await policy.told.wait()  # type: ignore[attr-defined]

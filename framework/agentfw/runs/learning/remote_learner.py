@@ -16,7 +16,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ...boundary.components.creation import make
 from ...engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ...episode import Episode
 from ...host import Host, HostOptions
@@ -92,7 +91,7 @@ class LearnerServer:
         host = Host.load(HostOptions.from_plain(options))
         self._engine = make_engine(EngineSettings(**engine))
         host.provide(engine=self._engine)
-        self._learner = make(host, "learner", Choice(name=name, settings=settings), Learner, "learner")
+        self._learner = host.make("learner", Choice(name=name, settings=settings), Learner, "learner")
 
     async def update(self, episodes: Plain, advantages: Plain, loss: Plain, folder: str) -> Plain:
         batch = Batch(

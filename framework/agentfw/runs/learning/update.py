@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...boundary.components.creation import Guard, make
-from ...boundary.components.guarded import GuardedPolicy, listed
+from ...boundary.crossing import GuardedPolicy
+from ...boundary.guard import Guard, listed
 from ...engine import Engine
 from ...episode import Episode
 from ...errors import AgentfwError, UsageError
@@ -302,15 +302,15 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     """
     if spec.optimizer is None or spec.learner is None:
         return None
-    calls = policy.guard.record
-    of_optimizer = Guard(host, "optimizer", spec.optimizer.name, spec.deadline, record=calls)
-    optimizer = make(host, "optimizer", spec.optimizer, Optimizer, "optimizer")
-    of_learner = Guard(host, "learner", spec.learner.name, spec.deadline, record=calls)
+    calls = policy.guard.counts
+    of_optimizer = host.guard("optimizer", spec.optimizer.name, spec.deadline, counts=calls)
+    optimizer = host.make("optimizer", spec.optimizer, Optimizer, "optimizer")
+    of_learner = host.guard("learner", spec.learner.name, spec.deadline, counts=calls)
     learner: Learner
     if spec.staleness:
         learner = RemoteLearner(engine, host, spec)
     else:
-        learner = make(host, "learner", spec.learner, Learner, "learner")
+        learner = host.make("learner", spec.learner, Learner, "learner")
     teacher: GuardedPolicy | None = None
     if spec.teacher is not None and _loss(of_optimizer, optimizer).name == "clipped":
         raise UsageError(
@@ -318,9 +318,9 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
             fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
     if spec.teacher is not None:
-        made = make(host, "policy", spec.teacher, Policy, "teacher")
-        of_teacher = Guard(host, "policy", spec.teacher.name, spec.deadline, record=calls)
-        teacher = GuardedPolicy(made, of_teacher, policy.spending)
+        made = host.make("policy", spec.teacher, Policy, "teacher")
+        of_teacher = host.guard("policy", spec.teacher.name, spec.deadline, counts=calls)
+        teacher = GuardedPolicy(made, of_teacher, spending=policy.spending)
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
     learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher, from_base=from_base)
     if learning.needs_tokens:

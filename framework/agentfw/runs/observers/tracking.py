@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import deepcopy
 from typing import Any
 
-from ...boundary.components.creation import Guard
-from ...boundary.plain_calls import plain
+from ...boundary.crossing import GuardedTracker
 from ...boundary.secrets import struck
 from ...episode import Episode
 from ...errors import AgentfwError
-from ...operation import Operation
 from ...printing.out import counted
 from ...report.statistics import Interval
-from ...tracker import Tracker
+from ...tracker import Operation
 from ..records.figures import flat
 from ..records.summary import Summary
 from ..spec.resolution import with_defaults
@@ -31,7 +28,7 @@ __all__ = ["Tracking"]
 class Tracking(Observer):
     """Logs each episode of a run. In a training, it logs each update and each evaluation."""
 
-    def __init__(self, run: RunInfo, trackers: list[tuple[Guard, Tracker]], notes: list[str]) -> None:
+    def __init__(self, run: RunInfo, trackers: list[GuardedTracker], notes: list[str]) -> None:
         self.run, self.trackers, self.notes = run, trackers, notes
         self.missed: dict[str, int] = {}
         """Number of steps that a tracker missed, by the tracker that failed."""
@@ -66,7 +63,7 @@ class Tracking(Observer):
     @property
     def traces(self) -> bool:
         """Whether a tracker wants to be told of operations."""
-        return any(type(tracker).trace is not Tracker.trace for _, tracker in self.trackers)
+        return any(tracker.overrides("trace") for tracker in self.trackers)
 
     def trace(self, operation: Operation) -> None:
         self._tell("trace", struck(operation))
@@ -75,15 +72,12 @@ class Tracking(Observer):
         if method == "log":
             self._steps += 1
             self.missed = {title: count + 1 for title, count in self.missed.items()}
-        for guard, tracker in list(self.trackers):
+        for tracker in list(self.trackers):
             try:
-                # A copy: whatever it does to the metrics, the others and the run keep theirs. An operation can't be
-                # changed.
-                with guard.calling(f"{method}()"):
-                    plain(getattr(tracker, method)(*(arguments if method == "trace" else deepcopy(arguments))))
+                getattr(tracker, method)(*arguments)
             except AgentfwError as error:
-                self.trackers.remove((guard, tracker))
-                with suppress(AgentfwError), guard.calling("close()"):
+                self.trackers.remove(tracker)
+                with suppress(AgentfwError):
                     tracker.close()
-                self._errors[guard.title] = error.message
-                self.missed[guard.title] = int(method == "log")
+                title = tracker.guard.title
+                self._errors[title], self.missed[title] = error.message, int(method == "log")

@@ -85,12 +85,19 @@ class CallRow:
 
     def write(self) -> None:
         # Put together by hand: this is done twice for every call of a component.
-        newest = list(self.running.items())[-_SHOWN:]
-        running = ", ".join(f"[{number}, {_quoted(call)}, {_quoted(episode)}]" for number, (call, episode) in newest)
+        if self.record.is_closed:
+            return
+        running, more = "", 0
+        if self.running:
+            newest = list(self.running.items())[-_SHOWN:]
+            more = len(self.running) - len(newest)
+            running = ", ".join(
+                [f"[{number}, {_quoted(call)}, {_quoted(episode)}]" for number, (call, episode) in newest]
+            )
         self.record.write(
             self.place,
             f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
-            f'"cost": {self._cost}, "running": [{running}], "more": {len(self.running) - len(newest)}}}',
+            f'"cost": {self._cost}, "running": [{running}], "more": {more}}}',
         )
 
     def __post_init__(self) -> None:
@@ -141,6 +148,11 @@ class CallRecord:
             ) from error
         for row in self.rows.values():
             row.write()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is written, because there is no folder yet or any more."""
+        return self._map is None
 
     def close(self) -> None:
         if self._map is not None and self._file is not None:

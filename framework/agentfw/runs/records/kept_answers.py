@@ -26,11 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from ...episode import Call, Usage
-from ...forwarding import Forwarded, Passed
 from ...policy import Policy
-from ...request import Generation, Request
+from ...request import CallsInText, Forwarded, Generation, Passed, Request
 from ...timeline import Time
-from ...turns.parsing import CallsInText
 from .journal import encoded, make_folder, make_private
 
 __all__ = ["KeptAnswers", "count_kept"]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...session import Session, Unfinished
+from ...turns.session import Session, Unfinished
 from .journal import make_folder, make_private
 
 __all__ = ["Streams"]

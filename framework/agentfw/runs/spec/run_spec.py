@@ -43,14 +43,15 @@ from pydantic import (
     model_validator,
 )
 
+from ...boundary.settings_input import validate
 from ...engine.engine_settings import EngineSettings
 from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ...host.names import component_name, is_file
 from ...interfaces import parse_interface
 from ...request import Sampling
-from ...scores import parse_schedule
-from ...settings import OPERATIONAL, Operational, Settings, validate
+from ...settings import OPERATIONAL, Operational, Settings
 from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
+from .weights import parse_schedule
 
 __all__ = [
     "COMPONENTS",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -22,10 +21,10 @@ from typing import Any
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from ...boundary.secrets import MASK, is_secret_name
+from ...boundary.secrets import MASK, secrets_in
 from ...settings import input_key
 
-__all__ = ["complete", "from_json", "masked", "masked_keys", "secrets_in", "to_json"]
+__all__ = ["complete", "from_json", "masked", "masked_keys", "to_json"]
 
 _TAG = "$toml"
 
@@ -94,25 +93,3 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
         items = enumerate(record)
     for key, inner in items:
         yield from masked_keys(inner, f"{path}.{key}".removeprefix("."))
-
-
-def secrets_in(value: object, name: str = "", default: object = None) -> Iterator[str]:
-    """The secrets in validated settings, as text: also those in environment variables that a setting names."""
-    if isinstance(value, (SecretStr, SecretBytes, Secret)):
-        revealed = value.get_secret_value()
-        yield revealed.decode(errors="replace") if isinstance(revealed, bytes) else str(revealed)
-    elif isinstance(value, str):
-        if is_secret_name(name) and value != default and value:
-            yield value
-        elif name.endswith("_env") and (is_secret_name(name.removesuffix("_env")) or is_secret_name(value)):
-            yield from filter(None, [os.environ.get(value)])
-    elif isinstance(value, BaseModel):
-        fields = type(value).model_fields
-        for key, inner in value:
-            yield from secrets_in(inner, key, fields[key].default if key in fields else None)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from secrets_in(inner, str(key))
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for inner in value:
-            yield from secrets_in(inner, name)

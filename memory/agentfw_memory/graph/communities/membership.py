@@ -27,7 +27,7 @@ from agentfw_memory.graph.arrays import Floats, Integers, grown
 from agentfw_memory.graph.communities.hierarchy import Communities
 from agentfw_memory.graph.communities.newcomers import Newcomers
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 __all__ = ["Membership", "shares"]
 
@@ -59,10 +59,10 @@ def shares(
 class Membership:
     """The communities of one tenant's users and skills."""
 
-    def __init__(self, store: Store, settings: GraphSettings) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, rows: GraphRows, settings: GraphSettings) -> None:
+        self._rows, self._settings = rows, settings
         self._state = f"communities by {settings.communities}"
-        self._newcomers = Newcomers(store, settings.profile_neighbours)
+        self._newcomers = Newcomers(rows, settings.profile_neighbours)
         self._communities = self._new()
         self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
         self._row = 0
@@ -102,7 +102,7 @@ class Membership:
         missing = sorted(set(skills) - self._asked)
         if missing:
             found: dict[int, list[int]] = {}
-            for skill, user in self._store.owners(missing):
+            for skill, user in self._rows.owners(missing):
                 found.setdefault(skill, []).append(user)
             self._behind.update((skill, np.array(users)) for skill, users in found.items() if len(users) > 1)
             self._asked.update(missing)
@@ -126,7 +126,7 @@ class Membership:
             self._asked.discard(number)
             self._behind.pop(number, None)
         self._gone.update(number for number in gone if number in self._communities)
-        fresh = list(islice(self._store.structure(self._row), len(self._communities) + 1))
+        fresh = list(islice(self._rows.structure(self._row), len(self._communities) + 1))
         if len(fresh) <= len(self._communities):
             self._take(fresh)
         if len(fresh) > len(self._communities) or (fresh and self._communities.growth > GROWTH):
@@ -140,7 +140,7 @@ class Membership:
     def split_all(self) -> None:
         """Run a full pass over the graph in the store. Communities keep their ids as far as possible."""
         ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
-        rows = iter(self._store.structure())
+        rows = iter(self._rows.structure())
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
             ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
@@ -163,8 +163,8 @@ class Membership:
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {**self._communities.to_state(), "row": np.array(self._row)}
         np.savez(buffer, allow_pickle=False, **arrays)
-        with self._store.writing() as change:
-            self._store.save_state(change, self._state, buffer.getvalue())
+        with self._rows.writing() as change:
+            self._rows.save_state(change, self._state, buffer.getvalue())
         self._saved = True
 
     # Helpers
@@ -174,7 +174,7 @@ class Membership:
         return Communities(settings.resolutions, method=settings.communities, seed=settings.seed)
 
     def _load(self) -> None:
-        kept = self._store.state(self._state)
+        kept = self._rows.state(self._state)
         if kept is None:
             return
         settings = self._settings

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Integers
-from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 __all__ = ["Newcomers"]
 
@@ -24,18 +24,18 @@ ROUNDING = 1e-6
 class Newcomers:
     """The profiles of one tenant, as of the last `catch_up`."""
 
-    def __init__(self, store: Store, neighbours: int) -> None:
-        self._store, self._neighbours = store, neighbours
+    def __init__(self, rows: GraphRows, neighbours: int) -> None:
+        self._rows, self._neighbours = rows, neighbours
         self._profiles: dict[int, Float32Array] = {}
         self._counter = 0
         self._stacked: tuple[Integers, Float32Array] | None = None
 
     def catch_up(self) -> None:
         """Take over new and changed profiles."""
-        counter = self._store.counter()
+        counter = self._rows.store.head().counter
         if self._neighbours and counter != self._counter:
-            for user in self._store.profiles_changed(self._counter):
-                profile = self._store.profile(user)
+            for user in self._rows.profiles_changed(self._counter):
+                profile = self._rows.profile(user)
                 if profile is not None:
                     self._profiles[user] = profile
                     self._stacked = None

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.stores.interface import Record, Store
+from agentfw_memory.graph.rows.dump import Record, dump, load
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.private_file import make_private
 
 if TYPE_CHECKING:
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["export_jsonl", "import_jsonl", "to_networkx"]
 
 FORMAT = "agentfw skill graph 2"
-READ = ("agentfw skill graph 1", FORMAT)
-"""The formats that an import reads. 1 had no metadata."""
 
 
-def export_jsonl(store: Store, path: str | Path) -> int:
+def export_jsonl(rows: GraphRows, path: str | Path) -> int:
     """Write every row to a file and return the number of rows. The file is complete or absent, never partial."""
     target = Path(path)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
@@ -38,7 +37,7 @@ def export_jsonl(store: Store, path: str | Path) -> int:
     try:
         with partial.open("w", encoding="utf-8") as file:
             file.write(json.dumps({"format": FORMAT}) + "\n")
-            for record in store.dump():
+            for record in dump(rows):
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 count += 1
             file.flush()
@@ -49,13 +48,13 @@ def export_jsonl(store: Store, path: str | Path) -> int:
     return count
 
 
-def import_jsonl(store: Store, path: str | Path) -> int:
+def import_jsonl(rows: GraphRows, path: str | Path) -> int:
     """Import a file into an empty tenant and return the number of rows. An invalid row undoes the whole import."""
-    if any(count for counts in store.counts().values() for count in counts.values()):
-        raise BadInputError(f'tenant "{store.tenant}" is not empty', fix="import into a tenant with another name")
-    with store.writing() as change:
+    if any(count for counts in rows.counts().values() for count in counts.values()):
+        raise BadInputError(f'tenant "{rows.tenant}" is not empty', fix="import into a tenant with another name")
+    with rows.writing() as change:
         try:
-            return store.load(change, _records(Path(path)))
+            return load(rows, change, _records(Path(path)))
         except ValueError as error:
             raise BadInputError(
                 f"{path} can't be imported: {error}", fix="repair the file or export it again; nothing was imported"
@@ -72,13 +71,13 @@ def _records(path: Path) -> Iterator[Record]:
             if not isinstance(record, dict):
                 raise ValueError(f"line {number + 1} is not a JSON object")
             if number == 0:
-                if record.get("format") not in READ:
+                if record.get("format") != FORMAT:
                     raise ValueError(f'it doesn\'t start with {{"format": "{FORMAT}"}}')
                 continue
             yield record
 
 
-def to_networkx(store: Store, recaller: Recaller) -> networkx.MultiDiGraph[str]:
+def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[str]:
     """Return the current graph. Nodes are named like `user:ana` and `skill:s1` and carry their communities."""
     try:
         import networkx
@@ -88,7 +87,7 @@ def to_networkx(store: Store, recaller: Recaller) -> networkx.MultiDiGraph[str]:
     recaller.communities()  # finds them, if nothing needed them so far
     names: dict[int, str] = {}
     now: list[dict[str, Any]] = []
-    for record in store.dump():
+    for record in dump(rows):
         kind = record["row"]
         if kind == "node":
             name = names[record["number"]] = f"{record['kind']}:{record['name']}"

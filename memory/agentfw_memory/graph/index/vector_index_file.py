@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from agentfw_memory.graph.index.vector_index import ListIndex, faiss_library
-from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.private_file import make_private
 
 __all__ = ["load_index", "remove_indexes", "save_index"]
@@ -25,16 +25,16 @@ CHECKSUM_BYTES = 32
 BLOCK = 1 << 20
 
 
-def save_index(index: ListIndex, part: str, counter: int, store: Store) -> bool:
+def save_index(index: ListIndex, part: str, counter: int, rows: GraphRows) -> bool:
     """Save an index as of a change. Return False if there is no place for it or it is already out of date."""
     faiss = faiss_library()
 
-    path = _path(store, part)
+    path, head_now = _path(rows, part), rows.store.head()
     # The centre of a list of one skill is the vector of that skill, and stays when the skill is deleted. So an index
     # from before a deletion is used as long as this process runs, and the next process makes another one.
-    if path is None or store.forgotten() > index.trained_at:
+    if path is None or head_now.forgotten > index.trained_at:
         return False
-    head = {"format": FORMAT, "store": store.identity, "counter": counter, "trained_for": index.trained_for}
+    head = {"format": FORMAT, "store": head_now.identity, "counter": counter, "trained_for": index.trained_for}
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     make_private(partial)
     try:
@@ -55,16 +55,16 @@ def save_index(index: ListIndex, part: str, counter: int, store: Store) -> bool:
         return False  # a process that forgot a user removed the partial file
     finally:
         partial.unlink(missing_ok=True)
-    if store.forgotten() > counter:
+    if rows.store.head().forgotten > counter:
         # A user was forgotten meanwhile, perhaps before this file was there to be removed.
-        remove_indexes(store)
+        remove_indexes(rows)
         return False
     return True
 
 
-def load_index(store: Store, part: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
+def load_index(rows: GraphRows, part: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
     """Return a saved index and the change it was saved at, or None if there is none that fits."""
-    path = _path(store, part)
+    path = _path(rows, part)
     if path is None or not path.exists():
         return None
     faiss = faiss_library()
@@ -72,8 +72,8 @@ def load_index(store: Store, part: str, *, dimensions: int, probed: float) -> tu
     with path.open("rb") as file:
         if not _is_intact(path):
             return None
-        head = json.loads(file.readline())
-        if head["format"] != FORMAT or head["store"] != store.identity or head["counter"] > store.counter():
+        head, now = json.loads(file.readline()), rows.store.head()
+        if head["format"] != FORMAT or head["store"] != now.identity or head["counter"] > now.counter:
             return None
         index = faiss.read_index(faiss.PyCallbackIOReader(file.read))
     if index.d != dimensions:
@@ -83,9 +83,9 @@ def load_index(store: Store, part: str, *, dimensions: int, probed: float) -> tu
     return loaded, head["counter"]
 
 
-def remove_indexes(store: Store) -> int:
+def remove_indexes(rows: GraphRows) -> int:
     """Delete all index files of a tenant, partial ones of other processes included. Return how many there were."""
-    path = store.index_path
+    path = rows.store.index_path
     if path is None:
         return 0
     gone = 0
@@ -96,8 +96,8 @@ def remove_indexes(store: Store) -> int:
     return gone
 
 
-def _path(store: Store, part: str) -> Path | None:
-    path = store.index_path
+def _path(rows: GraphRows, part: str) -> Path | None:
+    path = rows.store.index_path
     return None if path is None else path.with_name(f"{path.stem}-{part}{path.suffix}")
 
 

@@ -32,8 +32,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown, resizable
-from agentfw_memory.graph.index.counted_texts import CountedTexts
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown, resizable
 from agentfw_memory.graph.text.words import terms
 
 __all__ = ["LENGTH", "SATURATION", "SHARED", "Block", "Question", "Weights", "WordIndex"]
@@ -53,6 +52,75 @@ TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 
 BLOCK = 16_384
 """Number of consecutive skill numbers whose texts are taken apart together."""
+
+
+Pairs = NDArray[np.int32]
+"""Rows of a term and its count."""
+
+
+class CountedTexts:
+    """The terms of many texts and how often each occurs, as one array that is read for hundreds of texts at once.
+
+    >>> texts = CountedTexts()
+    >>> texts.put(7, np.array([[3, 1], [5, 2]], np.int32))
+    >>> texts.put(9, np.array([[3, 4]], np.int32))
+    >>> pairs, sizes = texts.gather(np.array([9, 7]))
+    >>> pairs.tolist(), sizes.tolist()
+    ([[3, 4], [3, 1], [5, 2]], [1, 2])
+    """
+
+    def __init__(self) -> None:
+        self._pairs = np.zeros((16, 2), np.int32)
+        self._end = self._unused = 0
+        self._starts, self._sizes = np.zeros(16, np.int64), np.zeros(16, np.int64)
+
+    @classmethod
+    def of_arrays(cls, numbers: Integers, sizes: Integers, pairs: Pairs) -> CountedTexts:
+        """Take over texts whose pairs stand one text after the other."""
+        texts = cls()
+        room = int(numbers.max(initial=0)) + 1
+        texts._pairs, texts._end = pairs, len(pairs)
+        texts._starts, texts._sizes = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        texts._starts[numbers], texts._sizes[numbers] = np.cumsum(sizes) - sizes, sizes
+        return texts
+
+    def of(self, number: int) -> Pairs:
+        """Return the pairs of a text."""
+        start = self._starts[number]
+        return self._pairs[start : start + self._sizes[number]]
+
+    def gather(self, numbers: Integers) -> tuple[Pairs, Integers]:
+        """Return the pairs of these texts, one text after the other, and how many each has."""
+        sizes = self._sizes[numbers]
+        ends = np.cumsum(sizes)
+        places = np.repeat(self._starts[numbers] - ends + sizes, sizes) + np.arange(sizes.sum())
+        # A pair is read as one number, because taking rows of two is slower.
+        return self._pairs.view(np.int64)[:, 0].take(places).view(np.int32).reshape(-1, 2), sizes
+
+    def put(self, number: int, pairs: Pairs) -> None:
+        """Add a text whose number isn't here."""
+        start, self._end = self._end, self._end + len(pairs)
+        self._pairs = grown(self._pairs, self._end)
+        self._pairs[start : self._end] = pairs
+        self._starts, self._sizes = grown(self._starts, number + 1), grown(self._sizes, number + 1)
+        self._starts[number], self._sizes[number] = start, len(pairs)
+
+    def remove(self, number: int) -> Pairs:
+        """Remove a text and return its pairs."""
+        gone = self.of(number).copy()
+        self.of(number)[:] = 0  # what was forgotten must not stay in memory
+        self._sizes[number] = 0
+        self._unused += len(gone)
+        if 2 * self._unused > self._end:
+            self._close_up()
+        return gone
+
+    def _close_up(self) -> None:
+        """Give back the room of removed texts."""
+        numbers = np.flatnonzero(self._sizes)
+        pairs, sizes = self.gather(numbers)
+        self._starts[numbers] = np.cumsum(sizes) - sizes
+        self._pairs, self._end, self._unused = pairs, len(pairs), 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +246,13 @@ class WordIndex:
         if not here.count:
             del self._parts[part]
 
-    def question(self, query: str, reader: int | None) -> Question:
-        """Prepare a query for a user, who sees the shared skills and their own."""
+    def question(self, query: str, reader: int | None, allowed: Bools | None = None) -> Question:
+        """Prepare a query for a user, who sees the shared skills and their own.
+
+        `allowed` says by number which of them may be found.
+        """
         seen = {part: self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts}
-        return Question(self, Counter(terms(query)), seen)
+        return Question(self, Counter(terms(query)), seen, allowed)
 
     def typical_lengths(self, numbers: Integers, parts: Mapping[int, _Part]) -> Floats:
         """Return for each of these skills the mean length of the texts of its part."""
@@ -192,12 +263,14 @@ class WordIndex:
 
     def scratch(self) -> Float32Array:
         """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
-        self._weights = grown(self._weights, len(self.lengths))
+        if len(self._weights) < len(self.lengths):
+            self._weights = grown(self._weights, len(self.lengths))
         return self._weights
 
     def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
         """Return the rarity of each of these terms. `of` has the terms that have one; the others have 0."""
-        self._rarities = grown(self._rarities, len(self._names))
+        if len(self._rarities) < len(self._names):
+            self._rarities = grown(self._rarities, len(self._names))
         for term, rarity in of:
             self._rarities[term] = rarity
         found: Floats = self._rarities[terms]
@@ -319,8 +392,10 @@ class Weights:
 class Question:
     """One query against what one user may see."""
 
-    def __init__(self, index: WordIndex, asked: Counter[str], parts: Mapping[int, _Part]) -> None:
-        self._index, self._parts = index, parts
+    def __init__(
+        self, index: WordIndex, asked: Counter[str], parts: Mapping[int, _Part], allowed: Bools | None = None
+    ) -> None:
+        self._index, self._parts, self._allowed = index, parts, allowed
         numbers = {term: index._terms[term] for term in asked if term in index._terms}
         seen = parts.values()
         by_part = [part.holders(list(numbers.values())) for part in seen]
@@ -358,7 +433,10 @@ class Question:
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
-        read = sorted((one for one in self._holders if len(one[0])), key=lambda one: len(one[0]))
+        holders, allowed = self._holders, self._allowed
+        if allowed is not None:
+            holders = [(numbers[allowed[numbers]], rarity) for numbers, rarity in holders]
+        read = sorted((one for one in holders if len(one[0])), key=lambda one: len(one[0]))
         ends = np.cumsum([len(numbers) for numbers, _ in read])
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:

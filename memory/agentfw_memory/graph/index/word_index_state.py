@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.graph.index.word_index import BLOCK, Block, WordIndex
-from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 __all__ = ["load_words", "save_words", "way_of_terms"]
 
@@ -30,22 +30,22 @@ HEAD = "words"
 _UNREADABLE = (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile)
 
 
-def load_words(store: Store) -> tuple[WordIndex, int] | None:
+def load_words(rows: GraphRows) -> tuple[WordIndex, int] | None:
     """Return the saved index and the change it was saved at, or None if there is none that fits."""
-    head = _head(store.state(HEAD))
+    head = _head(rows.state(HEAD))
     if head is None:
         return None
     try:
         # Another process may save meanwhile. A block that is newer than the head does no harm: what changed after the
         # head is indexed again.
-        return WordIndex.restored(_loaded(store, head["blocks"])), head["counter"]
+        return WordIndex.restored(_loaded(rows, head["blocks"])), head["counter"]
     except _UNREADABLE:
         return None  # it is built from the texts
 
 
-def save_words(index: WordIndex, counter: int, store: Store) -> bool:
+def save_words(index: WordIndex, counter: int, rows: GraphRows) -> bool:
     """Save an index as of a change. Return False if another process has saved a newer one or forgotten a user."""
-    before = store.state(HEAD)
+    before = rows.state(HEAD)
     head = _head(before)
     if head is not None and head["counter"] > counter:
         return False
@@ -54,19 +54,19 @@ def save_words(index: WordIndex, counter: int, store: Store) -> bool:
     held = set((index.numbers() // BLOCK).tolist())
     written = {block: _packed(one) for block, one in index.blocks(sorted(held - known | index.touched.keys()))}
     after = json.dumps({"way": way_of_terms(), "counter": counter, "blocks": sorted(held)}).encode()
-    with store.writing() as change:
-        if store.state(HEAD) != before or store.forgotten() > counter:
+    with rows.writing() as change:
+        if rows.state(HEAD) != before or rows.store.head().forgotten > counter:
             return False
         for block, packed in written.items():
-            store.save_state(change, _name(block), packed)
-        store.save_state(change, HEAD, after)
+            rows.save_state(change, _name(block), packed)
+        rows.save_state(change, HEAD, after)
     index.touched.clear()
     return True
 
 
-def _loaded(store: Store, blocks: list[int]) -> Iterator[Block]:
+def _loaded(rows: GraphRows, blocks: list[int]) -> Iterator[Block]:
     for block in blocks:
-        packed = store.state(_name(block))
+        packed = rows.state(_name(block))
         if packed is None:
             raise KeyError(block)
         with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:

@@ -24,7 +24,9 @@ from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.learning.superseding import Superseding
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
-from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store, told_apart
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
+from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.validation import (
     check_metadata,
     check_name,
@@ -43,9 +45,9 @@ CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLE
 class Editor:
     """Edits the skills of one tenant."""
 
-    def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
-        self._store, self._recaller, self._settings = store, recaller, settings
-        self._superseding = Superseding(store, recaller, settings)
+    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
+        self._rows, self._recaller, self._settings = rows, recaller, settings
+        self._superseding = Superseding(rows, recaller, settings)
 
     def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
         wanted = [self._checked(skill) for skill in skills]
@@ -55,7 +57,7 @@ class Editor:
         opposed = any(map(self._superseding.opposes, wanted))
         if opposed:
             self._recaller.catch_up()  # the slow part, before the write lock is taken
-        with self._store.writing() as change:
+        with self._rows.writing() as change:
             if opposed:
                 self._recaller.catch_up(change.number - 1)
             return self.write(change, wanted, vectors, opposed=opposed)
@@ -86,7 +88,7 @@ class Editor:
 
     def _state(self, change: Change, skill: NewSkill, fact: Fact, vector: Float32Array) -> Skill:
         """Write a statement, in place of an earlier one of the same fact if there is one."""
-        store, when = self._store, self._valid_from(skill.valid_from, change)
+        rows, when = self._rows, self._valid_from(skill.valid_from, change)
         known = self._superseding.denied(skill, fact) if fact.negated else self._superseding.stated(skill, fact)
         if known is not None and when >= known.valid_from and not self._twin(change, skill):
             return self.supersede(change, check_skill(known.id), skill, vector, when)
@@ -94,10 +96,10 @@ class Editor:
         if fact.negated:
             return added
         own = check_skill(added.id)
-        store.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
+        rows.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
         if known is not None and known.id != added.id and when < known.valid_from:
             # It was told late: it held only until what is known already.
-            store.end_skills(change, [own], known.valid_from)
+            rows.end_skills(change, [own], known.valid_from)
             return replace(added, fact=fact.name, valid_to=known.valid_from)
         return replace(added, fact=fact.name)
 
@@ -108,76 +110,76 @@ class Editor:
         contradicted = self._superseding.contradicted(skill, vector)
         if not contradicted or self._twin(change, skill):
             return self._write(change, [skill], vector[np.newaxis])[0]
-        known = self._store.skills(contradicted)
+        known = self._rows.skills(contradicted)
         if when < max(one.valid_from for one in known.values()):
             return self._write(change, [skill], vector[np.newaxis])[0]
-        self._store.end_skills(change, contradicted[1:], when)
+        self._rows.end_skills(change, contradicted[1:], when)
         return self.supersede(change, contradicted[0], skill, vector, when)
 
     def _twin(self, change: Change, skill: NewSkill) -> bool:
         """Return whether the owner has exactly this text already."""
-        owner = self._store.nodes(change, "user", [skill.owner])[skill.owner]
-        return bool(self._store.twins([(owner, told_apart(skill.text, check_metadata(skill.metadata)))]))
+        owner = self._rows.nodes(change, "user", [skill.owner])[skill.owner]
+        return bool(self._rows.twins([(owner, told_apart(skill.text, check_metadata(skill.metadata)))]))
 
     def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> Skill:
         """Make a text the newest version of a skill."""
-        store = self._store
-        owner = store.nodes(change, "user", [skill.owner])[skill.owner]
+        rows = self._rows
+        owner = rows.nodes(change, "user", [skill.owner])[skill.owner]
         about = check_metadata(skill.metadata), skill.expires_at
-        store.replace_skill(change, SkillRow(own, owner, skill.text, skill.visibility, vector, when, *about))
+        rows.replace_skill(change, SkillRow(own, owner, skill.text, skill.visibility, vector, when, *about))
         # What complemented or contradicted the old text needn't do so with the new one.
-        related = [row for row in store.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
-        store.end_edges(change, related)
+        related = [row for row in rows.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
+        rows.end_edges(change, related)
         self.broaden(change, own, skill.tools, skill.scenarios)
-        store.touch(change, [own])
+        rows.touch(change, [own])
         return self.current(own)
 
     def broaden(self, change: Change, own: int, tools: Sequence[str], scenarios: Sequence[str]) -> None:
         """Add tools and scenarios to a skill."""
-        edges = [EdgeRow("REQUIRES", own, tool) for tool in self._store.nodes(change, "tool", tools).values()]
-        applied = self._store.nodes(change, "scenario", scenarios).values()
-        self._store.add_edges(change, [*edges, *(EdgeRow("APPLIES_TO", own, scenario) for scenario in applied)])
+        edges = [EdgeRow("REQUIRES", own, tool) for tool in self._rows.nodes(change, "tool", tools).values()]
+        applied = self._rows.nodes(change, "scenario", scenarios).values()
+        self._rows.add_edges(change, [*edges, *(EdgeRow("APPLIES_TO", own, scenario) for scenario in applied)])
 
     def _write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
         if not wanted:
             return []
-        store = self._store
+        rows = self._rows
         self._recaller.check_embedder()
-        owners = store.nodes(change, "user", [skill.owner for skill in wanted])
-        tools = store.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
-        scenarios = store.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
+        owners = rows.nodes(change, "user", [skill.owner for skill in wanted])
+        tools = rows.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
+        scenarios = rows.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
         about = [check_metadata(skill.metadata) for skill in wanted]
         pairs = [
             (owners[skill.owner], told_apart(skill.text, metadata))
             for skill, metadata in zip(wanted, about, strict=True)
         ]
-        known = store.twins(pairs)
+        known = rows.twins(pairs)
         fresh = list(dict.fromkeys(pair for pair in pairs if pair not in known))
-        numbers = dict(zip(fresh, store.new_numbers(change, len(fresh)), strict=True)) if fresh else {}
-        rows: dict[int, SkillRow] = {}
+        numbers = dict(zip(fresh, rows.store.new_numbers(len(fresh)), strict=True)) if fresh else {}
+        added: dict[int, SkillRow] = {}
         edges: list[EdgeRow] = []
         repeated: list[int] = []
         for skill, pair, vector, metadata in zip(wanted, pairs, vectors, about, strict=True):
             when = self._valid_from(skill.valid_from, change)
-            if pair in numbers and numbers[pair] not in rows:
+            if pair in numbers and numbers[pair] not in added:
                 own = numbers[pair]
                 row = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when, metadata, skill.expires_at)
-                rows[own] = row
+                added[own] = row
                 edges.append(EdgeRow("OWNS", pair[0], own, 1.0, when))
             else:
                 own = known.get(pair) or numbers[pair]
                 repeated.append(own)
             edges += [EdgeRow("REQUIRES", own, tools[tool], 1.0, when) for tool in skill.tools]
             edges += [EdgeRow("APPLIES_TO", own, scenarios[name], 1.0, when) for name in skill.scenarios]
-        store.add_skills(change, list(rows.values()))
-        store.add_edges(change, edges)
+        rows.add_skills(change, list(added.values()))
+        rows.add_edges(change, edges)
         found: dict[int, Skill] = {}
         if repeated:
-            store.touch(change, repeated)
-            found = store.skills(repeated)
+            rows.touch(change, repeated)
+            found = rows.skills(repeated)
         owns = [known.get(pair) or numbers[pair] for pair in pairs]
         return [
-            found.get(own) or _as_added(skill, own, rows[own].valid_from, change.now)
+            found.get(own) or _as_added(skill, own, added[own].valid_from, change.now)
             for skill, own in zip(wanted, owns, strict=True)
         ]
 
@@ -205,7 +207,7 @@ class Editor:
         if visibility is not None:
             _check_visibility(visibility)
         new_vector = None if text is None else self._recaller.embed([text])[0]
-        with self._store.writing() as change:
+        with self._rows.writing() as change:
             self._recaller.check_embedder()
             before = self.current(own)
             when = self._valid_from(valid_from, change)
@@ -225,31 +227,31 @@ class Editor:
                 self._replace(change, own, after, new_vector, when)
                 self._restate(change, own, after)
             elif after != before:
-                self._store.set_expiry(change, own, after.expires_at)
+                self._rows.set_expiry(change, own, after.expires_at)
             self._rename(change, own, "REQUIRES", names["tool"])
             self._rename(change, own, "APPLIES_TO", names["scenario"])
-            self._store.touch(change, [own])
+            self._rows.touch(change, [own])
             return self.current(own)
 
     def retire(self, skill: str) -> None:
         own = check_skill(skill)
-        with self._store.writing() as change:
+        with self._rows.writing() as change:
             self.current(own)
-            self._store.end_skills(change, [own])
+            self._rows.end_skills(change, [own])
 
     def connect(self, source: str, kind: str, target: str, weight: float) -> None:
         """Add an edge, or change the weight of an existing one."""
         if check_number("weight", weight) <= 0:
             raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a weight above 0, or use disconnect")
-        with self._store.writing() as change:
+        with self._rows.writing() as change:
             edge = replace(self._edge(change, source, kind, target), weight=float(weight))
-            self._store.add_edges(change, [edge])
+            self._rows.add_edges(change, [edge])
             self._touch_ends(change, edge)
 
     def disconnect(self, source: str, kind: str, target: str) -> bool:
-        with self._store.writing() as change:
+        with self._rows.writing() as change:
             edge = self._edge(change, source, kind, target)
-            ended = self._store.end_edges(change, [edge])
+            ended = self._rows.end_edges(change, [edge])
             self._touch_ends(change, edge)
             return bool(ended)
 
@@ -257,15 +259,15 @@ class Editor:
         check_name("user", user)
         check_text("profile", text, self._settings.longest_text)
         vector = self._recaller.embed([text])[0]
-        with self._store.writing() as change:
+        with self._rows.writing() as change:
             self._recaller.check_embedder()
-            self._store.set_profile(change, self._store.nodes(change, "user", [user])[user], text, vector)
+            self._rows.set_profile(change, self._rows.nodes(change, "user", [user])[user], text, vector)
 
     def merge(self, change: Change, stays: int, goes: int) -> None:
         """Merge one skill into another: the edges of the one that goes move over, and it ends."""
-        store = self._store
+        rows = self._rows
         moved = []
-        for edge in store.edge_rows(goes):
+        for edge in rows.edge_rows(goes):
             if edge.kind == "OWNS":
                 continue
             source, target = (stays if end == goes else end for end in (edge.source, edge.target))
@@ -275,13 +277,13 @@ class Editor:
                 source, target = sorted((source, target))
             moved.append(EdgeRow(edge.kind, source, target, edge.weight))
         # An edge that both have keeps the weight it has at the one that stays.
-        there = {(edge.kind, edge.source, edge.target) for edge in store.edge_rows(stays)}
-        store.end_skills(change, [goes])
-        store.add_edges(change, [edge for edge in moved if (edge.kind, edge.source, edge.target) not in there])
-        store.recount(change, [stays])
+        there = {(edge.kind, edge.source, edge.target) for edge in rows.edge_rows(stays)}
+        rows.end_skills(change, [goes])
+        rows.add_edges(change, [edge for edge in moved if (edge.kind, edge.source, edge.target) not in there])
+        rows.recount(change, [stays])
 
     def current(self, own: int) -> Skill:
-        found = self._store.skills([own])
+        found = self._rows.skills([own])
         if own not in found:
             raise UnknownSkillError(f"s{own}")
         return found[own]
@@ -310,15 +312,15 @@ class Editor:
         return float(given)
 
     def _replace(self, change: Change, own: int, after: Skill, new_vector: Float32Array | None, when: float) -> None:
-        owner = self._store.nodes(change, "user", [after.owner])[after.owner]
+        owner = self._rows.nodes(change, "user", [after.owner])[after.owner]
         metadata = check_metadata(after.metadata)
         pair = owner, told_apart(after.text, metadata)
-        twin = self._store.twins([pair]).get(pair, own)
+        twin = self._rows.twins([pair]).get(pair, own)
         if twin != own:
             raise BadInputError(f"{after.owner} already has this text as s{twin}", fix=f"retire s{own} instead")
         vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
         row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
-        self._store.replace_skill(change, row)
+        self._rows.replace_skill(change, row)
 
     def _restate(self, change: Change, own: int, after: Skill) -> None:
         """Let a skill state the fact of its new text, and no other one."""
@@ -327,21 +329,21 @@ class Editor:
             return
         if fact is None and after.fact.endswith(f": {EVERY_ANSWER}"):
             return  # reworded
-        self._store.end_edges(change, [row for row in self._store.edge_rows(own) if row.kind == "STATES"])
+        self._rows.end_edges(change, [row for row in self._rows.edge_rows(own) if row.kind == "STATES"])
         if fact is not None and not fact.negated:
-            self._store.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
+            self._rows.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
 
     def _fact(self, change: Change, fact: Fact) -> int:
-        return self._store.nodes(change, "fact", [fact.name])[fact.name]
+        return self._rows.nodes(change, "fact", [fact.name])[fact.name]
 
     def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
         """Replace the tools or scenarios of a skill."""
         if names is None:
             return
-        wanted = set(self._store.nodes(change, EDGE_ENDS[kind][1], names).values())
-        now = {edge.target for edge in self._store.edge_rows(own) if edge.kind == kind and edge.source == own}
-        self._store.end_edges(change, [EdgeRow(kind, own, target) for target in sorted(now - wanted)])
-        self._store.add_edges(change, [EdgeRow(kind, own, target) for target in sorted(wanted - now)])
+        wanted = set(self._rows.nodes(change, EDGE_ENDS[kind][1], names).values())
+        now = {edge.target for edge in self._rows.edge_rows(own) if edge.kind == kind and edge.source == own}
+        self._rows.end_edges(change, [EdgeRow(kind, own, target) for target in sorted(now - wanted)])
+        self._rows.add_edges(change, [EdgeRow(kind, own, target) for target in sorted(wanted - now)])
 
     def _edge(self, change: Change, source: str, kind: str, target: str) -> EdgeRow:
         known = next((name for name in CONNECTED if name == kind), None)
@@ -354,7 +356,7 @@ class Editor:
                 ends.append(check_skill(name))
                 self.current(ends[-1])
             else:
-                ends.append(self._store.nodes(change, what, [check_name(what, name)])[name])
+                ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
         if known in ("COMPLEMENTS", "CONFLICTS"):
             ends.sort()
         if ends[0] == ends[1]:
@@ -363,7 +365,7 @@ class Editor:
 
     def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
         ends = zip(EDGE_ENDS[edge.kind], (edge.source, edge.target), strict=True)
-        self._store.touch(change, [end for what, end in ends if what == "skill"])
+        self._rows.touch(change, [end for what, end in ends if what == "skill"])
 
 
 def _check_visibility(visibility: str) -> None:

@@ -21,7 +21,8 @@ from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import SkillDraft
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import NewSkill, skill_number
-from agentfw_memory.graph.stores.interface import Change, Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.text.reading import same_meaning
 
@@ -49,12 +50,12 @@ class Placed:
 class Placing:
     """Places the drafts of trajectories, for one tenant."""
 
-    def __init__(self, store: Store, recaller: Recaller, editor: Editor, settings: GraphSettings) -> None:
-        self._store, self._recaller, self._editor, self._settings = store, recaller, editor, settings
+    def __init__(self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings) -> None:
+        self._rows, self._recaller, self._editor, self._settings = rows, recaller, editor, settings
 
     def place(self, change: Change, owner: str, drafts: Sequence[SkillDraft], vectors: Float32Array) -> Placed:
         """Write the drafts of one trajectory."""
-        user = self._store.nodes(change, "user", [owner])[owner]
+        user = self._rows.nodes(change, "user", [owner])[owner]
         placed = Placed()
         for draft, vector in zip(drafts, vectors, strict=True):
             newest_wins = draft.wish and self._settings.newest_wins
@@ -63,7 +64,7 @@ class Placing:
             alike = self._most_similar(user, vector, placed)
             if alike is None:
                 skill = self._add(change, user, owner, draft, vector, placed)
-            elif same_meaning(self._store.texts([alike])[alike], draft.text):
+            elif same_meaning(self._rows.texts([alike])[alike], draft.text):
                 skill = self._merge(change, alike, draft, placed)
             elif newest_wins and alike not in placed.added and alike not in placed.updated:
                 skill = self._update(change, user, alike, draft, vector, placed)
@@ -99,11 +100,11 @@ class Placing:
         alike = self._most_similar(user, vector, placed)
         own = self._recaller.cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated) - {alike}
         if draft.scenarios:
-            numbers = self._store.nodes(change, "scenario", draft.scenarios).values()
-            own = own & {skill for scenario in numbers for skill in self._store.skills_of(scenario)}
-        texts = self._store.texts(sorted(own))
+            numbers = self._rows.nodes(change, "scenario", draft.scenarios).values()
+            own = own & {skill for scenario in numbers for skill in self._rows.skills_of(scenario)}
+        texts = self._rows.texts(sorted(own))
         ended = [skill for skill, text in texts.items() if contradict(text, draft.text)]
-        self._store.end_skills(change, ended)
+        self._rows.end_skills(change, ended)
         placed.ended += ended
         placed.unsaid += [texts[skill] for skill in ended]
 
@@ -130,11 +131,11 @@ class Placing:
         self, change: Change, user: int, skill: int, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
         """Make a draft the newest version of a wish."""
-        store = self._store
-        before = store.skills([skill])[skill]
-        twin = store.twins([(user, draft.text)]).get((user, draft.text))
+        rows = self._rows
+        before = rows.skills([skill])[skill]
+        twin = rows.twins([(user, draft.text)]).get((user, draft.text))
         if twin is not None:
-            store.end_skills(change, [skill])
+            rows.end_skills(change, [skill])
             placed.ended.append(skill)
             placed.unsaid.append(before.text)
             return self._merge(change, twin, draft, placed)

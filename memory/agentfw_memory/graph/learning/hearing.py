@@ -23,7 +23,8 @@ from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Heard, NewSkill
-from agentfw_memory.graph.stores.interface import EdgeRow, Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_name, check_number, check_skill
 
@@ -42,9 +43,9 @@ class Hearer:
     """Hears for one tenant."""
 
     def __init__(
-        self, store: Store, recaller: Recaller, editor: Editor, settings: GraphSettings, listener: Listener
+        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, listener: Listener
     ) -> None:
-        self._store, self._recaller, self._editor = store, recaller, editor
+        self._rows, self._recaller, self._editor = rows, recaller, editor
         self._settings, self._listener = settings, listener
 
     def hear(self, text: str, user: str, conversation: str, at: float | None, saying: str) -> Heard:
@@ -55,10 +56,10 @@ class Hearer:
             check_name("conversation", conversation)
         if not isinstance(text, str):
             raise BadInputError(f"the saying is of type {type(text).__name__}, not a string", fix="pass a string")
-        when = None if at is None else min(check_number("at", at), self._store.now())
+        when = None if at is None else min(check_number("at", at), self._rows.now())
         if not self._settings.evolve:
             return Heard(saying)
-        if name and self._store.find("saying", name) is not None:
+        if name and self._rows.find("saying", name) is not None:
             return Heard(saying, known_already=True)
         spoken = self._spoken_of(user)
         kept, problem = self._kept(own_words(text), user, spoken)
@@ -66,33 +67,33 @@ class Hearer:
         if not wanted:
             return Heard(saying, problem=problem)
         vectors = self._recaller.embed([skill.text for skill in wanted])
-        with self._store.writing() as change:
-            if name and self._store.find("saying", name) is not None:
+        with self._rows.writing() as change:
+            if name and self._rows.find("saying", name) is not None:
                 return Heard(saying, known_already=True)
             written = self._editor.write(change, wanted, vectors)
             edges = []
             for number in dict.fromkeys(check_skill(skill.id) for skill in written):
-                known = self._store.edge_rows(number)
-                self._store.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
+                known = self._rows.edge_rows(number)
+                self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
                 if conversation:
-                    talk = self._store.nodes(change, "conversation", [conversation])[conversation]
+                    talk = self._rows.nodes(change, "conversation", [conversation])[conversation]
                     edges.append(EdgeRow("SAID_IN", number, talk))
                 if name:
-                    edges.append(EdgeRow("SAID_AS", number, self._store.nodes(change, "saying", [name])[name]))
+                    edges.append(EdgeRow("SAID_AS", number, self._rows.nodes(change, "saying", [name])[name]))
             fact = f"{user.casefold()}: {EVERY_ANSWER}"
             for skill in written:
                 if not skill.fact and for_every_answer(skill.text):
-                    node = self._store.nodes(change, "fact", [fact])[fact]
+                    node = self._rows.nodes(change, "fact", [fact])[fact]
                     edges.append(EdgeRow("STATES", check_skill(skill.id), node))
-            self._store.add_edges(change, edges)
-            self._store.touch(change, [check_skill(skill.id) for skill in written])
+            self._rows.add_edges(change, edges)
+            self._rows.touch(change, [check_skill(skill.id) for skill in written])
         return Heard(saying, kept=tuple(dict.fromkeys(skill.id for skill in written)), problem=problem)
 
     def _spoken_of(self, user: str) -> frozenset[str]:
         """Return whom and what the user has spoken of as theirs, in what is kept of them."""
-        owner = self._store.find("user", user)
-        numbers = [] if owner is None else self._store.owned(owner)[-REMEMBERED:]
-        return frozenset(one for text in self._store.texts(numbers).values() for one in spoken_of(text))
+        owner = self._rows.find("user", user)
+        numbers = [] if owner is None else self._rows.owned(owner)[-REMEMBERED:]
+        return frozenset(one for text in self._rows.texts(numbers).values() for one in spoken_of(text))
 
     def _kept(self, sentences: Sequence[str], user: str, known: frozenset[str]) -> tuple[list[str], str]:
         """Return what to keep, and what was wrong with the listener's answer if the rules had to do without it."""

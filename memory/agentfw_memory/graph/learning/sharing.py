@@ -24,7 +24,10 @@ from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
 from agentfw_memory.graph.learning.extraction import PRIVATE
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Skill
-from agentfw_memory.graph.stores.interface import Change, EdgeRow, SkillRow, Store
+from agentfw_memory.graph.rows.erasing import forget_user
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
+from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.reading import read, same_meaning
 
 __all__ = ["Sharing", "check_not_reserved"]
@@ -47,14 +50,14 @@ def check_not_reserved(what: str, name: str) -> None:
 class Sharing:
     """The shared skills of one tenant."""
 
-    def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
-        self._store, self._recaller, self._settings = store, recaller, settings
+    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
+        self._rows, self._recaller, self._settings = rows, recaller, settings
 
     def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
         """Share those of a user's skills that enough users have. Return the shared copies that are new."""
         if not self._settings.share_after:
             return []
-        own = self._store.skills(list(skills))
+        own = self._rows.skills(list(skills))
         found = (self._promote(change, user, own[number], skills[number]) for number in skills if number in own)
         return [copy for copy in found if copy is not None]
 
@@ -62,14 +65,14 @@ class Sharing:
         """Take a user away from the shared copies of these texts."""
         for owner in sorted({_owner_of(text) for text in texts}):
             for copy in self._copies(owner):
-                self._store.end_edges(change, [EdgeRow("OWNS", user, copy)])
-                self._store.touch(change, [copy])
+                self._rows.end_edges(change, [EdgeRow("OWNS", user, copy)])
+                self._rows.touch(change, [copy])
                 self._delete_unless_shared(change, owner, copy)
 
     def behind(self, user: int) -> list[tuple[str, int]]:
         """Return the shared copies that a user is behind, each with its reserved owner."""
-        skills = [row.target for row in self._store.edge_rows(user) if row.kind == "OWNS" and row.source == user]
-        found = self._store.skills(skills)
+        skills = [row.target for row in self._rows.edge_rows(user) if row.kind == "OWNS" and row.source == user]
+        found = self._rows.skills(skills)
         return [(skill.owner, number) for number, skill in found.items() if skill.owner.startswith(RESERVED)]
 
     def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None:
@@ -80,52 +83,52 @@ class Sharing:
     # Helpers
 
     def _delete_unless_shared(self, change: Change, owner: str, copy: int) -> None:
-        store = self._store
-        text = store.texts([copy])[copy]
-        users = [row.source for row in store.edge_rows(copy) if row.kind == "OWNS" and row.target == copy]
+        rows = self._rows
+        text = rows.texts([copy])[copy]
+        users = [row.source for row in rows.edge_rows(copy) if row.kind == "OWNS" and row.target == copy]
         enough = len(users) >= max(FEWEST_SHARED, self._settings.share_after)
-        if enough and store.twins([(user, text) for user in users]):
+        if enough and rows.twins([(user, text) for user in users]):
             return
-        number = store.find("user", owner)
+        number = rows.find("user", owner)
         assert number is not None
         # Not ended but deleted: its text may be of the one who left.
-        store.forget(change, number)
+        forget_user(rows, change, number)
         if enough:
             self._recaller.focus_on(users[0])
             cache = self._recaller.cache
-            texts = store.texts(store.owned(users[0]))
+            texts = rows.texts(rows.owned(users[0]))
             own = np.array([skill for skill, other in texts.items() if same_meaning(other, text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
     def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
         if PRIVATE.search(skill.text) or _NAME.search(skill.text):
             return None
-        store, owner = self._store, _owner_of(skill.text)
+        rows, owner = self._rows, _owner_of(skill.text)
         if copies := self._copies(owner):  # the others who have it are behind it already
-            store.add_edges(change, [EdgeRow("OWNS", user, copies[0])])
-            store.touch(change, copies)
+            rows.add_edges(change, [EdgeRow("OWNS", user, copies[0])])
+            rows.touch(change, copies)
             return None
         holders = {user: skill, **self._holders(change, skill, vector)}
         if len(holders) < self._settings.share_after:
             return None
-        (copy,) = store.new_numbers(change, 1)
+        (copy,) = rows.store.new_numbers(1)
         text = _most_common(other.text for other in holders.values())
-        number = store.nodes(change, "user", [owner])[owner]
-        store.add_skills(change, [SkillRow(copy, number, text, "shared", vector, change.now)])
+        number = rows.nodes(change, "user", [owner])[owner]
+        rows.add_skills(change, [SkillRow(copy, number, text, "shared", vector, change.now)])
         tools = set.intersection(*(set(one.tools) for one in holders.values()))
         scenarios = set.intersection(*(set(one.scenarios) for one in holders.values()))
         edges = [EdgeRow("OWNS", holder, copy) for holder in sorted(holders)]
-        edges += [EdgeRow("REQUIRES", copy, to) for to in store.nodes(change, "tool", sorted(tools)).values()]
-        edges += [EdgeRow("APPLIES_TO", copy, to) for to in store.nodes(change, "scenario", sorted(scenarios)).values()]
-        store.add_edges(change, edges)
+        edges += [EdgeRow("REQUIRES", copy, to) for to in rows.nodes(change, "tool", sorted(tools)).values()]
+        edges += [EdgeRow("APPLIES_TO", copy, to) for to in rows.nodes(change, "scenario", sorted(scenarios)).values()]
+        rows.add_edges(change, edges)
         return copy
 
     def _holders(self, change: Change, skill: Skill, vector: Float32Array) -> dict[int, Skill]:
         """Return the other users who have a private skill that says the same in a common scenario."""
         cache = self._recaller.cache
         if skill.scenarios:
-            scenarios = self._store.nodes(change, "scenario", skill.scenarios).values()
-            members = {number for scenario in scenarios for number in self._store.skills_of(scenario)}
+            scenarios = self._rows.nodes(change, "scenario", skill.scenarios).values()
+            members = {number for scenario in scenarios for number in self._rows.skills_of(scenario)}
         else:
             members = set(np.flatnonzero(cache.live).tolist())
         known = [number for number in members if number < len(cache.live) and cache.live[number]]
@@ -135,17 +138,17 @@ class Sharing:
         near, similarity = cache.index.among(vector, COMPARED, others)
         close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
         # Most of them say something else. A whole skill takes far longer to read than its text.
-        same = [number for number, text in self._store.texts(close).items() if same_meaning(text, skill.text)]
+        same = [number for number, text in self._rows.texts(close).items() if same_meaning(text, skill.text)]
         return {
             int(cache.owner[number]): other
-            for number, other in self._store.skills(same).items()
+            for number, other in self._rows.skills(same).items()
             if other.owner != skill.owner
         }
 
     def _copies(self, owner: str) -> list[int]:
         """Return the shared copy of a reserved owner, if it is still valid."""
-        number = self._store.find("user", owner)
-        return [] if number is None else self._store.owned(number)
+        number = self._rows.find("user", owner)
+        return [] if number is None else self._rows.owned(number)
 
 
 def _owner_of(text: str) -> str:

@@ -15,7 +15,7 @@ from agentfw_memory.graph.facts.statements import read_fact, says_more
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import NewSkill, Skill
-from agentfw_memory.graph.stores.interface import Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.text.reading import LONGEST_KEPT, read
 
@@ -28,8 +28,8 @@ COMPARED = 20
 class Superseding:
     """What is superseded, for one tenant."""
 
-    def __init__(self, store: Store, recaller: Recaller, settings: GraphSettings) -> None:
-        self._store, self._recaller, self._settings = store, recaller, settings
+    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
+        self._rows, self._recaller, self._settings = rows, recaller, settings
 
     def fact_of(self, skill: NewSkill) -> Fact | None:
         """Return the fact that a skill states, if it may supersede what was said of it before."""
@@ -37,9 +37,9 @@ class Superseding:
 
     def stated(self, skill: NewSkill, fact: Fact) -> Skill | None:
         """Return what the owner said last of a fact and of nothing else."""
-        node = self._store.find("fact", fact.name)
-        numbers = [] if node is None else [edge.source for edge in self._store.edge_rows(node)]
-        same = [known for known in self._store.skills(numbers).values() if _alike(known, skill)]
+        node = self._rows.find("fact", fact.name)
+        numbers = [] if node is None else [edge.source for edge in self._rows.edge_rows(node)]
+        same = [known for known in self._rows.skills(numbers).values() if _alike(known, skill)]
         same = [
             known for known in same if (said := read_fact(known.text, known.owner)) and not says_more(known.text, said)
         ]
@@ -63,15 +63,15 @@ class Superseding:
 
     def contradicted(self, skill: NewSkill, vector: Float32Array) -> list[int]:
         """Return the owner's skills that a new one contradicts, most similar first. The cache must be current."""
-        owner, cache = self._store.find("user", skill.owner), self._recaller.cache
+        owner, cache = self._rows.find("user", skill.owner), self._recaller.cache
         own = sorted(cache.owned.get(owner, ())) if owner is not None else []
         if not own:
             return []
         near, _ = cache.index.among(vector, COMPARED, np.array(own, np.int64))
         # Most of them don't contradict it. A whole skill takes far longer to read than its text.
-        texts = self._store.texts(near.tolist())
+        texts = self._rows.texts(near.tolist())
         opposed = [one for one in near.tolist() if one in texts and contradict(texts[one], skill.text)]
-        return [one for one, other in self._store.skills(opposed).items() if _alike(other, skill)] if opposed else []
+        return [one for one, other in self._rows.skills(opposed).items() if _alike(other, skill)] if opposed else []
 
 
 def _alike(known: Skill, skill: NewSkill) -> bool:

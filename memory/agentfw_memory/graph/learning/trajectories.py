@@ -29,7 +29,9 @@ from agentfw_memory.graph.learning.pruning import prune
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, skill_number
-from agentfw_memory.graph.stores.interface import Change, EdgeRow, Store, TrajectoryRow
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
+from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 
@@ -43,25 +45,25 @@ class Learner:
     """Learns for one tenant."""
 
     def __init__(
-        self, store: Store, recaller: Recaller, editor: Editor, settings: GraphSettings, extractor: Extractor
+        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, extractor: Extractor
     ) -> None:
-        self._store, self._recaller, self._editor = store, recaller, editor
+        self._rows, self._recaller, self._editor = rows, recaller, editor
         self._settings, self._extractor = settings, extractor
-        self._placing = Placing(store, recaller, editor, settings)
-        self._sharing = Sharing(store, recaller, settings)
+        self._placing = Placing(rows, recaller, editor, settings)
+        self._sharing = Sharing(rows, recaller, settings)
 
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         trajectory = self._checked(as_trajectory(given))
         worth = check_number("reward", reward)
         if not self._settings.evolve:
             return Learned(trajectory.id)
-        if self._store.find("trajectory", trajectory.id) is not None:
+        if self._rows.find("trajectory", trajectory.id) is not None:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory, worth)
         self._recaller.catch_up()  # the slow part, before the write lock is taken
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
-        with self._store.writing() as change:
-            if self._store.find("trajectory", trajectory.id) is not None:
+        with self._rows.writing() as change:
+            if self._rows.find("trajectory", trajectory.id) is not None:
                 return Learned(trajectory.id, known_already=True)
             self._recaller.catch_up(change.number - 1)
             self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
@@ -72,34 +74,34 @@ class Learner:
     def _write(
         self, change: Change, trajectory: Trajectory, reward: float, drafts: list[SkillDraft], vectors: Float32Array
     ) -> Learned:
-        store, settings = self._store, self._settings
-        user = store.nodes(change, "user", [trajectory.user])[trajectory.user]
-        own = store.add_trajectory(
+        rows, settings = self._rows, self._settings
+        user = rows.nodes(change, "user", [trajectory.user])[trajectory.user]
+        own = rows.add_trajectory(
             change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         )
         placed = self._placing.place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
         used = self._visible(trajectory.skills, user)  # a shared skill may just have been deleted
         shown = [skill for skill in self._visible(trajectory.shown, user) if skill not in placed.ended]
-        store.add_edges(change, [EdgeRow("SHOWN", own, skill, reward) for skill in shown])
+        rows.add_edges(change, [EdgeRow("SHOWN", own, skill, reward) for skill in shown])
         fresh, good = placed.added, reward >= settings.learn_from
         touched = list(dict.fromkeys([*used, *placed.merged, *placed.updated, *fresh]))
         touched = [skill for skill in touched if skill not in placed.ended]
         # What a user asked for after a failure wasn't tried yet, so the failure says nothing about it.
         executed = [skill for skill in touched if good or skill in used or skill not in placed.wishes]
-        store.add_edges(change, [EdgeRow("EXECUTED", own, skill, reward) for skill in executed])
+        rows.add_edges(change, [EdgeRow("EXECUTED", own, skill, reward) for skill in executed])
         for skill in executed:
-            store.count_use(change, skill, 1, reward)
+            rows.count_use(change, skill, 1, reward)
         complements: list[tuple[int, int]] = []
         conflicts: list[tuple[int, int]] = []
         retired = list(placed.ended)
         if good:
-            scenarios = store.nodes(change, "scenario", trajectory.scenarios)
+            scenarios = rows.nodes(change, "scenario", trajectory.scenarios)
             triggers = [EdgeRow("TRIGGERS", scenario, skill) for scenario in scenarios.values() for skill in touched]
-            store.add_edges(change, triggers)
+            rows.add_edges(change, triggers)
             complements = self._complement(change, touched)
         if settings.find_conflicts:
-            numbers = list(store.nodes(change, "scenario", trajectory.scenarios).values())
+            numbers = list(rows.nodes(change, "scenario", trajectory.scenarios).values())
             conflicts = self._contradict(change, user, fresh | placed.updated, numbers, set(placed.ended))
         if fresh:
             retired += self._enforce_maximum(change, user, keep=set(touched) | set(placed.ended))
@@ -151,14 +153,14 @@ class Learner:
     def _visible(self, skills: Iterable[str], user: int) -> list[int]:
         """Return those of these skills that still exist and that the user may see."""
         numbers = [found for found in map(skill_number, skills) if found is not None]
-        seen = self._store.skills(numbers, user)
+        seen = self._rows.skills(numbers, user)
         return [one for one in dict.fromkeys(numbers) if one in seen]
 
     def _complement(self, change: Change, skills: list[int]) -> list[tuple[int, int]]:
         needed = self._settings.complement_after
         if not needed or len(skills) < 2:
             return []
-        counts = self._store.co_uses(skills, self._settings.learn_from)
+        counts = self._rows.co_uses(skills, self._settings.learn_from)
         pairs = [pair for pair, count in counts.items() if count >= needed]
         return self._relate(change, "COMPLEMENTS", pairs)
 
@@ -166,16 +168,16 @@ class Learner:
         self, change: Change, user: int, added: Mapping[int, Float32Array], scenarios: list[int], ended: set[int]
     ) -> list[tuple[int, int]]:
         """Check new skills against those of the same scenarios, and against each other."""
-        store, cache = self._store, self._recaller.cache
-        others = {skill for scenario in scenarios for skill in store.skills_of(scenario)} - set(added) - ended
+        rows, cache = self._rows, self._recaller.cache
+        others = {skill for scenario in scenarios for skill in rows.skills_of(scenario)} - set(added) - ended
         known = np.array(sorted(skill for skill in others if skill < len(cache.live) and cache.live[skill]), np.int64)
         known = known[cache.visible_to(user, known)]
-        texts = store.texts(list(added))
+        texts = rows.texts(list(added))
         pairs = [pair for pair in itertools.combinations(added, 2) if contradict(texts[pair[0]], texts[pair[1]])]
         for skill, vector in added.items():
             if len(known):
                 near, _ = cache.index.among(vector, COMPARED, known)
-                against = store.texts(near.tolist())
+                against = rows.texts(near.tolist())
                 pairs += [(other, skill) for other, text in against.items() if contradict(texts[skill], text)]
         return self._relate(change, "CONFLICTS", pairs)
 
@@ -184,9 +186,9 @@ class Learner:
         new = []
         for one, other in sorted((min(pair), max(pair)) for pair in pairs):
             edge = EdgeRow("COMPLEMENTS" if kind == "COMPLEMENTS" else "CONFLICTS", one, other)
-            if self._store.add_edges(change, [edge]):
+            if self._rows.add_edges(change, [edge]):
                 new.append((one, other))
-                self._store.touch(change, (one, other))
+                self._rows.touch(change, (one, other))
         return new
 
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
@@ -207,7 +209,7 @@ class Learner:
         for stays, goes in cut.merged:
             self._editor.merge(change, int(old[stays]), int(old[goes]))
         retired = [int(old[place]) for place in cut.retired]
-        self._store.end_skills(change, retired)
+        self._rows.end_skills(change, retired)
         return sorted([*(int(old[goes]) for _, goes in cut.merged), *retired])
 
     def _owned(self, user: int, skills: set[int]) -> set[int]:
@@ -215,7 +217,7 @@ class Learner:
         return {
             edge.target
             for skill in skills
-            for edge in self._store.edge_rows(skill)
+            for edge in self._rows.edge_rows(skill)
             if edge.kind == "OWNS" and edge.source == user
         }
 

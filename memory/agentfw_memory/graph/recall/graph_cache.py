@@ -15,13 +15,12 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.skill_index import SkillIndex
-from agentfw_memory.graph.index.vector_index import ListIndex
+from agentfw_memory.graph.index.vector_index import ListIndex, SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.recall.connections import Connections
-from agentfw_memory.graph.recall.timeline import Timeline
+from agentfw_memory.graph.recall.connections import Connections, Facts, Timeline
 from agentfw_memory.graph.records import EdgeKind
-from agentfw_memory.graph.stores.interface import LiveRows, Store
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import LiveRows
 from agentfw_memory.graph.text.words import words
 
 __all__ = ["BACKGROUND", "GraphCache", "drawn"]
@@ -38,8 +37,8 @@ ROOM = 16
 class GraphCache:
     """One tenant, as of one change."""
 
-    def __init__(self, store: Store, settings: GraphSettings, dimensions: int) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
+        self._rows, self._settings = rows, settings
         self.counter = 0
         self.index = SkillIndex(dimensions, settings)
         self._saved_at = 0
@@ -50,7 +49,8 @@ class GraphCache:
         self.rewards = np.zeros(ROOM)
         self.valid_from = np.zeros(ROOM)
         self.timeline = Timeline()
-        self.connections = Connections(store)
+        self.connections = Connections(rows)
+        self.facts = Facts()
         self.owned: dict[int, set[int]] = {}
         """The skills of each owner."""
         self.complements: dict[int, set[int]] = {}
@@ -88,13 +88,13 @@ class GraphCache:
         Rows that are newer still may be taken over too, and will be again the next time.
         """
         touched: list[int] = []
-        gone = self._store.ended(self.counter) if self.counter else []
+        gone = self._rows.ended(self.counter) if self.counter else []
         self._drop(gone)
         self._forget_mates(gone)
         if gone:
             self._profiles.clear()  # a forgotten user's profile is gone too
             self.connections.drop(gone)
-        for rows in self._store.live(self.counter):
+        for rows in self._rows.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
         if self._saved_at and not self.counter:
@@ -103,7 +103,9 @@ class GraphCache:
         self._forget_mates(touched)
         self.connections.catch_up(touched if self.counter else None)
         self._forget_mates(touched)  # they may be in other scenarios now
-        for user in self._store.profiles_changed(self.counter):
+        self.facts.drop((*gone, *touched))
+        self.facts.know(self._rows.facts(touched if self.counter else None))
+        for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter
         self.index.fit_size(counter)
@@ -199,7 +201,8 @@ class GraphCache:
 
     def first_places(self, numbers: Integers) -> Integers:
         """Return for each of these skills the place at which it stands first among them."""
-        self._scratch = grown(self._scratch, len(self.live))
+        if len(self._scratch) < len(self.live):
+            self._scratch = grown(self._scratch, len(self.live))
         places = np.arange(len(numbers))
         self._scratch[numbers[::-1]] = places[::-1]  # where a skill stands twice, the last one written stays
         return self._scratch[numbers]
@@ -208,7 +211,7 @@ class GraphCache:
 
     def _profile(self, user: int) -> Float32Array | None:
         if user not in self._profiles:
-            self._profiles[user] = self._store.profile(user)
+            self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
     def _own_by_scenario(self, reader: int) -> Mapping[int, list[int]]:
@@ -222,7 +225,7 @@ class GraphCache:
 
     def _learn_names(self) -> None:
         """Read what new owners are called. Each is listed under one word of their name."""
-        for owner, called in self._store.names(self._unnamed & self.owned.keys()).items():
+        for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
             name = frozenset(words(called))
             if name:
                 self._names.setdefault(min(name), {})[owner] = name
@@ -342,7 +345,7 @@ class GraphCache:
     def _load_relations(self, numbers: Sequence[int] | None) -> None:
         """Load again what these skills complement and contradict."""
         self._drop_relations(numbers or ())
-        self._relate(self._store.relations(numbers))
+        self._relate(self._rows.relations(numbers))
 
     def _relate(self, relations: Iterable[Relation]) -> None:
         for kind, one, other in relations:
@@ -366,7 +369,7 @@ class GraphCache:
         """Bring an index that was loaded from a file up to date."""
         live = np.flatnonzero(self.live)
         self.index.keep_only(live[~self.shared[live]], live[self.shared[live]])
-        for rows in self._store.live(self._saved_at):
+        for rows in self._rows.live(self._saved_at):
             # Skills that were added while this reads are taken over the next time.
             here = np.isin(rows.numbers, live)
             numbers = rows.numbers[here]

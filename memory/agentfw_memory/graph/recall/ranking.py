@@ -20,22 +20,21 @@ users and skills, where the paper's also hold tools, scenarios and trajectories 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Floats, Integers
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.pool import Found, Neighbours, connected
 from agentfw_memory.graph.recall.similarity import Scores, Similarity
 from agentfw_memory.graph.text.words import words
 
-__all__ = ["Ranked", "chosen", "rank"]
+__all__ = ["Asked", "Found", "Ranked", "chosen", "rank"]
 
 LOWEST, BY_EVIDENCE, BY_GAP = -8.14, 1.82, -2.02
 """How likely a skill is right, in log odds: at the lowest evidence, for its root, and for the logarithm of how far its
@@ -57,6 +56,31 @@ SHORT = 30.0
 it, but a paragraph speaks for itself."""
 
 
+CONNECTIONS = ("complement", "trajectory", "time", "scenario", "owner")
+"""How a skill may be connected to a candidate."""
+COMPLEMENT, TRAJECTORY, TIME, SCENARIO, OWNER = range(len(CONNECTIONS))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question."""
+
+    query: str
+    vector: Float32Array | None
+    """The query's, if skills are compared by vectors."""
+    reader: int | None
+    """The user, or None for one who isn't in the store yet."""
+    k: int
+    times: Sequence[tuple[float, float]] = ()
+    """The spans that the query names."""
+    stated: Mapping[int, float] = field(default_factory=dict)
+    """The skills that state what the query asks for, each with how much of that."""
+    at_least: float = 0.0
+    """The least relevance of a skill that is returned."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """What the metadata of a skill must be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A skill's number, its score, the unweighted terms, and what each part adds to the score."""
@@ -69,12 +93,118 @@ class Ranked:
     found: Found | None
 
 
-def chosen(similarity: Similarity, settings: GraphSettings, k: int, asked: Iterable[int] = ()) -> Integers:
-    """Return the candidates, of which recalling k skills begins: the most similar ones, and those asked for."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
+
+    candidate: int
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The skills that may be recalled: the candidates, followed by what is connected to them."""
+
+    numbers: Integers
+    through: Integers
+    """By skill: the place of the candidate that it was found through, or -1 for a candidate."""
+    connections: Integers
+    """By skill: the place in CONNECTIONS of how the two are connected."""
+
+    @property
+    def about_the_same(self) -> Bools:
+        """Which skills were found through a scenario, a trajectory or a complement of a candidate."""
+        same: Bools = (self.through >= 0) & (self.connections != TIME) & (self.connections != OWNER)
+        return same
+
+    def found(self, place: int) -> Found | None:
+        """Return how the skill at a place was found."""
+        through = int(self.through[place])
+        return Found(int(self.numbers[through]), CONNECTIONS[self.connections[place]]) if through >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Candidates and the skills just before and after them, as places in one array of skills."""
+
+    everything: Integers
+    """The pool, which begins with the candidates, and the neighbours that aren't in it."""
+    candidates: Integers
+    others: Integers
+    outside: Bools
+    """Which of the others aren't candidates."""
+
+    @classmethod
+    def of(cls, cache: GraphCache, pool: Integers, around: Integers) -> Neighbours:
+        """Take the skills around each candidate, or -1 for none, to those of the pool."""
+        there = around >= 0
+        numbers = np.concatenate([pool, around[there]])
+        firsts = cache.first_places(numbers)
+        once = firsts == np.arange(len(numbers))
+        others = (np.cumsum(once) - 1)[firsts[len(pool) :]]
+        return cls(numbers[once], np.repeat(np.arange(len(around)), there.sum(1)), others, others >= len(around))
+
+
+def connected(
+    cache: GraphCache,
+    candidates: Integers,
+    around: Integers,
+    user: int | None,
+    settings: GraphSettings,
+    allowed: Bools | None = None,
+) -> Pool:
+    """Return the candidates, and the skills that are connected to them: each once, by its first connection.
+
+    `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
+    returned.
+    """
+    first = candidates.tolist() if settings.siblings else []
+    groups: list[tuple[int, int, Integers]] = []
+    near: list[tuple[int, int, int]] = []
+    if settings.second_hop == "owner":
+        owners = cache.owner[candidates].tolist()
+        groups = [(place, OWNER, cache.siblings(owners[place], user)) for place in range(len(first))]
+    else:
+        beside = around.tolist()
+        for place, number in enumerate(first):
+            if related := cache.complements.get(number):
+                near += [(place, COMPLEMENT, other) for other in _visible(cache, related, user)]
+            if used := cache.connections.used_with(number):
+                near += [(place, TRAJECTORY, other) for other in _visible(cache, used, user)]
+            near += [(place, TIME, other) for other in beside[place] if other >= 0]
+        seen: set[int] = set()
+        for place, number in enumerate(first):
+            for scenario in sorted(cache.connections.scenarios.get(number, ())):
+                if scenario not in seen:
+                    groups.append((place, SCENARIO, cache.mates(scenario, user)))
+                    seen.add(scenario)
+    connections = np.array(near, np.int64).reshape(-1, 3).T
+    places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
+    sizes = [len(others) for *_, others in groups]
+    numbers = np.concatenate([candidates, connections[2], *(others for *_, others in groups)])
+    through = np.concatenate([np.full(len(candidates), -1), connections[0], np.repeat(places, sizes)])
+    kinds = np.concatenate([np.zeros(len(candidates), np.int64), connections[1], np.repeat(kinds, sizes)])
+    once = np.flatnonzero(cache.first_places(numbers) == np.arange(len(numbers)))
+    if allowed is not None:
+        once = once[allowed[numbers[once]]]
+    return Pool(numbers[once], through[once], kinds[once])
+
+
+def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
+    numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
+    found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
+    return found
+
+
+def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked, allowed: Bools | None = None) -> Integers:
+    """Return the candidates that recalling begins with: the most similar skills, and those that state what was asked.
+
+    `allowed` says by number which skills may be returned, or None for all that the user may see.
+    """
     if not settings.candidates:
         return np.zeros(0, np.int64)
-    similar = similarity.best(max(settings.candidates, k))
-    more = [number for number in asked if number not in similar]
+    similar = similarity.best(max(settings.candidates, asked.k))
+    more = [number for number in asked.stated if number not in similar and (allowed is None or allowed[number])]
     return np.concatenate([similar, np.array(more, np.int64)]) if more else similar
 
 
@@ -84,24 +214,16 @@ def rank(
     candidates: Integers,
     similarity: Similarity,
     settings: GraphSettings,
-    *,
-    user: int | None,
-    k: int,
+    asked: Asked,
     trust: Trust,
-    query: str = "",
-    times: Sequence[tuple[float, float]] = (),
-    asked: Mapping[int, float] = MappingProxyType({}),
-    at_least: float = 0.0,
+    allowed: Bools | None = None,
 ) -> list[Ranked]:
-    """Return the k skills with the highest scores, highest first, without those that are less relevant than `at_least`.
-
-    `times` are the spans that the query names, and `asked` the skills that state what it asks for, each with how much
-    of that.
-    """
+    """Return the k skills with the highest scores, highest first, without those that are less relevant than asked."""
+    user, times, stated, k = asked.reader, asked.times, asked.stated, asked.k
     if not len(candidates):
         return []
     around = cache.around(candidates, user) if settings.neighbour_weight else np.empty((len(candidates), 0), np.int64)
-    found = connected(cache, candidates, around, user, settings)
+    found = connected(cache, candidates, around, user, settings, allowed)
     pool = found.numbers
     pairs = Neighbours.of(cache, pool, around)
     vectors = cache.vectors(pairs.everything)
@@ -111,7 +233,7 @@ def rank(
     # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
     user_trust = 1.0 if user is not None and cache.described(user) else trust.user
     none = np.zeros(len(pool))
-    owners = cache.named(words(query)) if settings.owner_weight else ()
+    owners = cache.named(words(asked.query)) if settings.owner_weight else ()
     terms: dict[str, Scores] = {
         "query": by_query[: len(pool)],
         "user": none if person is None else products(vectors[: len(pool)], person),
@@ -119,7 +241,7 @@ def rank(
         "neighbours": _sums(by_query, pairs, len(pool)) * _brevity(similarity.lengths(pool)),
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "time": _within(cache, pool, times) if times else none,
-        "fact": np.array([asked.get(number, 0.0) for number in pool.tolist()]) if asked else none,
+        "fact": np.array([stated.get(number, 0.0) for number in pool.tolist()]) if stated else none,
         "complement": _related(cache.complements, candidates, pool) if cache.complements else none,
     }
     weights = {
@@ -144,7 +266,7 @@ def rank(
     relevance = _relevance(similarity.evidence(terms["query"]), behind, meant)
     linked = found.about_the_same
     relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])
-    kept = np.flatnonzero(relevance >= at_least)
+    kept = np.flatnonzero(relevance >= asked.at_least)
     numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":
         conflicts = _related(cache.conflicts, candidates, numbers)

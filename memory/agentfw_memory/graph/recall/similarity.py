@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 
-__all__ = ["Asked", "HybridSimilarity", "Scores", "Similarity", "VectorSimilarity", "WordSimilarity"]
+__all__ = ["HybridSimilarity", "QueryByWords", "Scores", "Similarity", "VectorSimilarity", "WordSimilarity"]
 
 Scores = NDArray[np.floating[Any]]
 
@@ -53,7 +53,7 @@ class Similarity(Protocol):
         """Return how far such similarities are above those of unrelated skills, in standard deviations."""
 
 
-class Asked(Protocol):
+class QueryByWords(Protocol):
     """A query by words, such as `Question`."""
 
     count: int
@@ -76,11 +76,19 @@ class VectorSimilarity:
 
     few = False
 
-    def __init__(self, cache: GraphCache, query: Float32Array, user: int | None) -> None:
-        self._cache, self._query, self._user = cache, query, user
+    def __init__(self, cache: GraphCache, query: Float32Array, user: int | None, allowed: Bools | None = None) -> None:
+        """`allowed` says by number which skills may be found, of those that the user may see."""
+        self._cache, self._query, self._user, self._allowed = cache, query, user, allowed
 
     def best(self, k: int) -> Integers:
+        if self._allowed is not None:
+            return self._cache.index.among(self._query, k, self.findable(self._allowed))[0]
         return self._cache.index.search(self._query, k, self._cache.private_skills(self._user))[0]
+
+    def findable(self, allowed: Bools) -> Integers:
+        """Return the skills that may be found: those that are allowed, and that the user may see."""
+        numbers = np.flatnonzero(allowed[: len(self._cache.live)] & self._cache.live)
+        return numbers[self._cache.visible_to(self._user, numbers)]
 
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
         return {"vectors": products(vectors, self._query)}
@@ -97,7 +105,7 @@ class WordSimilarity:
 
     few = False
 
-    def __init__(self, question: Asked) -> None:
+    def __init__(self, question: QueryByWords) -> None:
         self._question = question
 
     def best(self, k: int) -> Integers:
@@ -116,9 +124,14 @@ class WordSimilarity:
 class HybridSimilarity:
     """Both, each standardised."""
 
-    def __init__(self, by_vectors: Similarity, question: Asked, cosines: Scores) -> None:
-        """`cosines` are those of the query and of skills drawn from all that the user may see."""
-        self._by_vectors, self._question, self.few = by_vectors, question, question.count < FEW
+    def __init__(
+        self, by_vectors: Similarity, question: QueryByWords, cosines: Scores, found_among: int | None = None
+    ) -> None:
+        """`cosines` are those of the query and of skills drawn from all that the user may see. `found_among` is the
+        number of skills that may be found, if a filter leaves some out."""
+        self._by_vectors, self._question = by_vectors, question
+        self._found_among = question.count if found_among is None else found_among
+        self.few = self._found_among < FEW
         count = len(cosines) + ASSUMED_AS_OFTEN
         self._mean = (float(cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
         squares = float(np.square(cosines - self._mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
@@ -141,5 +154,5 @@ class HybridSimilarity:
     def evidence(self, similar: Scores) -> Scores:
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.
-        count = max(self._question.count, 2)
+        count = max(self._found_among, 2)
         return similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)

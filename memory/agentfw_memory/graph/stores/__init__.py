@@ -1,47 +1,66 @@
-"""The databases that a skill graph can be kept in: a SQLite file or a PostgreSQL server.
+"""The databases that a skill graph can be kept in, found by the scheme of an address.
 
-To add a store, write a module here whose class implements `Store` (interface.py), choose it in `open_store` and
-`list_tenants` below, and add it to STORES in tests/memory/test_skill_graph_store.py. An SQL database derives from
-`SqlStore` and only supplies its connection and its dialect, as sqlite_store.py and postgres_store.py do.
+A path, `sqlite://` and `postgresql://` are known here. A further store is a class that implements `Store` (store.py),
+named by its distribution in the entry-point group `agentfw_memory.stores`, with its scheme as the name:
+
+    [project.entry-points."agentfw_memory.stores"]
+    duckdb = "agentfw_memory.graph.stores.duckdb:DuckdbStore"
+
+Installed metadata is read only for a scheme that isn't known here. `agentfw_memory.testing` has what every store
+has to do, as tests that a further one can run.
 
 | module | what it holds |
 | --- | --- |
-| interface.py | `Store`, the protocol, and the rows it takes and returns |
-| sql_rows.py | statements that read and write skills, edges and nodes |
-| sql_store.py | forgetting a user, re-embedding, export and import |
-| sqlite_store.py, sqlite_file.py | SQLite: the dialect; tables, locking and file checks |
-| postgres_store.py, postgres_server.py | PostgreSQL: the dialect; tables and the connection |
+| store.py | `Store`, and what is read and written |
+| tables.py | the tables and their columns |
+| sql.py | a store in an SQL database, without its dialect |
+| sqlite.py, duckdb.py, postgres.py | the stores |
+| search.py, postgres_*.py | searching in the database; PostgreSQL's connections, search and erasing |
 """
 
 from __future__ import annotations
 
-import time
+import importlib
+import importlib.metadata
+import re
+from functools import cache
 from pathlib import Path
 
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.stores.interface import Clock, Store
-from agentfw_memory.graph.stores.postgres_store import PostgresStore
-from agentfw_memory.graph.stores.sqlite_store import SqliteStore
-from agentfw_memory.graph.validation import check_name
+from agentfw_memory.errors import StoreRefusedError
+from agentfw_memory.graph.stores.store import Store
 
-__all__ = ["list_tenants", "open_store"]
+__all__ = ["GROUP", "store_class"]
 
-
-def open_store(
-    where: str | Path, *, tenant: str, settings: GraphSettings | None = None, clock: Clock = time.time
-) -> Store:
-    """Open or create a tenant's store, in a file or at a `postgresql://` URL."""
-    check_name("tenant", tenant)
-    chosen = settings or GraphSettings()
-    if _is_postgres(where):
-        return PostgresStore.open(str(where), tenant=tenant, clock=clock, patience=chosen.patience)
-    return SqliteStore.open(where, tenant=tenant, power_safe=chosen.power_safe, clock=clock)
+GROUP = "agentfw_memory.stores"
+"""The group of entry points in which distributions name further stores."""
+_KNOWN = {
+    "": "agentfw_memory.graph.stores.sqlite:SqliteStore",
+    "sqlite": "agentfw_memory.graph.stores.sqlite:SqliteStore",
+    "postgresql": "agentfw_memory.graph.stores.postgres:PostgresStore",
+    "postgres": "agentfw_memory.graph.stores.postgres:PostgresStore",
+}
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 
 
-def list_tenants(where: str | Path) -> list[str]:
-    """Return the names of the tenants in a file or database."""
-    return PostgresStore.tenants(str(where)) if _is_postgres(where) else SqliteStore.tenants(where)
+def store_class(where: str | Path) -> type[Store]:
+    """Return the class of the store at a path or an address."""
+    found = _SCHEME.match(where) if isinstance(where, str) else None
+    return _class_of(found[1].lower() if found else "")
 
 
-def _is_postgres(where: str | Path) -> bool:
-    return isinstance(where, str) and where.startswith("postgresql://")
+@cache
+def _class_of(scheme: str) -> type[Store]:
+    if scheme in _KNOWN:
+        module, _, name = _KNOWN[scheme].partition(":")
+        known: type[Store] = getattr(importlib.import_module(module), name)
+        return known
+    points = importlib.metadata.entry_points(group=GROUP)
+    for point in points:
+        if point.name == scheme:
+            installed: type[Store] = point.load()
+            return installed
+    schemes = sorted({*filter(None, _KNOWN), *(point.name for point in points)})
+    raise StoreRefusedError(
+        f'no installed store has the scheme "{scheme}://"',
+        fix=f"use a path or one of {', '.join(f'{one}://' for one in schemes)}, or install the package with that store",
+    )

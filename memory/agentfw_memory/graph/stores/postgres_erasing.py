@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agentfw_memory.errors import SkillGraphError
-from agentfw_memory.graph.stores.postgres_server import TABLES, Server
+from agentfw_memory.graph.stores.postgres_server import Server
+from agentfw_memory.graph.stores.tables import TABLES
 
 if TYPE_CHECKING:
     from agentfw_memory.graph.stores.postgres_server import Connection
@@ -40,7 +41,7 @@ FILLED = {
     "node": ("number, kind, name, recorded_at", "n, '', n::text, 0"),
     "trajectory": ('number, "user", query, outcome, reward', f"n, 0, {TEXT}, '', 0"),
     "profile": ('"user", changed, text, vector', f"n, 0, {TEXT}, '[0]'"),
-    "live": ("number, changed, owner, shared, digest, vector", f"n, 0, n, 0, '', {VECTOR}"),
+    "live": ("number, changed, owner, shared, digest, valid_from, vector, words", f"n, 0, n, 0, '', 0, {VECTOR}, NULL"),
     "staged": ("number, embedder, vector", f"n, '', {VECTOR}"),
     "state": ("name, value", f"n::text, convert_to({TEXT}, 'UTF8')"),
 }
@@ -49,7 +50,7 @@ tenant is -1."""
 SIZES = (7000, 3500, 3000, 2500, 2200, 2040, 1900, 1500, 1000, 500, 200, 100, 50, 1)
 """Bytes of the rows, falling, so that small gaps are filled too. From 2,040 they are cut into pieces of 2,000 (TOAST),
 the last of which has what is left."""
-NAMES = "node_tenant_kind_name_key"
+NAMES = "node_kind_name"
 LIMIT = 600.0
 """Seconds after which a single statement is given up."""
 PAUSE = 0.05

@@ -9,18 +9,23 @@ ways of searching know the same words. Vectors are compared in half precision, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
-from agentfw_memory.graph.records import EdgeKind
-from agentfw_memory.graph.stores.interface import Change, Corpus, Labels, LiveRows, Query
-from agentfw_memory.graph.stores.postgres_bulk import array_as_sent
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.stores.search import NOTHING, Connected, Corpus, Nearest, Proposals, Sought, Summary
+from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["PostgresSearch", "words_of"]
+__all__ = ["PostgresSearch", "array_as_sent", "words_of"]
+
+Query = tuple[Any, ...]
+"""A statement that reads, and its values."""
 
 NEWEST = 100
 """Number of the newest skills of a scenario of which the most useful are taken. A scenario may have a hundred
@@ -42,24 +47,12 @@ INDEXES = {
 """The indexes of a tenant on its table of skills."""
 EDGE_INDEX = "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND valid_to IS NULL"
 """It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all."""
-
-
-class Statements(Protocol):
-    """What a search needs of its store."""
-
-    def run(self, sql: str, *values: Any) -> int: ...
-
-    def run_alone(self, sql: str) -> None:
-        """Execute a statement that can't be in a transaction."""
-
-    def rows(self, sql: str, *values: Any) -> list[Any]: ...
-
-    def ask(self, *queries: Query) -> list[list[Any]]:
-        """Return the rows of several queries, which are sent at once."""
-
-    def read_vectors(self, values: Sequence[bytes]) -> Float32Array: ...
-
-    def live_rows(self, numbers: Sequence[int]) -> LiveRows | None: ...
+METADATA = "nullif(metadata, '')::jsonb"
+METADATA_INDEX = f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL"
+FITTING = 20_000
+"""Number of skills that fit a filter up to which they are compared one by one."""
+ITERATIVE = (0, 8)
+"""The version of pgvector from which an index goes on until enough of what it finds fits."""
 
 
 def words_of(text: str) -> list[str]:
@@ -67,71 +60,164 @@ def words_of(text: str) -> list[str]:
     return sorted({term[:LONGEST_TERM] for term in terms(text) if term})
 
 
+def array_as_sent(numbers: Iterable[float]) -> str:
+    """Numbers as an array. psycopg takes longer for a list than the server takes to find the rows."""
+    return f"{{{','.join(map(repr, numbers))}}}"
+
+
 class PostgresSearch:
     """Searches one tenant. Numbers of tenants and dimensions are part of statements, as the indexes are chosen by
     them."""
 
-    def __init__(self, on: Statements, tenant: int) -> None:
-        self._on, self._tenant = on, tenant
+    def __init__(
+        self,
+        ask: Callable[..., list[list[Any]]],
+        run_alone: Callable[[str], None],
+        vectors: Callable[[Sequence[bytes]], Float32Array],
+        tenant: int,
+    ) -> None:
+        """`ask` returns the rows of several queries, which are sent at once, and `run_alone` executes a statement that
+        can't be in a transaction."""
+        self._ask, self._run_alone, self._vectors, self._tenant = ask, run_alone, vectors, tenant
         self._shared = f"tenant = {tenant} AND shared = 1"
         self._private = f"tenant = {tenant} AND shared = 0"
 
-    def count(self) -> int:
-        return int(self._on.rows(f"SELECT count(*) FROM live WHERE tenant = {self._tenant}")[0][0])
+    def propose(self, sought: Sought) -> Proposals:
+        (fits, *given), few = self._fitting(sought.where) if sought.where else (("",), False)
+        reader, vector = sought.reader, sought.vector
+        asked: dict[str, Query] = {}
+        if reader is not None:
+            asked["person"] = self._person(reader)
+        if vector is not None:
+            scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * sought.nearest), 1000)}"
+            asked["scanned"] = (scanned,)
+            if fits and not few:
+                asked["iterative"] = ("SET LOCAL hnsw.iterative_scan = strict_order",)
+            limit = f"LIMIT {int(sought.nearest)}"
+            asked["shared"] = self._by_distance(f"{self._shared} {fits}", limit, vector, *given, exact=few)
+            if reader is not None:
+                own = f"{self._private} AND owner = ? {fits}"
+                asked["own"] = self._by_distance(own, "", vector, reader, *given)
+        if sought.seldom:
+            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query"
+            asked["holders"] = (
+                f"SELECT t.term, array(({each} LIMIT {int(sought.holders)})) "
+                "FROM unnest(?::text[], ?::tsquery[]) AS t (term, query)",
+                *given,
+                list(sought.seldom),
+                [_quoted([term]) for term in sought.seldom],
+            )
+        if sought.together:
+            there = f"live WHERE {self._shared} {fits}"
+            if sought.among is not None:
+                first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(sought.among)}"
+                there = f"({first}) first WHERE true"
+            sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {int(sought.most_together)}"
+            asked["together"] = sql, *given, _quoted(sought.together)
+        if reader is not None and sought.terms:
+            asked["own holders"] = (
+                "SELECT t.term, array_agg(l.number) FROM live l "
+                "JOIN unnest(?::text[], ?::tsquery[]) AS t (term, query) "
+                f"ON l.words @@ t.query WHERE l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits} "
+                "GROUP BY t.term",
+                list(sought.terms),
+                [_quoted([term]) for term in sought.terms],
+                reader,
+                *given,
+            )
+            sql = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._private} AND owner = ?"
+            asked["own corpus"] = sql, reader
+        answers = self._ask(*((_in_schema(sql), *values) for sql, *values in asked.values())) if asked else []
+        found = dict(zip(asked, answers, strict=True))
+        person, described = self._read_person(found["person"]) if "person" in found else (None, False)
+        return Proposals(
+            person,
+            described,
+            _measured(found["shared"]) if "shared" in found else NOTHING,
+            _measured(found["own"]) if "own" in found else NOTHING,
+            dict(found.get("holders", ())),
+            [number for (number,) in found.get("together", ())],
+            dict(found.get("own holders", ())),
+            Corpus(*map(int, found["own corpus"][0])) if "own corpus" in found else Corpus(),
+        )
 
-    # Vectors
-
-    def nearest(self, query: Float32Array, k: int) -> tuple[Integers, Floats]:
-        scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * k), 1000)}"
-        return _measured(self._on.ask((scanned,), self._by_distance(self._shared, f"LIMIT {int(k)}", query))[1])
-
-    def own(self, user: int, query: Float32Array) -> tuple[Integers, Floats]:
-        return _measured(self._on.rows(*self._by_distance(f"{self._private} AND owner = ?", "", query, user)))
+    def connected(
+        self, numbers: Sequence[int], reader: int | None, *, seconds: float, mates: int, by_owner: bool, latest: int
+    ) -> Connected:
+        asked = [self._around(numbers, reader, seconds)]
+        if mates:
+            asked.append((self._siblings if by_owner else self._mates)(numbers, reader, mates))
+        if latest:
+            edge = (
+                f"SELECT kind, source, target FROM edge WHERE tenant = {self._tenant} AND valid_to IS NULL "
+                "AND kind IN ('COMPLEMENTS', 'CONFLICTS')"
+            )
+            related = f"{edge} AND source = ANY(?::bigint[]) UNION {edge} AND target = ANY(?::bigint[])"
+            asked += [self._used_with(numbers, latest), (related, *[array_as_sent(numbers)] * 2)]
+        answers = self._ask(*((_in_schema(sql), *values) for sql, *values in asked))
+        near, rest = answers[0], answers[1:]
+        beside = rest.pop(0) if mates else []
+        used, related_rows = rest if latest else ([], [])
+        return Connected([one for (one,) in near], [one for (one,) in beside], used, related_rows)
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         about = f"AND number IN ({self._members()})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
         nearest = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
-        return [number for number, _ in self._on.rows(*nearest)]
+        return [number for number, _ in self._rows(*nearest)]
 
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
-        sql = (
-            f'SELECT vector_send((SELECT vector FROM profile WHERE tenant = {self._tenant} AND "user" = ?)) p, '
-            f"vector_send((SELECT l2_normalize(avg(vector)) FROM live WHERE tenant = {self._tenant} AND owner = ?)) m"
+        return self._read_person(self._rows(*self._person(user)))
+
+    def summary(self, *, common: int, sample: int, uses: int) -> Summary:
+        counted = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._shared}"
+        often = (
+            f"SELECT word, ndoc FROM ts_stat('SELECT words FROM skillgraph.live WHERE {self._shared}') WHERE ndoc > ?"
         )
-        [(profile, mean)] = self._on.rows(sql, user, user)
-        vector = mean if profile is None else profile
-        return None if vector is None else self._on.read_vectors([vector])[0], profile is not None
-
-    # Words
-
-    def shared_with(self, terms: Sequence[str], most: int) -> dict[str, list[int]]:
-        each = f"SELECT number FROM live WHERE {self._shared} AND words @@ t.query LIMIT {int(most)}"
-        sql = f"SELECT t.term, array(({each})) FROM unnest(?::text[], ?::tsquery[]) AS t (term, query)"
-        return dict(self._on.rows(sql, list(terms), [_quoted([term]) for term in terms]))
-
-    def shared_with_all(self, terms: Sequence[str], most: int, among: int | None = None) -> list[int]:
-        there = f"live WHERE {self._shared}"
-        if among is not None:
-            there = f"(SELECT number, words FROM {there} ORDER BY number LIMIT {int(among)}) first WHERE true"
-        sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {int(most)}"
-        return [number for (number,) in self._on.rows(sql, _quoted(terms))]
-
-    def own_with(self, user: int, terms: Sequence[str]) -> dict[str, list[int]]:
-        sql = (
-            "SELECT t.term, array_agg(l.number) FROM live l JOIN unnest(?::text[], ?::tsquery[]) AS t (term, query) "
-            f"ON l.words @@ t.query WHERE l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? GROUP BY t.term"
+        # By a hash of the number, so that the next sample of a grown graph is nearly the same.
+        drawn = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
+        latest = (
+            'SELECT e.source, t."user", e.target, e.weight FROM (SELECT * FROM edge '
+            f"WHERE tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL ORDER BY row DESC LIMIT ?) e "
+            "JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source ORDER BY e.row"
         )
-        return dict(self._on.rows(sql, list(terms), [_quoted([term]) for term in terms], user))
+        return Summary(
+            Corpus(*map(int, self._rows(counted)[0])),
+            dict(self._rows(often, common)),
+            [number for (number,) in self._rows(drawn, sample)],
+            self._rows(latest, uses) if uses else [],
+        )
 
-    def own_corpus(self, user: int) -> Corpus:
-        sql = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._private} AND owner = ?"
-        return Corpus(*map(int, self._on.rows(sql, user)[0]))
+    def build(self, dimensions: int, progress: Callable[[str], object]) -> None:
+        progress("indexes are created")
+        for name, on in INDEXES.items():
+            if name != "vectors" or dimensions <= HALVES:
+                self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))
+        self._create("edge", "ends", EDGE_INDEX.format(tenant=self._tenant))
+        self._create("version", "metadata", METADATA_INDEX.format(tenant=self._tenant))
+        # Without counts of the rows, the planner may read a whole table for each candidate. After a vacuum, what
+        # an index holds needn't be looked up in the table.
+        self._run_alone("VACUUM (ANALYZE) skillgraph.live, skillgraph.edge, skillgraph.version")
 
-    # Connections
+    # Statements
 
-    def around(self, numbers: Sequence[int], reader: int | None, seconds: float) -> list[int]:
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        return self._ask((_in_schema(sql), *values))[0]
+
+    def _fitting(self, where: Mapping[str, Any]) -> tuple[Query, bool]:
+        """Return the condition that a skill fits a filter, with its values, and whether so few fit that all of them are
+        compared."""
+        condition, *values = _filter(where)
+        sql = f"SELECT number FROM version WHERE tenant = {self._tenant} AND valid_to IS NULL AND {condition}"
+        some = (f"{_in_schema(sql)} LIMIT {FITTING + 1}", *values)
+        found, ((version,),) = self._ask(some, ("SELECT extversion FROM pg_extension WHERE extname = 'vector'",))
+        if len(found) <= FITTING:
+            return ("AND number = ANY(?::bigint[])", array_as_sent(number for (number,) in found)), True
+        return (f"AND number IN ({sql})", *values), tuple(map(int, version.split(".")[:2])) < ITERATIVE
+
+    def _around(self, numbers: Sequence[int], reader: int | None, seconds: float) -> Query:
+        """Ask for the visible skills just before and after each of these in time, at most so far away."""
         # Each side has one bound besides the row itself. With both, PostgreSQL begins at the wrong end, and reads all
         # that became true at nearly the same time: a hundred thousand skills after an import.
         one = (
@@ -151,9 +237,10 @@ class PostgresSearch:
             f"SELECT n.number FROM live c CROSS JOIN (SELECT ?::bigint AS reader) r CROSS JOIN LATERAL ({near}) n "
             f"WHERE c.tenant = {self._tenant} AND c.number = ANY(?::bigint[])"
         )
-        return self._numbers(sql, reader, array_as_sent(numbers))
+        return sql, reader, array_as_sent(numbers)
 
-    def used_with(self, numbers: Sequence[int], latest: int) -> list[tuple[int, int]]:
+    def _used_with(self, numbers: Sequence[int], latest: int) -> Query:
+        """Ask for (trajectory, skill) of all uses in the latest trajectories of each of these, oldest first."""
         valid = f"tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL"
         sql = (
             f"SELECT source, target FROM edge WHERE {valid} AND source IN "
@@ -161,9 +248,10 @@ class PostgresSearch:
             f"(SELECT source FROM edge WHERE {valid} AND target = c.number ORDER BY row DESC LIMIT {int(latest)}) t) "
             "ORDER BY row"
         )
-        return self._on.rows(sql, array_as_sent(numbers))
+        return sql, array_as_sent(numbers)
 
-    def mates(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
+    def _mates(self, numbers: Sequence[int], reader: int | None, count: int) -> Query:
+        """Ask for skills of each scenario of these: the most useful of the newest shared ones, and all private ones."""
         valid = f"tenant = {self._tenant} AND valid_to IS NULL"
         applies = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = s.number"
         triggers = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = s.number"
@@ -181,7 +269,7 @@ class PostgresSearch:
         )
         values = [array_as_sent(numbers)] * 2
         if reader is None:
-            return self._numbers(sql, *values)
+            return sql, *values
         edge = f"SELECT 1 FROM edge e WHERE e.tenant = {self._tenant} AND e.valid_to IS NULL"
         these = "ANY(ARRAY(SELECT number FROM s))"
         # LIMIT keeps the planner from reading all edges of the scenarios before the few skills of the user.
@@ -191,111 +279,40 @@ class PostgresSearch:
             f"UNION ALL ({edge} AND e.kind = 'TRIGGERS' AND e.target = l.number AND e.source = {these} LIMIT 1)) e "
             f"WHERE {self._private} AND owner = ?"
         )
-        return self._numbers(f"{sql} UNION {own}", *values, reader)
+        return f"{sql} UNION {own}", *values, reader
 
-    def siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> list[int]:
+    def _siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> Query:
+        """Ask for the most useful visible skills of the owners of these skills."""
         seen = "(l.shared = 1 OR l.owner = ?)"
         best = f"SELECT l.number FROM live l WHERE l.tenant = {self._tenant} AND l.owner = o.owner AND {seen} {_USEFUL}"
         owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
         sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best} LIMIT {int(count)}) m"
-        return self._numbers(sql, array_as_sent(numbers), -1 if reader is None else reader)
+        return sql, array_as_sent(numbers), -1 if reader is None else reader
 
-    def latest_uses(self, count: int) -> list[tuple[int, int, int, float]]:
+    def _person(self, user: int) -> Query:
         sql = (
-            'SELECT e.source, t."user", e.target, e.weight FROM (SELECT * FROM edge '
-            f"WHERE tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL ORDER BY row DESC LIMIT ?) e "
-            "JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source ORDER BY e.row"
+            f'SELECT vector_send((SELECT vector FROM profile WHERE tenant = {self._tenant} AND "user" = ?)) p, '
+            f"vector_send((SELECT l2_normalize(avg(vector)) FROM live WHERE tenant = {self._tenant} AND owner = ?)) m"
         )
-        return self._on.rows(sql, count)
+        return sql, user, user
 
-    # Rows and communities
+    def _read_person(self, rows: Sequence[tuple[bytes | None, bytes | None]]) -> tuple[Float32Array | None, bool]:
+        [(profile, mean)] = rows
+        vector = mean if profile is None else profile
+        return None if vector is None else self._vectors([vector])[0], profile is not None
 
-    def rows(self, numbers: Sequence[int]) -> LiveRows | None:
-        return self._on.live_rows(numbers)
-
-    def sample(self, count: int) -> list[int]:
-        # By a hash of the number, so that the next sample of a grown graph is nearly the same.
-        sql = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
-        return self._numbers(sql, count)
-
-    def edges_of(self, skills: Sequence[int]) -> list[tuple[EdgeKind, int, int]]:
-        edge = f"SELECT kind, source, target FROM edge WHERE tenant = {self._tenant} AND valid_to IS NULL"
-        related = "'COMPLEMENTS', 'CONFLICTS'"
-        sql = (
-            f"{edge} AND source = ANY(?::bigint[]) AND kind IN ('APPLIES_TO', {related}) "
-            f"UNION ALL {edge} AND target = ANY(?::bigint[]) AND kind IN ('OWNS', 'TRIGGERS', {related})"
-        )
-        return self._on.rows(sql, *[array_as_sent(skills)] * 2)
-
-    def labels(self, skills: Sequence[int], user: int) -> Labels:
-        owners = f"SELECT source FROM edge WHERE tenant = {self._tenant} AND kind = 'OWNS' AND valid_to IS NULL"
-        sql = (
-            f"SELECT node, labels FROM community WHERE tenant = {self._tenant} AND node = "
-            f"ANY(?::bigint[] || ARRAY({owners} AND target = ANY(?::bigint[])))"
-        )
-        found = self._on.rows(sql, array_as_sent([user, *skills]), array_as_sent(skills))
-        return {node: tuple(labels) for node, labels in found}
-
-    def save_labels(self, change: Change, nodes: Integers, labels: Integers) -> None:
-        self._on.run(f"DELETE FROM community WHERE tenant = {self._tenant}")
-        levels = ", ".join(f"l{level}" for level in range(labels.shape[1]))
-        lists = ", ".join("?::bigint[]" for _ in range(labels.shape[1]))
-        sql = (
-            f"INSERT INTO community (tenant, node, labels) SELECT {self._tenant}, n, ARRAY[{levels}] "
-            f"FROM unnest(?::bigint[], {lists}) AS t (n, {levels})"
-        )
-        for start in range(0, len(nodes), 50_000):
-            part = slice(start, start + 50_000)
-            self._on.run(sql, nodes[part].tolist(), *(column.tolist() for column in labels[part].T))
-
-    # Preparing
-
-    def complete(self, after: int, rows: int, *, known: bool) -> int | None:
-        lacking = "AND l.words IS NULL" if known else ""
-        sql = (
-            "SELECT v.number, v.text, v.valid_from, tsvector_to_array(l.words) FROM live l JOIN version v "
-            "ON v.tenant = l.tenant AND v.number = l.number AND v.valid_to IS NULL "
-            f"WHERE l.tenant = {self._tenant} AND l.number > ? {lacking} ORDER BY l.number LIMIT {int(rows)}"
-        )
-        found = self._on.rows(sql, after)
-        update = (
-            "UPDATE live SET words = array_to_tsvector(?::text[]), valid_from = ? "
-            f"WHERE tenant = {self._tenant} AND number = ?"
-        )
-        for number, text, valid_from, stored in found:
-            # Most rows have their words already. Writing them again would double the table.
-            words = words_of(text)
-            if stored is None or sorted(stored) != words:
-                self._on.run(update, words, valid_from, number)
-        return found[-1][0] if found else None
-
-    def build(self, dimensions: int) -> None:
-        for name, on in INDEXES.items():
-            if name != "vectors" or dimensions <= HALVES:
-                self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))
-        self._create("edge", "ends", EDGE_INDEX.format(tenant=self._tenant))
-        # Without counts of the rows, the planner may read a whole table for each candidate. After a vacuum, what
-        # an index holds needn't be looked up in the table.
-        self._on.run_alone("VACUUM (ANALYZE) skillgraph.live, skillgraph.edge, skillgraph.version")
-
-    def describe(self, common: int) -> tuple[Corpus, dict[str, int]]:
-        sql = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._shared}"
-        corpus = Corpus(*map(int, self._on.rows(sql)[0]))
-        often = (
-            f"SELECT word, ndoc FROM ts_stat('SELECT words FROM skillgraph.live WHERE {self._shared}') WHERE ndoc > ?"
-        )
-        return corpus, dict(self._on.rows(often, common))
-
-    # Helpers
-
-    def _by_distance(self, where: str, limit: str, query: Float32Array, *values: Any) -> Query:
+    def _by_distance(self, where: str, limit: str, query: Float32Array, *values: Any, exact: bool = False) -> Query:
+        """Ask for skills by their similarity, the most similar first: `exact` without an index of the vectors."""
         size = len(query)
         kind = f"halfvec({size})" if size <= HALVES else f"vector({size})"
-        sql = (
-            f"SELECT number, -distance FROM (SELECT number, vector::{kind} <#> ?::real[]::{kind} AS distance "
-            f"FROM live WHERE {where} ORDER BY distance {limit}) nearest"
-        )
-        return (sql, array_as_sent(query.tolist()), *values)
+        distance = f"vector::{kind} <#> ?::real[]::{kind} AS distance"
+        one = f"SELECT number, {distance} FROM live WHERE {where} ORDER BY distance {limit}"
+        if exact:
+            some = f"WITH fitting AS MATERIALIZED (SELECT number, vector FROM live WHERE {where})"
+            ordered = f"SELECT number, {distance} FROM fitting ORDER BY distance {limit}"
+            sql = f"{some} SELECT number, -distance FROM ({ordered}) nearest"
+            return (sql, *values, array_as_sent(query.tolist()))
+        return (f"SELECT number, -distance FROM ({one}) nearest", array_as_sent(query.tolist()), *values)
 
     def _members(self) -> str:
         """A statement of the skills of scenarios, which are given twice."""
@@ -305,23 +322,20 @@ class PostgresSearch:
             f"UNION SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
         )
 
-    def _numbers(self, sql: str, *values: Any) -> list[int]:
-        return [number for (number,) in self._on.rows(sql, *values)]
-
     def _create(self, table: str, name: str, on: str) -> None:
         index = f"{table}_{name}_{self._tenant}"
         sql = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass(?)"
-        for (valid,) in self._on.rows(sql, f"skillgraph.{index}"):
+        for (valid,) in self._rows(sql, f"skillgraph.{index}"):
             if valid:
                 return
-            self._on.run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")  # of a process that was killed meanwhile
-        self._on.run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {on}")
+            self._run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")  # of a process that was killed meanwhile
+        self._run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {on}")
 
 
 _USEFUL = "ORDER BY l.rewards / greatest(l.uses, 1) DESC, l.number DESC"
 
 
-def _measured(found: Sequence[tuple[int, float]]) -> tuple[Integers, Floats]:
+def _measured(found: Sequence[tuple[int, float]]) -> Nearest:
     return np.array([number for number, _ in found], np.int64), np.array([one for _, one in found], np.float64)
 
 
@@ -329,3 +343,59 @@ def _quoted(words: Iterable[str]) -> str:
     """A query for texts that have all of these words."""
     escaped = (word[:LONGEST_TERM].replace("\\", "\\\\").replace("'", "''") for word in words)
     return " & ".join(f"'{word}'" for word in escaped)
+
+
+def _in_schema(sql: str) -> str:
+    """Return a statement, with the schema of its tables.
+
+    A search path would be a setting of the session, which doesn't exist behind a pooler in transaction mode.
+    """
+    return _TABLE.sub(r"\1 skillgraph.\2", sql)
+
+
+_TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
+
+
+def _filter(where: Mapping[str, Any]) -> Query:
+    """Return a filter by metadata as a condition, with its values. See metadata_filter.py for what it means."""
+    sql: list[str] = []
+    values: list[Any] = []
+    for name, wanted in where.items():
+        parts = name.split(".")
+        paths = [[*parts[:depth], ".".join(parts[depth:])] for depth in range(len(parts))]
+        field = f"(SELECT coalesce({', '.join(f'{METADATA} #> ?::text[]' for _ in paths)}) AS f) field"
+        operators = isinstance(wanted, Mapping) and wanted and all(str(one).startswith("$") for one in wanted)
+        for operator, value in wanted.items() if operators else [("$eq", wanted)]:
+            condition, *given = _compared(operator, value)
+            sql.append(f"(SELECT {condition} FROM {field})")
+            values += [*given, *paths]
+        if not operators and len(parts) == 1 and (known := _as_json({name: wanted})) is not None:
+            sql.append(f"{METADATA} @> ?::jsonb")  # which an index finds
+            values.append(known)
+    return " AND ".join(sql), *values
+
+
+def _compared(operator: str, value: Any) -> Query:
+    """Return the condition that a field `f`, or NULL if it isn't there, compares like this."""
+    if operator == "$exists":
+        return ("f IS NOT NULL" if value else "f IS NULL",)
+    if operator in ("$eq", "$ne", "$in", "$nin"):
+        some = [value] if operator in ("$eq", "$ne") else value
+        known = [one for one in map(_as_json, some) if one is not None]
+        return f"{'' if operator in ('$eq', '$in') else 'NOT '}coalesce(f = ANY(?::jsonb[]), false)", known
+    sign = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}[operator]
+    if isinstance(value, str):
+        text = "CASE jsonb_typeof(f) WHEN 'string' THEN (f #>> '{}') COLLATE \"C\" END"
+        return f"coalesce({text} {sign} ?::text, false)", value
+    if isinstance(value, (int, float)) and not math.isnan(value):
+        number = "WHEN 'number' THEN (f #>> '{}')::float8 WHEN 'boolean' THEN (f #>> '{}')::boolean::int"
+        return f"coalesce(CASE jsonb_typeof(f) {number} END {sign} ?::float8, false)", float(value)
+    return ("f IS NOT NULL" if isinstance(value, (list, tuple)) else "false",)  # what is found is compared again
+
+
+def _as_json(value: Any) -> str | None:
+    """Return a value as JSON, or None if it isn't one, so that nothing is equal to it."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return None

@@ -18,7 +18,6 @@ up to 16,000 dimensions. Error messages never show the password.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -35,16 +34,17 @@ from agentfw_memory.errors import (
     StoreBusyError,
     StoreRefusedError,
 )
-from agentfw_memory.graph.stores.interface import Answer
+from agentfw_memory.graph.stores.sql import create_statements
+from agentfw_memory.graph.stores.store import Answer
 
 if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["TABLES", "Server", "answers_of", "open_server", "server_errors"]
+__all__ = ["Server", "answers_of", "open_server", "server_errors"]
 
-VERSION = 3
+VERSION = 4
 CONNECTIONS = 10
 """Maximum number of connections of a process to one database. Further threads wait for a free one."""
 LOCK_TIMEOUT = 120
@@ -54,146 +54,9 @@ CREATION_LOCK = 0x534B4730
 ATTEMPT = 0.5
 """Seconds that one attempt to get a connection takes. Attempts are repeated until the caller's patience ends."""
 
-SCHEMA = """
-CREATE EXTENSION IF NOT EXISTS vector;
-CREATE SCHEMA skillgraph;
-CREATE TABLE skillgraph.format (version integer NOT NULL);
-CREATE TABLE skillgraph.tenant (
-    tenant bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name text NOT NULL UNIQUE,
-    identity text NOT NULL,
-    counter bigint NOT NULL DEFAULT 0,
-    forgotten bigint NOT NULL DEFAULT 0,
-    next_number bigint NOT NULL DEFAULT 1,
-    embedder text,
-    embedder_version text,
-    dimensions integer
-);
-CREATE TABLE skillgraph.node (
-    tenant bigint NOT NULL,
-    number bigint NOT NULL,
-    kind text NOT NULL,
-    name text NOT NULL,
-    recorded_at float8 NOT NULL,
-    PRIMARY KEY (tenant, number),
-    UNIQUE (tenant, kind, name)
-);
-CREATE TABLE skillgraph.trajectory (
-    tenant bigint NOT NULL,
-    number bigint NOT NULL,
-    "user" bigint NOT NULL,
-    query text NOT NULL,
-    outcome text NOT NULL,
-    reward float8 NOT NULL,
-    PRIMARY KEY (tenant, number)
-);
-CREATE INDEX ON skillgraph.trajectory (tenant, "user");
-CREATE TABLE skillgraph.version (
-    tenant bigint NOT NULL,
-    number bigint NOT NULL,
-    ordinal integer NOT NULL,
-    owner bigint NOT NULL,
-    text text NOT NULL,
-    visibility text NOT NULL,
-    valid_from float8 NOT NULL,
-    valid_to float8,
-    recorded_at float8 NOT NULL,
-    metadata text DEFAULT '',
-    expires_at float8,
-    PRIMARY KEY (tenant, number, ordinal)
-);
-CREATE INDEX ON skillgraph.version (tenant, owner);
-CREATE INDEX ON skillgraph.version (tenant, expires_at) WHERE valid_to IS NULL AND expires_at IS NOT NULL;
-CREATE TABLE skillgraph.live (
-    tenant bigint NOT NULL,
-    number bigint NOT NULL,
-    changed bigint NOT NULL,
-    owner bigint NOT NULL,
-    shared smallint NOT NULL,
-    digest bytea NOT NULL,
-    uses bigint NOT NULL DEFAULT 0,
-    rewards float8 NOT NULL DEFAULT 0,
-    vector vector NOT NULL,
-    words tsvector,
-    valid_from float8,
-    PRIMARY KEY (tenant, number),
-    UNIQUE (tenant, owner, digest)
-);
-CREATE INDEX ON skillgraph.live (tenant, changed);
-CREATE TABLE skillgraph.ended (
-    tenant bigint NOT NULL,
-    changed bigint NOT NULL,
-    number bigint NOT NULL,
-    PRIMARY KEY (tenant, changed, number)
-);
-CREATE TABLE skillgraph.edge (
-    row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    tenant bigint NOT NULL,
-    kind text NOT NULL,
-    source bigint NOT NULL,
-    target bigint NOT NULL,
-    weight float8 NOT NULL,
-    valid_from float8 NOT NULL,
-    valid_to float8,
-    recorded_at float8 NOT NULL
-);
-CREATE UNIQUE INDEX ON skillgraph.edge (tenant, source, kind, target) WHERE valid_to IS NULL;
-CREATE INDEX ON skillgraph.edge (tenant, source) WHERE valid_to IS NOT NULL;
-CREATE INDEX ON skillgraph.edge (tenant, target, kind);
-CREATE INDEX ON skillgraph.edge (tenant, row);
-CREATE TABLE skillgraph.profile (
-    tenant bigint NOT NULL,
-    "user" bigint NOT NULL,
-    changed bigint NOT NULL,
-    text text NOT NULL,
-    vector vector NOT NULL,
-    PRIMARY KEY (tenant, "user")
-);
-CREATE TABLE skillgraph.staged (
-    tenant bigint NOT NULL,
-    number bigint NOT NULL,
-    embedder text NOT NULL,
-    vector vector NOT NULL,
-    PRIMARY KEY (tenant, number)
-);
-CREATE TABLE skillgraph.state (
-    tenant bigint NOT NULL,
-    name text NOT NULL,
-    value bytea NOT NULL,
-    PRIMARY KEY (tenant, name)
-);
-CREATE TABLE skillgraph.community (
-    tenant bigint NOT NULL,
-    node bigint NOT NULL,
-    labels bigint[] NOT NULL,
-    PRIMARY KEY (tenant, node)
-);
-"""
-
-MIGRATIONS = {
-    1: (
-        "what large tenants are searched by, which `prepare` fills",
-        """
-        ALTER TABLE skillgraph.live ADD words tsvector, ADD valid_from float8;
-        ALTER TABLE skillgraph.live ALTER words SET STATISTICS 0;
-        CREATE TABLE skillgraph.community (
-            tenant bigint NOT NULL,
-            node bigint NOT NULL,
-            labels bigint[] NOT NULL,
-            PRIMARY KEY (tenant, node)
-        );
-        """,
-    ),
-    2: (
-        "metadata and expiry",
-        """
-        ALTER TABLE skillgraph.version ADD metadata text DEFAULT '', ADD expires_at float8;
-        ALTER TABLE skillgraph.version ALTER metadata SET STATISTICS 0;
-        CREATE INDEX ON skillgraph.version (tenant, expires_at) WHERE valid_to IS NULL AND expires_at IS NOT NULL;
-        """,
-    ),
-}
-"""What each format lacked, and the statements that lead to the next one. They rewrite no rows."""
+TYPES = {"integer": "bigint", "number": "float8", "text": 'text COLLATE "C"', "vector": "vector", "bytes": "bytea"}
+TYPES["words"] = "tsvector"
+"""The types of columns. Text is compared by bytes, not in the order of a language."""
 
 # The planner keeps samples of column values, which would outlive a forgotten user. No statement needs these samples.
 UNSAMPLED = (
@@ -209,14 +72,8 @@ UNSAMPLED = (
     ("staged", "vector"),
 )
 
-TABLES = ("node", "trajectory", "version", "live", "ended", "edge", "profile", "staged", "state", "community")
-"""The tables that can hold data of a user."""
-
-
 PAUSE = 0.1
 """Seconds before a call is repeated whose connection broke."""
-
-logger = logging.getLogger(__name__)
 
 _servers: dict[tuple[int, str], Server] = {}
 _opening = threading.Lock()
@@ -403,7 +260,12 @@ def _prepare(connection: Connection, shown: str) -> None:
         found = connection.execute("SELECT to_regnamespace('skillgraph'), to_regclass('skillgraph.format')").fetchone()
         assert found is not None
         if found[0] is None:
-            connection.execute(SCHEMA)
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute("CREATE SCHEMA skillgraph")
+            connection.execute("CREATE TABLE skillgraph.format (version integer NOT NULL)")
+            numbered = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+            for sql in create_statements(TYPES, numbered=numbered, prefix="skillgraph."):
+                connection.execute(sql.encode())
             for table, column in UNSAMPLED:
                 connection.execute(f"ALTER TABLE skillgraph.{table} ALTER {column} SET STATISTICS 0".encode())
             connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
@@ -412,17 +274,12 @@ def _prepare(connection: Connection, shown: str) -> None:
                 f"{shown} has a schema skillgraph that belongs to another program", fix="choose another database"
             )
         row = connection.execute("SELECT version FROM skillgraph.format").fetchone()
-        if row is None or row[0] > VERSION:
+        if row is None or row[0] != VERSION:
             version = row[0] if row else "unknown"
             raise StoreRefusedError(
-                f"{shown} was written by a newer agentfw (format {version}, this version reads {VERSION})",
-                fix="pip install --upgrade agentfw",
+                f"{shown} was written by another version of agentfw (format {version}, this version reads {VERSION})",
+                fix="pip install --upgrade agentfw, or import an export of that version into a new database",
             )
-        for version in range(row[0], VERSION):
-            missing, statements = MIGRATIONS[version]
-            connection.execute(statements.encode())
-            connection.execute("UPDATE skillgraph.format SET version = %s", (version + 1,))
-            logger.warning("%s: migrated from format %d to %d: %s", shown, version, version + 1, missing)
 
 
 def without_password(url: str) -> str:

@@ -50,7 +50,7 @@ class Learning:
 
     def start(self, *, every: int, share: float, spec: Path | None = None) -> None:
         """Train versions. Without this, those that there are already are served."""
-        check_learns(self.live.assembly.policy.policy, self.live.assembly.spec.policy.name)
+        check_learns(self.live.assembly.policy.inside, self.live.assembly.spec.policy.name)
         self.trains, self.spec, self._wished = True, spec, (every, share)
 
     async def ready(self) -> None:
@@ -66,8 +66,8 @@ class Learning:
             assert isinstance(made, Policy)
             return made
 
-        self.served = ServedVersions(guarded.policy, make, self.file)
-        guarded.policy = self.served
+        self.served = ServedVersions(guarded.inside, make, self.file)
+        guarded.inside = self.served
         await self.served.refresh()
         await self.count()
 

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 from agentfw import Message, Session
 from agentfw.runs import EndedSession, LiveRun
-from agentfw.session import Reply
+from agentfw.turns.session import Reply
 
 from ..bodies import BadRequest
 from ..callers import Caller

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from agentfw import Episode
 from agentfw.errors import MissingExtraError
-from agentfw.session import extended
+from agentfw.turns.session import extended
 
 try:
     from sqlalchemy import (

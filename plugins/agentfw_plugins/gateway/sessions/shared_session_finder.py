@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from agentfw import Episode, Message, Session
 from agentfw.errors import StorageError
 from agentfw.runs import LiveRun
-from agentfw.session import Reply, extended, lengths, news_since
+from agentfw.turns.session import Reply, extended, lengths, news_since
 
 from ..bodies import BadRequest
 from ..callers import Caller

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from agentfw import Generation, Request
 from agentfw.episode import Usage
 from agentfw.errors import UpstreamError
-from agentfw.forwarding import Forwarded, Passed
+from agentfw.request import Forwarded, Passed
 
 from .endpoint import LARGEST, Endpoint
 from .openai_wire import read_answer

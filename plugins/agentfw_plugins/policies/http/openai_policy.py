@@ -30,8 +30,8 @@ from pydantic import Field, field_validator
 
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UpstreamError, nearest
-from agentfw.forwarding import Forwarded, Passed
-from agentfw.price import Price
+from agentfw.policy import Price
+from agentfw.request import Forwarded, Passed
 from agentfw.settings import OPERATIONAL
 
 from .endpoint import Endpoint, Refused, key_in

@@ -22,7 +22,8 @@ from typing import Any
 
 from agentfw import Generation, Request
 from agentfw.episode import Call, Usage
-from agentfw.turns.parsing import NO_CALLS, CallsInText, parse_calls
+from agentfw.request import NO_CALLS, CallsInText
+from agentfw.turns.parsing import parse_calls
 
 from ...models.conversation import conversation, function, tagged
 from .streamed import Malformed

@@ -22,7 +22,7 @@ from agentfw.printing.out import counted
 from agentfw.report.statistics import LEAST_PAIRS
 from agentfw.request import Sampling
 from agentfw.seeds import Seeds
-from agentfw.session import SessionEnvironment
+from agentfw.turns.session import SessionEnvironment
 
 from .examples import Example, read_examples, split_of
 

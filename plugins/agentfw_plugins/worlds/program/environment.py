@@ -25,7 +25,7 @@ from typing import Any
 from agentfw import Session, Task
 from agentfw.errors import AgentfwError, SettingsError, in_words
 from agentfw.runs import make_folder
-from agentfw.session import SessionEnvironment
+from agentfw.turns.session import SessionEnvironment
 
 from .process import Result, last_json, run_command, words_of
 from .settings import ProgramSettings

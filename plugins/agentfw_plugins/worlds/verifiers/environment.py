@@ -19,7 +19,7 @@ from typing import Any
 from agentfw import Session, Task
 from agentfw.errors import PluginError, SettingsError, one_line
 from agentfw.seeds import Seeds
-from agentfw.session import SessionEnvironment
+from agentfw.turns.session import SessionEnvironment
 
 from .library import configured, load_tasks
 from .settings import VerifiersSettings

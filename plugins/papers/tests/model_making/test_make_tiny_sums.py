@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from make_tiny_sums import main
 
-from agentfw.engagement import Engagement
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings

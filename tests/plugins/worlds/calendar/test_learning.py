@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Episode, Event, Measure, Task
 from agentfw.errors import UnknownNameError
-from agentfw.scores import Progress, mix, parse_schedule
+from agentfw.runs.spec.weights import Progress, mix, parse_schedule
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Prior, fit_prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings

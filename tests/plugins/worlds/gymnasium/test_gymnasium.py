@@ -10,12 +10,12 @@ import numpy
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
 from agentfw.environment import Environment, World
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused, SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.nested import Composed
 from agentfw_plugins.worlds.gymnasium.environment import GymnasiumEnvironment, GymnasiumSettings, Option
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from agentfw.boundary.settings_input import validate
 from agentfw.episode import Intervention, Observation
 from agentfw.errors import SettingsError
 from agentfw.request import InFlight, Moment
 from agentfw.seeds import Seeds
-from agentfw.settings import validate
 from agentfw_plugins.worlds.inbox.environment import InboxSettings
 from agentfw_plugins.worlds.inbox.library import read_library
 from agentfw_plugins.worlds.inbox.mails import Arrivals, Mail

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
 from agentfw.environment import World
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings

@@ -77,7 +77,7 @@ def make_etapp_hard(
     from hashlib import blake2b
 
     from agentfw import Host, Policy
-    from agentfw.settings import parse_assignments
+    from agentfw.boundary.settings_input import parse_assignments
 
     from .copy_of_etapp import load_copy
     from .hard import make_hard, tasks_of

@@ -143,7 +143,7 @@ def show_domain(name: str, style: str, data: Path | None, out: Out) -> None:
 @json_option
 def make(domain_name: str, dialogues: int, seed: int, assignments: tuple[str, ...], folder: Path, out: Out) -> None:
     """Generate dialogues with references from the workflows and phrases of a domain."""
-    from agentfw.settings import parse_assignments
+    from agentfw.boundary.settings_input import parse_assignments
 
     from .checked_settings import checked_settings
     from .dataset import SPLITS, generated, write_data

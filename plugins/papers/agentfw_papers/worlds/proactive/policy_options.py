@@ -66,9 +66,9 @@ def chosen_policy(policy: str, assignments: tuple[str, ...]) -> Chosen:
     import json
 
     from agentfw import Host, Policy
+    from agentfw.boundary.settings_input import parse_assignments
     from agentfw.errors import PluginError
     from agentfw.runs import SamplingSettings
-    from agentfw.settings import parse_assignments
 
     from .asking import SAMPLING
     from .checked_settings import checked_settings

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from agentfw.engagement import Engagement
+from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.request import Moment
-from agentfw.settings import validate
 from agentfw.tool import tool
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.demonstration import MANNERS, draw_manner, write
 from agentfw_papers.worlds.budget.environment import Budget, BudgetSettings

@@ -7,9 +7,9 @@ from statistics import fmean
 
 import pytest
 
-from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Message
 from agentfw.policy import Sampling
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_plugins.models import Chat, locate

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
+from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.request import Moment
-from agentfw.settings import validate
+from agentfw.turns.engagement import Engagement
 from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
 
 

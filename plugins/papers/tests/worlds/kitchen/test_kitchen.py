@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.engagement import Engagement
+from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
-from agentfw.settings import validate
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController

@@ -7,9 +7,9 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from agentfw.engagement import Engagement
 from agentfw.episode import Episode, Task
 from agentfw.interfaces import parse_interface
+from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.dishes import draw_dishes
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings

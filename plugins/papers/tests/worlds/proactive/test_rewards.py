@@ -14,7 +14,7 @@ from agentfw import Episode, RewardModel, Run, Score, Task
 from agentfw.episode import Measure
 from agentfw.errors import SettingsError
 from agentfw.runs import parse_spec
-from agentfw.scores import Progress, mix, parse_schedule
+from agentfw.runs.spec.weights import Progress, mix, parse_schedule
 from agentfw.testing import fresh_host
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)

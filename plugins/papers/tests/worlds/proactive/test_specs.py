@@ -6,7 +6,7 @@ from typing import Any
 
 from agentfw.runs import parse_spec, resolve
 from agentfw.runs.spec.start import start_of_training
-from agentfw.scores import Progress, parse_schedule
+from agentfw.runs.spec.weights import Progress, parse_schedule
 from agentfw.testing import fresh_host
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)

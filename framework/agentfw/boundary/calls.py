@@ -1,0 +1,232 @@
+"""The table of calls: every method of a component that the framework calls, and how its values cross.
+
+A line names the method, the forms of what it is given and the form of what it answers (`forms.py`). Guards, traces, the
+thread of memories and the processes of isolated components are made from the table (`crossing.py`). So a new method of
+a kind is a method of its base class and one line here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy, deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..environment import Environment
+from ..episode import Task
+from ..errors import AgentfwError, EndpointError, InterventionRefused, PluginError
+from ..memory import Memory
+from ..policy import Policy
+from ..request import Generation
+from ..scores import RewardModel
+from ..tool import Tool, Toolbox
+from ..tracker import Operation, PolicyCall, Recall, ToolCall, Tracker
+from .forms import (
+    BRIEF,
+    COPY,
+    CORRECTED,
+    EMBEDDED,
+    EPISODE,
+    FIGURES,
+    FLAG,
+    FOLDER,
+    FORWARDED,
+    GENERATION,
+    GROUP,
+    INTERVENTIONS,
+    NOTHING,
+    NUMBER,
+    PASSED,
+    QUERY,
+    RECOLLECTIONS,
+    REMEMBERED,
+    REPLICAS,
+    REQUEST,
+    SAYING,
+    SCORES,
+    STREAMED,
+    TASK,
+    TELL,
+    TEXT,
+    TEXTS,
+    TIME,
+    TOLD,
+    TOOLS,
+    VALUE,
+    Form,
+)
+
+__all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
+
+_Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One method of a kind of component."""
+
+    name: str
+    given: tuple[Form, ...] = ()
+    answer: Form = NOTHING
+    shown: str = ""
+    """What it is called in errors. Default: the name with brackets."""
+    late: type[AgentfwError] = PluginError
+    """Raised where there is no answer by the deadline."""
+    spends: str = ""
+    """`ask` if a run whose budget is spent doesn't ask any more, `finish` if it does."""
+    quiet: bool = False
+    """Whether the method of the base class does nothing: a component that leaves it so isn't called."""
+    posted: bool = False
+    """Whether nobody in the memory's thread has to be waited for: what comes after it is called after it."""
+    passes: type[BaseException] | tuple[()] = ()
+    """An exception that is an answer."""
+    operation: _Operation | None = None
+    """What trackers are told: from the component's name, the task of a tool, the values, the answer and the times."""
+
+    title: str = field(init=False)
+    copies: bool = field(init=False)
+    """Whether the component is given something else than the run gives."""
+    _episode: tuple[int, Callable[[Any], str]] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        episodes = [(place, form.episode) for place, form in enumerate(self.given) if form.episode is not None]
+        object.__setattr__(self, "title", self.shown or f"{self.name}()")
+        object.__setattr__(self, "copies", any(form.enter is not None for form in self.given))
+        object.__setattr__(self, "_episode", episodes[0] if episodes else None)
+
+    def episode(self, given: tuple[Any, ...]) -> str:
+        """The episode that a call belongs to. Empty if none of the values says so."""
+        if self._episode is None:
+            return ""
+        place, read = self._episode
+        return read(given[place])
+
+
+class CallTable:
+    """The calls of one kind of component."""
+
+    def __init__(self, base: type, *calls: Call, attributes: Iterable[str] = ()) -> None:
+        """`attributes` are those of a component that whoever calls it reads."""
+        self.base, self.attributes = base, tuple(attributes)
+        self.calls: Mapping[str, Call] = {call.name: call for call in calls}
+        self.parameters = {name: tuple(inspect.signature(getattr(base, name)).parameters)[1:] for name in self.calls}
+
+    def waits(self, name: str) -> bool:
+        """Whether a call is awaited."""
+        return inspect.iscoroutinefunction(getattr(self.base, name))
+
+
+def _policy_call(read: Callable[[Any], Generation]) -> _Operation:
+    def told(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
+        request = given[0]
+        return PolicyCall(
+            task=request.task,
+            name=name,
+            messages=tuple(request.messages),
+            sampling=request.sampling,
+            generation=None if found is None else copy(read(found)),
+            **times,
+        )
+
+    return told
+
+
+def _recall(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
+    query = given[0]
+    return Recall(task=query.task, name=name, query=query, found=deepcopy(tuple(found or ())), **times)
+
+
+def _tool_call(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
+    assert task is not None
+    well, text = found or (False, "")
+    times = times | {"error": times["error"] or ("" if well else "tool_error")}
+    return ToolCall(task=task, name=name, arguments=deepcopy(dict(given[0])), answer=text, **times)
+
+
+_answered = _policy_call(lambda found: found)
+
+KINDS_OF_CALLS: dict[str, CallTable] = {
+    "memory": CallTable(
+        Memory,
+        Call("recall", (QUERY,), RECOLLECTIONS, operation=_recall),
+        Call("learn", (EPISODE, VALUE)),
+        Call("hear", (SAYING,)),
+        Call("remembered", (VALUE,), REMEMBERED),
+        Call("correct", (VALUE, VALUE, TEXT), CORRECTED),
+        Call("forget_one", (VALUE, VALUE)),
+        Call("forget", (VALUE,), FIGURES),
+        Call("embed", (TEXTS,), EMBEDDED),
+        Call("open", (FOLDER,)),
+        Call("begin", (TASK,), posted=True),
+        Call("introduce", (VALUE, COPY), posted=True),
+        Call("tools", (TASK,), TOOLS),
+        Call("offered", (TASK,), TOOLS, shown="tools()"),
+        Call("close"),
+        attributes=("shared",),
+    ),
+    "reward": CallTable(
+        RewardModel,
+        Call("score", (GROUP,), SCORES, spends="finish"),
+        Call("learn", (EPISODE,), quiet=True),
+        Call("write_learned", (FOLDER,), FLAG),
+        Call("forget", (VALUE,), FLAG),
+        Call("open", (FOLDER,)),
+        Call("close"),
+    ),
+    "toolbox": CallTable(
+        Toolbox,
+        Call("open", (), TOOLS),
+        Call("close"),
+    ),
+    "tool": CallTable(
+        Tool,
+        Call("answer", (VALUE,), TOLD, operation=_tool_call),
+        attributes=("action", "takes", "timeout"),
+    ),
+    "policy": CallTable(
+        Policy,
+        Call("open", (FOLDER,)),
+        Call("generate", (REQUEST,), GENERATION, late=EndpointError, spends="ask", operation=_answered),
+        Call("stream", (REQUEST, TELL), STREAMED, late=EndpointError, spends="ask", operation=_answered),
+        Call(
+            "forward",
+            (REQUEST, FORWARDED),
+            PASSED,
+            late=EndpointError,
+            spends="ask",
+            operation=_policy_call(lambda passed: passed.generations[0]),
+        ),
+        Call("count_tokens", (REQUEST,), NUMBER),
+        Call("speaks", (VALUE, VALUE), FLAG, late=EndpointError),
+        Call("publish", (FOLDER, VALUE), late=EndpointError),
+        Call("logprobs", (VALUE, VALUE), late=EndpointError),
+        Call("score", (VALUE,), late=EndpointError, shown="logprobs()"),
+        Call("replicas", (), REPLICAS),
+        Call("metrics", (), FIGURES),
+        Call("rest", late=EndpointError),
+        Call("wake", late=EndpointError),
+        Call("generation_time", (VALUE, VALUE), TIME, quiet=True),
+        Call("close"),
+        attributes=("forwards", "is_program", "follows_schemas", "continues"),
+    ),
+    "environment": CallTable(
+        Environment,
+        Call("begin", (VALUE, TASK)),
+        Call("brief", (), BRIEF),
+        Call("profile", (), FIGURES),
+        Call("intervene", (VALUE,), passes=InterventionRefused),
+        Call("turned", (VALUE,)),
+        Call("outcome", (), FIGURES),
+        Call("reflex", (VALUE,), INTERVENTIONS),
+    ),
+    "tracker": CallTable(
+        Tracker,
+        Call("begin", (VALUE, FOLDER, COPY)),
+        Call("log", (VALUE, COPY)),
+        Call("trace", (VALUE,)),
+        Call("finish", (COPY,)),
+        Call("close"),
+    ),
+}
+"""By kind. A component of the kind `tool` is a toolbox, which opens into tools."""

@@ -1,0 +1,237 @@
+"""Components whose every call crosses a layer. All layers are made from one table, and stand around one another.
+
+    memory = GuardedMemory(threaded, guard)     # a guard around a thread around the memory of a plugin
+    await memory.recall(query)
+
+A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
+table of calls. The guard is here; `layers.py` and `runs/isolation.py` have the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
+from typing import Any, ClassVar
+
+from ..environment import Environment
+from ..memory import Memory
+from ..policy import Policy
+from ..scores import RewardModel
+from ..tool import Tool, Toolbox
+from ..tracker import Tracker
+from .calls import KINDS_OF_CALLS, Call, CallTable
+from .coroutines import Deadline, exact, plain
+from .forms import Passage, ShownTexts, Spending
+from .guard import Guard
+from .secrets import strike, struck
+
+__all__ = [
+    "Guarded",
+    "GuardedEnvironment",
+    "GuardedMemory",
+    "GuardedPolicy",
+    "GuardedReward",
+    "GuardedTool",
+    "GuardedToolbox",
+    "GuardedTracker",
+    "Layer",
+    "layered",
+]
+
+
+class Layer:
+    """Base class of layers. A class that is given a `kind` gets all methods of that kind, each of which crosses."""
+
+    table: ClassVar[CallTable]
+    kind: ClassVar[str]
+    _inside: Any
+
+    def __init_subclass__(cls, *, kind: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if not kind:
+            return
+        cls.kind, cls.table = kind, KINDS_OF_CALLS[kind]
+        for name, call in cls.table.calls.items():
+            if name not in vars(cls):
+                setattr(cls, name, _method(call, cls.table))
+
+    @property
+    def inside(self) -> Any:
+        """The component that this one passes its calls to."""
+        return self._inside
+
+    @inside.setter
+    def inside(self, component: Any) -> None:
+        self._inside, innermost = component, component
+        while isinstance(innermost, Layer) and "_inside" in vars(innermost):
+            innermost = innermost._inside
+        own, base = type(innermost), self.table.base
+        self._overridden = {name for name in self.table.calls if getattr(own, name, None) is not getattr(base, name)}
+
+    def overrides(self, name: str) -> bool:
+        """Whether the component has a method of its own, and not that of its base class."""
+        return name in self._overridden
+
+    def take_attributes(self, component: Any) -> None:
+        """Have the attributes of the component that those who call it read."""
+        for name in self.table.attributes:
+            setattr(self, name, getattr(component, name))
+
+    def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
+        """Make a call that is awaited."""
+        found: Awaitable[Any] = getattr(self._inside, call.name)(*given)
+        return found
+
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call that is not awaited."""
+        return getattr(self._inside, call.name)(*given)
+
+
+def _method(call: Call, table: CallTable) -> Callable[..., Any]:
+    """The method of a layer for a call. Values that are given by name are put in order."""
+    parameters = table.parameters[call.name]
+
+    def ordered(given: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        return (*given, *(named[name] for name in parameters[len(given) :] if name in named))
+
+    if table.waits(call.name):
+
+        def later(self: Layer, *given: Any, **named: Any) -> Any:
+            return self.later(call, ordered(given, named) if named else given)
+
+        method: Callable[..., Any] = later
+    else:
+
+        def now(self: Layer, *given: Any, **named: Any) -> Any:
+            return self.now(call, ordered(given, named) if named else given)
+
+        method = now
+    method.__name__ = call.name
+    return method
+
+
+@cache
+def layered(layer: type[Layer], kind: str) -> type[Any]:
+    """The class of a layer around components of a kind."""
+    return type(f"{layer.__name__}_{kind}", (layer, KINDS_OF_CALLS[kind].base), {}, kind=kind)
+
+
+class _Crossing(Passage):
+    """A call of the table on its way through a guard."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, layer: Guarded, call: Call, given: tuple[Any, ...]) -> None:
+        self.layer, self.guard, self.call, self.given = layer, layer.guard, call, given
+
+    def ask(self, deadline: Deadline | None = None) -> Any:
+        """Call the component."""
+        self.deadline = deadline
+        self.passed = given = self.given
+        if self.call.copies:
+            pairs = zip(self.call.given, given, strict=False)
+            self.passed = tuple([value if form.enter is None else form.enter(value, self) for form, value in pairs])
+        return getattr(self.layer.inside, self.call.name)(*self.passed)
+
+    def check(self, found: Any) -> Any:
+        """What the run is given of the answer."""
+        leave = self.call.answer.leave
+        return found if leave is None else leave(found, self)
+
+
+class Guarded(Layer):
+    """The layer that names the component in whatever goes wrong, limits its time, and checks what it answers."""
+
+    def __init__(
+        self,
+        component: Any,
+        guard: Guard,
+        *,
+        spending: Spending | None = None,
+        texts: ShownTexts | None = None,
+        episode: str = "",
+    ) -> None:
+        """`episode` is that of all calls, for a component of one episode."""
+        self.guard, self.spending, self.texts, self.episode = guard, spending, texts, episode
+        self.inside = component
+        with guard.calling("its attributes"):
+            self.take_attributes(component)
+
+    def around(self, kind: str, component: Any) -> Any:
+        """The same guard around something that the component gave."""
+        own: type[Guarded] = {"tool": GuardedTool, "policy": GuardedPolicy}[kind]
+        return own(component, self.guard, spending=self.spending, texts=self.texts)
+
+    def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
+        if call.quiet and not self.overrides(call.name):
+            return super().later(call, given)
+        if call.spends and self.spending is not None:
+            ask = self.spending.ask if call.spends == "ask" else self.spending.finish
+            return ask(partial(self._answered, call, given))
+        return self._answered(call, given)
+
+    def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
+        passage = _Crossing(self, call, given)
+        episode = call.episode(given) or self.episode
+        return self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
+
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if call.quiet and not self.overrides(call.name):
+            return getattr(self._inside, call.name)(*given)
+        with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
+            passage = _Crossing(self, call, given)
+            return passage.check(plain(passage.ask()))
+
+
+class GuardedPolicy(Guarded, Policy, kind="policy"):
+    """A policy. Silence until the deadline is an EndpointError: usually its server hangs."""
+
+
+class GuardedMemory(Guarded, Memory, kind="memory"):
+    """A memory."""
+
+
+class GuardedReward(Guarded, RewardModel, kind="reward"):
+    """A reward model. One NaN among its scores would spread to every mean."""
+
+
+class GuardedToolbox(Guarded, Toolbox, kind="toolbox"):
+    """A toolbox. The tools that it opens into are guarded, too."""
+
+
+class GuardedEnvironment(Guarded, Environment, kind="environment"):
+    """The world of one episode.
+
+    What it has scheduled is called by the timeline and not here: a guard around the episode has that.
+    """
+
+
+class GuardedTracker(Guarded, Tracker, kind="tracker"):
+    """A tracker."""
+
+
+class GuardedTool(Guarded, Tool, kind="tool"):
+    """A tool, which has a timeout of its own, and whose failures are answers."""
+
+    def take_attributes(self, component: Any) -> None:
+        super().take_attributes(component)
+        self.action = struck(self.action)
+        name = self.action.name
+        self._call = f"the tool {name}"
+        self._row = self.guard.counts.row("tool", name, f"{self._call} of {self.guard.title}")
+
+    async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
+        began, well = time.monotonic(), False
+        try:
+            with self.guard.calling(self._call):
+                well, text = await self._inside.answer(*given)
+                self.guard.require(
+                    isinstance(text, str), f"answered {self._call} with a {type(text).__name__}, not text"
+                )
+        finally:
+            self._row.count(time.monotonic() - began, failed=not well)
+        text = strike(exact(text))
+        return bool(well), text if self.texts is None else self.texts.shortened(
+            text, f"{self.guard.title}, {self._call},"
+        )

@@ -1,0 +1,386 @@
+"""How each type of value crosses between a run and a component.
+
+A form says what goes in, what is checked when it comes out, and how it is written for another process.
+
+    EPISODE.enter(episode, passage)             # a copy: what the component does to it changes no record
+    RECOLLECTIONS.leave(found, passage)         # a list of our own, without secrets
+    QUERY.read(QUERY.write(query)) == query     # as JSON values, in which form it crosses to another process
+
+An episode crosses to another process as it is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, is_dataclass, replace
+from numbers import Real
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+from ..environment import Brief
+from ..episode import Episode, Intervention, Task, Usage
+from ..errors import one_line
+from ..memory import Embedded, Query, Recollection, Remembered, Saying
+from ..policy import Policy
+from ..request import Action, Forwarded, Generation, Moment, Passed, Request
+from ..scores import Score, wrong_scores
+from ..tool import Tool
+from .coroutines import Deadline, misplaced_coroutine, plain
+from .guard import Guard, listed
+from .secrets import Pieces, strike, struck
+
+Plain = Any
+"""A JSON value."""
+
+
+def as_plain(value: Any) -> Plain:
+    """A value of a call as a JSON value."""
+    if isinstance(value, (Episode, Recollection)):
+        return value.to_record()
+    if isinstance(value, Tool):
+        return [asdict(value.action), value.takes, value.timeout]
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Path):
+        return str(value.resolve())
+    if isinstance(value, Mapping):
+        return {str(key): as_plain(inner) for key, inner in value.items()}
+    return [as_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _as_it_is(value: Plain) -> Any:
+    return value
+
+
+class Form(NamedTuple):
+    """How the values of one type cross."""
+
+    enter: Callable[[Any, Passage], Any] | None = None
+    """What the component is given. None: the value itself."""
+    leave: Callable[[Any, Passage], Any] | None = None
+    """What the run is given of an answer, checked. None: the answer itself."""
+    read: Callable[[Plain], Any] = _as_it_is
+    """The value, in another process, of what `write` made of it."""
+    episode: Callable[[Any], str] | None = None
+    """The episode that a call with this value belongs to."""
+    write: Callable[[Any], Plain] = as_plain
+
+
+class Spending(Protocol):
+    """What a run may still spend."""
+
+    def count(self, policy: Usage = ..., judges: Usage = ...) -> None: ...
+    async def ask(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
+    async def finish(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
+
+
+class ShownTexts(Protocol):
+    """Texts that are shortened before an agent is shown them."""
+
+    def shortened(self, text: str, whose: str) -> str: ...
+
+
+class GuardLayer(Protocol):
+    """What a form needs of the layer that it crosses."""
+
+    guard: Guard
+    spending: Spending | None
+    texts: ShownTexts | None
+    episode: str
+
+    @property
+    def inside(self) -> Any: ...
+    def around(self, kind: str, component: Any) -> Any: ...
+
+
+class Passage:
+    """One call on its way through a guard."""
+
+    __slots__ = ("deadline", "given", "guard", "layer", "passed")
+
+    layer: GuardLayer
+    guard: Guard
+    given: tuple[Any, ...]
+    """What the run gives."""
+    passed: tuple[Any, ...]
+    """What the component was given."""
+    deadline: Deadline | None
+
+
+class AbsentTool(NamedTuple):
+    """What is known of a tool in another process."""
+
+    action: Action
+    takes: float
+    timeout: float
+
+
+# -- what components are given -----------------------------------------------------------------------------------------
+
+
+def _own_episode(episode: Episode, passage: Passage) -> Episode:
+    return episode.copied()
+
+
+def _own_group(group: Sequence[Episode], passage: Passage) -> Sequence[Episode]:
+    # A copy takes as long as scoring does, so models that come with agentfw get the episodes themselves: the contract
+    # suite (`episodes_stay_as_they_are`) holds that they change none.
+    return group if passage.guard.is_ours else [episode.copied() for episode in group]
+
+
+def _without_secrets(request: Request, passage: Passage) -> Request:
+    """The request as the policy is sent it. The list of messages is its own."""
+    brief = request.brief
+    if (goal := strike(brief.goal)) != brief.goal:
+        brief = replace(brief, goal=goal)
+    messages = struck(list(request.messages))
+    return replace(request, messages=messages, brief=brief, schema=struck(request.schema), stop=struck(request.stop))
+
+
+class _Telling:
+    """Passes on what a policy says while it answers, without secrets. Each piece is a sign of life."""
+
+    def __init__(self, tell: Callable[[str], object], deadline: Deadline) -> None:
+        self._tell, self._deadline, self._pieces = tell, deadline, Pieces()
+
+    def __call__(self, text: str) -> None:
+        self._deadline.extend()
+        if text := self._pieces.feed(text):
+            self._tell(text)
+
+    def end(self) -> None:
+        if rest := self._pieces.end():
+            self._tell(rest)
+
+
+def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
+    body, hear, deadline = struck(forwarded.body), forwarded.hear, passage.deadline
+    raw = forwarded.raw if body is forwarded.body else b""
+
+    def pass_on(line: bytes) -> None:
+        assert deadline is not None
+        deadline.extend()
+        hear(_strike_bytes(line))
+
+    tell = _telling(forwarded.tell, passage)
+    return replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled), hear=pass_on, tell=tell)
+
+
+def _telling(tell: Callable[[str], object], passage: Passage) -> _Telling:
+    assert passage.deadline is not None
+    return _Telling(tell, passage.deadline)
+
+
+def _strike_bytes(content: bytes) -> bytes:
+    return strike(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _task(record: Plain) -> Task:
+    return Task(**record)
+
+
+def _query(record: Plain) -> Query:
+    return Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])})
+
+
+VALUE = Form()
+"""Numbers, names, and what else nobody can change."""
+TEXT = Form(enter=lambda text, passage: strike(text))
+TEXTS = Form(enter=lambda texts, passage: struck(list(texts)), read=list)
+COPY = Form(enter=lambda value, passage: deepcopy(value))
+FOLDER = Form(read=Path)
+TASK = Form(read=_task, episode=lambda task: task.id)
+QUERY = Form(read=_query, episode=lambda query: query.task.id)
+EPISODE = Form(_own_episode, read=Episode.from_record, episode=lambda episode: episode.id)
+GROUP = Form(_own_group, read=lambda records: [Episode.from_record(record) for record in records])
+SAYING = Form(enter=lambda saying, passage: struck(saying), read=lambda record: Saying(**record))
+REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
+TELL = Form(_telling)
+FORWARDED = Form(_forwarded)
+
+
+# -- what they answer --------------------------------------------------------------------------------------------------
+
+
+def _recollections(found: Iterable[Recollection], passage: Passage) -> list[Recollection]:
+    guard, texts = passage.guard, passage.layer.texts
+    recalled = listed(found, Recollection, guard, limit=passage.given[0].limit)
+    guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
+    recalled = struck(recalled)
+    if texts is None:
+        return recalled
+    shown = [texts.shortened(one.text, guard.title) for one in recalled]
+    return [one if text is one.text else replace(one, text=text) for one, text in zip(recalled, shown, strict=True)]
+
+
+def _corrected(found: Remembered, passage: Passage) -> Remembered:
+    passage.guard.require(isinstance(found, Remembered), f"corrected an item to a {type(found).__name__}")
+    return struck(found)
+
+
+def _embedded(found: Embedded, passage: Passage) -> Embedded:
+    texts = passage.given[0]
+    rows = [[float(value) for value in row] for row in found.vectors]
+    passage.guard.require(len(rows) == len(texts), f"gave {len(rows)} vectors for {len(texts)} texts")
+    return Embedded(str(found.model), rows)
+
+
+def _tools(found: Iterable[Tool], passage: Passage) -> list[Tool]:
+    tools = listed(found, Tool, passage.guard)
+    for tool in tools:
+        wrong = misplaced_coroutine(type(tool), Tool)
+        passage.guard.require(not wrong, f"has the tool {tool.action.name}, which {wrong}")
+    return [cast(Tool, passage.layer.around("tool", tool)) for tool in tools]
+
+
+def _scores(found: Iterable[Score], passage: Passage) -> list[Score]:
+    scores = listed(found, Score, passage.guard)
+    wrong = wrong_scores(scores, passage.given[0])
+    passage.guard.require(not wrong, wrong, "fix the reward model, or remove it")
+    used, layer = Usage.total(score.usage for score in scores), passage.layer
+    if not _by_program(layer.inside.policy, used):
+        if layer.spending is not None:
+            layer.spending.count(judges=used)
+        layer.guard.row.spend(used.cost)
+    return scores
+
+
+_FIELDS: dict[str, tuple[type | tuple[type, ...], type | tuple[type, ...] | None]] = {
+    "text": (str, None),
+    "calls": ((tuple, list), Intervention),
+    "count": (int, None),
+    "prompt_ids": ((tuple, list), int),
+    "token_ids": ((tuple, list), int),
+    "logprobs": ((tuple, list), (float, int)),
+    "pieces": ((tuple, list), str),
+    "version": (str, None),
+    "finish": (str, None),
+    "usage": (Usage, None),
+}
+"""The fields of an answer: what they may be, and what their items."""
+
+
+def _generation(found: Generation, passage: Passage) -> Generation:
+    # What isn't used before the answer is recorded, or learned from, would be blamed on whoever uses it.
+    require, layer = passage.guard.require, passage.layer
+    require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
+    for name, (kind, of_items) in _FIELDS.items():
+        value = getattr(found, name)
+        require(isinstance(value, kind), f"answered with {name}={one_line(repr(value), 60)}")
+        if of_items is not None and value:
+            wrong = {each.__name__ for each in set(map(type, value)) if not issubclass(each, of_items)}
+            require(not wrong, f"answered with {name} of type {', '.join(sorted(wrong))}")
+    require(found.count >= 0, f"answered with count={found.count}")
+    for call in found.calls:
+        require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
+        with passage.guard.calling("its answer"):
+            json.dumps(dict(call.arguments))
+    if (text := strike(found.text)) != found.text:
+        found.text, found.pieces = text, ()
+    found.said, found.calls = struck(found.said), struck(found.calls)
+    found.usage = layer.inside.priced(found.usage)
+    if not found.repeated and not _by_program(layer.inside, found.usage):
+        if layer.spending is not None:
+            layer.spending.count(found.usage)
+        layer.guard.row.spend(found.usage.cost)
+    return found
+
+
+def _streamed(found: Generation, passage: Passage) -> Generation:
+    found = _generation(found, passage)
+    passage.passed[1].end()
+    return found
+
+
+def _passed(found: Passed, passage: Passage) -> Passed:
+    for generation in found.generations:
+        _generation(generation, passage)
+    passage.passed[1].tell.end()
+    return found._replace(content=_strike_bytes(found.content))
+
+
+def _by_program(policy: Policy | None, usage: Usage) -> bool:
+    """Whether the usage is unknown because a program has no tokens."""
+    return usage.tokens is None and policy is not None and policy.is_program
+
+
+def _replicas(found: Iterable[Policy], passage: Passage) -> list[Policy]:
+    return [cast(Policy, passage.layer.around("policy", replica)) for replica in found]
+
+
+def _time(takes: Any, passage: Passage) -> Any:
+    passage.guard.require(isinstance(takes, Real) and float(takes) >= 0, f"says that an answer takes {takes!r}")
+    return takes
+
+
+_MOST_DEMONSTRATED = 10_000
+"""Things that a demonstration may do at one moment."""
+
+
+def _brief(brief: Brief, passage: Passage) -> Brief:
+    guard, episode = passage.guard, passage.layer.episode
+    guard.require(isinstance(brief, Brief), f"gave a {type(brief).__name__}, not a Brief")
+    goal, takes, demonstration = plain(brief.goal), plain(brief.time_per_token), brief.demonstration
+    guard.require(isinstance(goal, str), f"has a goal of type {type(goal).__name__}, not text")
+    guard.require(isinstance(takes, Real), f"has a time per token of type {type(takes).__name__}")
+    guard.require(0 <= float(takes) < math.inf, f"says that a token takes {takes}")
+    if demonstration is None:
+        return brief
+
+    def demonstrated(moment: Moment) -> Iterable[Intervention | str]:
+        # A policy follows it, and isn't to blame for it.
+        with guard.calling("demonstrate()", episode):
+            answers: list[Intervention | str] = []
+            for each in plain(demonstration(moment)):  # which may have no end
+                said = one_line(repr(each))
+                guard.require(
+                    isinstance(each, (Intervention, str)), f"demonstrated {said}, neither an Intervention nor text"
+                )
+                answers.append(each)
+                guard.require(
+                    len(answers) <= _MOST_DEMONSTRATED,
+                    f"demonstrated more than {_MOST_DEMONSTRATED:,} things at one moment",
+                )
+        return answers
+
+    return replace(brief, demonstration=demonstrated)
+
+
+def _score(record: Plain) -> Score:
+    return Score(**{**record, "usage": Usage(**record["usage"])})
+
+
+def _absent_tool(record: Plain) -> AbsentTool:
+    action, takes, timeout = record
+    return AbsentTool(Action(**action), takes, timeout)
+
+
+def _each(read: Callable[[Plain], Any]) -> Callable[[Sequence[Plain]], list[Any]]:
+    return lambda records: [read(record) for record in records]
+
+
+NOTHING = VALUE
+FLAG = Form(leave=lambda found, passage: bool(found))
+NUMBER = Form(leave=lambda found, passage: int(found))
+FIGURES = Form(leave=lambda found, passage: dict(found))
+RECOLLECTIONS = Form(leave=_recollections, read=_each(lambda record: Recollection(**record)))
+REMEMBERED = Form(
+    leave=lambda found, passage: struck(listed(found, Remembered, passage.guard)),
+    read=_each(lambda record: Remembered(**record)),
+)
+CORRECTED = Form(leave=_corrected, read=lambda record: Remembered(**record))
+EMBEDDED = Form(leave=_embedded, read=lambda record: Embedded(*record))
+TOOLS = Form(leave=_tools, read=_each(_absent_tool))
+SCORES = Form(leave=_scores, read=_each(_score))
+GENERATION = Form(leave=_generation)
+STREAMED = Form(leave=_streamed)
+PASSED = Form(leave=_passed)
+REPLICAS = Form(leave=_replicas)
+TIME = Form(leave=_time)
+BRIEF = Form(leave=_brief)
+INTERVENTIONS = Form(leave=lambda found, passage: listed(found, Intervention, passage.guard))
+TOLD = Form(read=tuple)
+"""Whether a tool has succeeded, and what it says. The tool's own layer checks it."""

@@ -1,0 +1,111 @@
+"""The one gate through which code of plugins is imported, whatever it is imported for.
+
+An entry point, a factory, a settings model, a hook module and a plugin of a single file may each raise when they are
+imported, end Python, or take for ever. Here each of that is told with the plugin's name.
+
+    plugin = let_in("plugin notes of agentfw-notes 1.0", entry_point.load)
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..errors import Interruption, in_words
+from .plugin_calls import PluginCall
+
+__all__ = ["SLOW_SECONDS", "ImportFailed", "let_in", "object_at"]
+
+Loaded = TypeVar("Loaded")
+
+SLOW_SECONDS = 2.0
+"""Seconds after which the user is told what is being imported."""
+
+
+class ImportFailed(Exception):
+    """Code of a plugin can't be imported. The text follows the name of the plugin."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.ends_python = error, isinstance(error, SystemExit)
+        """`ends_python` says that it called `sys.exit`, which reinstalling wouldn't change."""
+        if self.ends_python:
+            super().__init__(f"tried to end Python when it was imported ({in_words(error)})")
+        else:
+            super().__init__(f"can't be imported: {in_words(error)}")
+
+
+def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: float = SLOW_SECONDS) -> Loaded:
+    """What `load` imports. Raises ImportFailed where it fails; an interruption by the user passes.
+
+    One line on stderr says `who` is being imported, with `advice`, where that takes longer than `slow` seconds.
+    """
+    before = _watch.begin(f"{who} ...{advice and f'; {advice}'}", slow)
+    try:
+        with PluginCall(who, "its import"):
+            return load()
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, Interruption)):
+            raise
+        raise ImportFailed(error) from error
+    finally:
+        _watch.end(before)
+
+
+def object_at(path: str) -> object:
+    """What "package.module:Name" stands for. Only to be called by what `let_in` calls."""
+    module, _, attributes = path.partition(":")
+    found: object = importlib.import_module(module)
+    for attribute in attributes.split("."):
+        found = getattr(found, attribute)
+    return found
+
+
+class _ImportWatch:
+    """Writes a line to stderr while an import takes long.
+
+    One thread for all imports, asleep most of the time: a timer for each plugin would cost more than a small plugin
+    does. It ends when nothing has been imported for a while.
+    """
+
+    _LOOKS = 0.25
+    _IDLE = 8
+    """Looks without an import after which the thread ends."""
+
+    def __init__(self) -> None:
+        self._current: tuple[str, float] | None = None
+        self._lock = threading.Lock()
+        self._runs = False
+
+    def begin(self, what: str, slow: float) -> tuple[str, float] | None:
+        with self._lock:
+            before, self._current = self._current, (what, time.monotonic() + slow)
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._watch, name="agentfw-slow-import-watch", daemon=True).start()
+        return before
+
+    def end(self, before: tuple[str, float] | None) -> None:
+        self._current = before
+
+    def _watch(self) -> None:
+        told: tuple[str, float] | None = None
+        idle = 0
+        while True:
+            time.sleep(self._LOOKS)
+            current = self._current
+            idle = idle + 1 if current is None else 0
+            if current is not None and current is not told and time.monotonic() >= current[1]:
+                told = current
+                sys.stderr.write(f"still importing {current[0]}\n")
+                sys.stderr.flush()
+            with self._lock:
+                if idle >= self._IDLE and self._current is None:
+                    self._runs = False
+                    return
+
+
+_watch = _ImportWatch()

@@ -1,0 +1,350 @@
+"""Plays an agent and an environment on one timeline; the result is an episode.
+
+The world does not wait for the agent. Things happen while the agent decides and while its work is in progress. The
+interface says when the agent is shown them, and the agent says whether it interrupts what it is doing for them.
+
+    episode = await Engagement(Inbox(), agent, EventDriven()).run(Task(0, seed=7))
+
+One moment, in order: everything that is due happens. Then the interface is asked whether to deliver what has become
+known, and the agent gets it as one set. Then time moves on. A decision takes effect after the time that it took. Work
+that `holds` keeps the agent busy: an interface like the step loop delivers only between such works. An agent that
+becomes free is asked what to do next, even if nothing new has happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from ..agent import Agent, Decision
+from ..boundary.coroutines import plain
+from ..boundary.secrets import struck
+from ..environment import Environment
+from ..episode import Episode, Intervention, Observation, Task, Turn
+from ..errors import InterventionRefused, PluginError, TimelineError
+from ..interfaces import EventDriven, Interface
+from ..request import Generation, InFlight, Moment
+from ..seeds import Seeds
+from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
+from .seat import Seat, SeatWorld, TrackedWork
+from .turn_builder import Answer, TurnRecorder
+
+__all__ = ["Engagement"]
+
+
+class Engagement:
+    """One agent in one world. Run it, or start it on a timeline that somebody else drives."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        agent: Agent,
+        interface: Interface | None = None,
+        *,
+        time_per_token: Time | None = None,
+        horizon: Time = inf,
+        max_turns: int = 10_000,
+        max_events: float = MAX_EVENTS,
+        max_events_per_instant: float = MAX_EVENTS_PER_INSTANT,
+        watch: Callable[[Episode, Turn], object] | None = None,
+    ) -> None:
+        self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
+        self.horizon, self.max_turns, self.watch = horizon, max_turns, watch
+        self._time_per_token = time_per_token
+        self._max_events, self._max_events_per_instant = max_events, max_events_per_instant
+
+    async def run(self, task: Task, seeds: Seeds | None = None) -> Episode:
+        """Play the whole episode. A world that schedules more than `max_events` is taken for one that never ends."""
+        timeline = Timeline(max_events=self._max_events, max_events_per_instant=self._max_events_per_instant)
+        episode = Episode(task=task)
+        try:
+            self.start(timeline, episode, seeds or Seeds(task.seed), ended=timeline.stop)
+            await timeline.run(self.horizon)
+        except TimelineError as error:
+            raise TimelineError(f"the world {_name(self.environment)}: {error.message}", fix=error.fix) from error
+        if not self.seat.over:
+            self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
+        if len(episode.turns) < self._turns:
+            raise PluginError(
+                f"the world {_name(self.environment)} has removed turns from the record of its episode",
+                fix="fix the environment: `world.episode` is to be read",
+            )
+        episode.finish, episode.rounds = self.finish, self.seat.rounds
+        episode.ended = timeline.now
+        return episode
+
+    def start(
+        self,
+        timeline: Timeline,
+        episode: Episode,
+        seeds: Seeds,
+        *,
+        seat: str = "",
+        ended: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Take a seat on a timeline: begin the world and ask the agent once this instant is over."""
+        self.timeline, self.episode, self._ended = timeline, episode, ended
+        self.seat = Seat(
+            timeline,
+            episode,
+            seat,
+            deliver=self.deliver,
+            refuse=self._refuse,
+            end=self._end,
+            released=self._released,
+        )
+        self.finish, self.outcome = "", dict[str, float]()
+        self._waiting: list[tuple[int, Observation]] = []
+        self._thought: tuple[TrackedWork, Decision, Turn] | None = None
+        self._calls: list[Intervention] = []
+        self._ending = self._begun = self._landing = self._promised = False
+        self._ask, self._freed = True, False
+        self._poll: Scheduled | None = None
+        self._wake: Scheduled | None = None
+        self._interrupted: Generation | None = None
+        self._turns, self._recorder = 0, TurnRecorder(episode, self.watch, seat=seat)
+        timeline.when_stopped(self._leave)
+        brief = struck(self.environment.brief())
+        if self._time_per_token is not None:
+            brief = replace(brief, time_per_token=self._time_per_token)
+        self.world = SeatWorld(self.seat, seeds.child("world", seat))
+        plain(self.environment.begin(self.world, episode.task))  # type: ignore[func-returns-value]
+        # Whose profile it is depends on the task, so the environment knows it only now.
+        brief = replace(brief, profile=struck(dict(self.environment.profile() or brief.profile)))
+        if not seat:
+            episode.profile = dict(brief.profile)
+        self.agent.begin(episode.task, brief)
+        both = sorted(self.agent.tools.keys() & {action.name for action in brief.actions})
+        if both:
+            raise PluginError(
+                f"a tool and an action of the world are both called {', '.join(both)}",
+                fix="leave the tool out, or give it a prefix",
+            )
+        self._recorder.offer((*brief.actions, *(tool.action for tool in self.agent.tools.values())))
+        self._begun = True
+        self._consider()
+
+    def deliver(self, observation: Observation) -> None:
+        """Take in an observation. The interface says when the agent sees it."""
+        if self.seat.over:
+            return
+        observation = struck(observation)
+        self.seat.note("observation", observation.name, {"text": observation.text, **observation.data})
+        # Before the reflex: what a reflex causes comes after what it reacts to.
+        self._waiting.append((len(self.episode.events) - 1, observation))
+        self._consider()
+        if observation.name in ("refused", "not_understood"):
+            return  # a reflex that was refused must not answer its own refusal for ever
+        if self._begun:
+            self._react(observation)
+        else:  # a world that is still being set up can't be acted on
+            self.timeline.after(0, lambda: self._react(observation))
+
+    @property
+    def over(self) -> bool:
+        return self.seat.over
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.seat.holding)
+
+    # -- when the agent is shown what waits for it ---------------------------------------------------------------------
+
+    def _consider(self) -> None:
+        """Decide once, when this instant is over, whether there is something to show."""
+        if not self._ending:
+            self._ending = True
+            self.timeline.after_instant(self._end_instant)
+
+    async def _end_instant(self) -> None:
+        """End an instant: call the tools that were asked for, then deliver what is due."""
+        self._ending = False
+        if self._calls and not self.seat.over:
+            calls, self._calls = self._calls, []
+            await self._call(calls)
+        if len(self.seat.holding) > (self._thought is not None):
+            self._freed = False  # the agent has begun something else already
+        ask = self._ask or (self._freed and self._thought is None)
+        if self.seat.over or not (self._waiting or ask):
+            return
+        now = self.timeline.now
+        when = now if self._promised else self.interface.delivery(now, self.busy)
+        self._promised = False
+        if when is None:
+            return  # asked again when the work that holds the agent has ended
+        if when <= now:
+            await self._deliver(ask)
+        elif self._poll is None:
+            self._poll = self.timeline.at(when, self._polled)
+
+    def _polled(self) -> None:
+        self._poll, self._promised = None, True
+        self._consider()
+
+    async def _deliver(self, woken: bool) -> None:
+        """Show the agent this moment, and take its decision."""
+        if self._thought is not None:
+            thought = self._thought[0]
+            if not self.agent.attend([observation for _, observation in self._waiting], _in_flight(thought)):
+                return  # the observations wait until the decision has taken effect
+            self._break_off()
+        if self._turns >= self.max_turns:
+            self._end("turn_limit", self.environment.outcome())
+            return
+        waiting, self._waiting = self._waiting, []
+        self._ask = self._freed = False
+        for entry in (self._wake, self._poll):
+            if entry is not None:
+                self.timeline.cancel(entry)
+        self._wake = self._poll = None
+        moment = Moment(
+            now=self.timeline.now,
+            observations=tuple(observation for _, observation in waiting),
+            in_flight=tuple(_in_flight(work) for work in self.seat.works.values()),
+            interrupted=self._interrupted,
+            round=self.seat.round,
+            rounds=self.seat.rounds,
+            woken=woken,
+        )
+        self._interrupted = None
+        self.seat.note("seen", "", {"events": [index for index, _ in waiting]})
+        decision = await self.agent.act(moment)
+        if not (decision.takes >= 0 and 0 <= (decision.wake or 0) < inf):
+            raise PluginError(
+                f"the agent {_name(self.agent)} decided takes={decision.takes}, wake={decision.wake}",
+                fix="both are zero or more, and wake is finite or None",
+            )
+        for recollection in decision.recalled:
+            self.seat.note("memory", "recalled", recollection.to_record())
+        turn = self._turn(decision)
+        if decision.takes == 0:
+            self._land(decision, turn)
+        else:
+            # Not among the works in progress: to the agent, its own thought isn't one of them.
+            work = TrackedWork(self.seat, "think", decision.takes, lambda work: self._land(decision, turn), holds=True)
+            self._thought = (work, decision, turn)
+
+    def _turn(self, decision: Decision) -> Turn:
+        now, shown = self.timeline.now, self._recorder.places(decision.shown)
+        answer = Answer(tuple(decision.interventions), tuple(decision.failures), said=decision.said)
+        self._turns += 1
+        generation = decision.generation or Generation()
+        return self._recorder.add(generation, answer, shown, now, now + decision.takes, round=self.seat.round)
+
+    def _break_off(self) -> None:
+        """Interrupt the decision in progress. The record keeps what had been generated by now, and no more."""
+        assert self._thought is not None
+        thought, decision, turn = self._thought
+        thought.cancel()
+        self._thought = None
+        generation = decision.generation or Generation()
+        share = thought.spent / thought.duration
+        # The tiny addend: 3 tokens of 0.1 each take 0.30000000000000004, and all three are out by then.
+        tokens = int(generation.length * share + 1e-9)
+        self._interrupted = self._recorder.cut(turn, generation, tokens, self.timeline.now)
+
+    # -- what the agent does -------------------------------------------------------------------------------------------
+
+    def _land(self, decision: Decision, turn: Turn) -> None:
+        """A decision takes effect."""
+        self._thought = None
+        if self.seat.over:
+            return
+        if decision.wake is not None:
+            self._wake = self.timeline.after(decision.wake, self._woken)
+        self._landing = True
+        for intervention in decision.interventions:
+            if self.seat.over:
+                break
+            self.seat.note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
+            if intervention.name in self.agent.tools:
+                self._calls.append(intervention)
+            else:
+                self._intervene(intervention)
+        self._landing = False
+        if decision.failures and not self.seat.over:
+            text = "not understood: " + "; ".join(decision.failures)
+            self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
+        if not self.seat.over:
+            plain(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
+        self._consider()
+
+    def _woken(self) -> None:
+        self._wake = None
+        self._ask = True
+        self._consider()
+
+    def _react(self, observation: Observation) -> None:
+        """Carry out the interface's reflex, before the agent sees the observation."""
+        for intervention in self.interface.reflex(observation, self.environment.reflex):
+            if self.seat.over:
+                return
+            self.seat.note("reflex", intervention.name, dict(intervention.arguments))
+            self._intervene(intervention)
+
+    def _intervene(self, intervention: Intervention) -> None:
+        before, self.seat.call = self.seat.call, intervention.id
+        try:
+            plain(self.environment.intervene(intervention))  # type: ignore[func-returns-value]
+        except InterventionRefused as refusal:
+            self._refuse(intervention.name, refusal, intervention.id)
+        self.seat.call = before
+
+    def _refuse(self, name: str, refusal: InterventionRefused, call: str) -> None:
+        self.seat.note("refused", name, {"reason": str(refusal), "id": call})
+        data = {"action": name, "reason": str(refusal), "call": call}
+        self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
+
+    async def _call(self, calls: Sequence[Intervention]) -> None:
+        """Call tools concurrently in real time. Each answer is observed after the world time that its tool takes."""
+        tools = self.agent.tools
+        answers = await asyncio.gather(*(tools[call.name].answer(call.arguments) for call in calls))
+        for call, (well, text) in zip(calls, answers, strict=True):
+            data = {"tool": call.name, "well": well, "call": call.id}
+            takes = tools[call.name].takes
+            if takes > 0:
+                self.seat.work(call.name, takes, self._answered(data, text), holds=False)
+            else:
+                self._answered(data, text)(None)
+
+    def _answered(self, data: Mapping[str, Any], text: str) -> Callable[[object], None]:
+        return lambda _: self.deliver(Observation(self.timeline.now, "answer", data, text))
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------------------
+
+    def _released(self, work: TrackedWork) -> None:
+        """Work that kept the agent busy has ended or been put aside."""
+        # An agent that puts its own work aside has just decided what to do, so it isn't asked.
+        if (self._thought is None or self._thought[0] is not work) and (work.done or not self._landing):
+            self._freed = True
+        self._consider()
+
+    def _end(self, finish: str, outcome: Mapping[str, float]) -> None:
+        if self.seat.over:
+            return
+        if self._thought is not None:
+            self._break_off()
+        self.seat.over, self.finish, self.outcome = True, finish, dict(outcome)
+        if self.seat.name:
+            for work in list(self.seat.works.values()):
+                work.cancel()  # the clock that it shares goes on
+        else:
+            self.episode.outcome.update(outcome)
+        self._ended()
+
+    def _leave(self) -> None:
+        """The clock was stopped: interrupt the decision in progress and end the episode."""
+        if not self.seat.over:
+            self._end("left", self.environment.outcome())
+
+
+def _name(component: object) -> str:
+    return type(getattr(component, "guarded", component)).__name__
+
+
+def _in_flight(work: Work) -> InFlight:
+    return InFlight(work.name, work.spent, work.duration, work.running)

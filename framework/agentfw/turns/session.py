@@ -1,0 +1,514 @@
+"""An episode that is led from outside: a program or a person decides what the policy is asked, and when.
+
+The requests of a session form a tree. Each message is stored once, and each turn names the messages that it was shown,
+so parallel requests, retries and conversations that go back and try again are recorded as what they are. Where a
+request sends back an answer of the policy unchanged, the policy gets the exact tokens of that answer.
+
+The session calls its own tools, which are those of its memories. Whoever leads it sees neither the calls nor what came
+of them. Both are in the record, and in what the policy is shown from then on.
+
+    session = Session(policy, Task(0, seed=7))
+    reply = await session.answer([Message("user", "What is 2 + 2?")])
+    session.feedback(1.0)
+    episode = session.end()
+
+A `SessionEnvironment` is a world that plays its episodes in this way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ..environment import Environment, World
+from ..episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
+from ..errors import AgentfwError, UsageError, not_implemented
+from ..memory import Memory, Recollection
+from ..policy import Policy
+from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
+from ..timeline import Time
+from ..tool import Tool
+from .message_tree import MessageTree, Node, Recalled, after_answer
+from .parsing import StreamedText
+from .turn_builder import TurnBuilder, TurnRecorder, imposed_sampling, sampling_for
+
+__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
+
+Finish = Literal["stop", "length", "calls"]
+_MOST_CALLING = 16
+"""Answers with calls of the session's own tools, for one request."""
+Demonstration = Callable[[Moment], Iterable[Intervention | str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer as the asker gets it. The turn has the text and the tokens as the policy generated them."""
+
+    turn: Turn
+    """The last one, if the session called tools of its own before."""
+    text: str
+    """The text without the calls in it, up to the stop sequence."""
+    calls: tuple[Call, ...]
+    finish: Finish
+
+    pieces: tuple[str, ...] = ()
+    """The text of each token of the turn, if it is known."""
+    passed: Passed | None = None
+    """The answer as it came, if the request was passed on."""
+
+    @property
+    def message(self) -> Message:
+        return Message("assistant", self.text, self.calls)
+
+
+@dataclass(slots=True, eq=False)
+class Unfinished:
+    """An answer that the policy is giving."""
+
+    number: int
+    """Counts the answers of its session."""
+    started: Time
+    shown: tuple[int, ...]
+    """Indexes into `Episode.messages`, as in a turn."""
+    told: list[str] = field(default_factory=list)
+    """The pieces of its text so far, if it is streamed."""
+
+    def cut_off(self, why: str) -> dict[str, Any]:
+        """The answer as it is recorded if it ends here."""
+        return {"shown": list(self.shown), "started": self.started, "text": "".join(self.told), "why": why}
+
+
+@dataclass(slots=True)
+class _Options:
+    """What a request asks for besides its messages."""
+
+    goal: str
+    actions: Sequence[Action]
+    sampling: Sampling
+    stop: Sequence[str]
+    schema: Mapping[str, Any] | None
+    tell: Callable[[str], object] | None
+    demonstration: Demonstration | None
+    forwarded: Forwarded | None
+    plain: bool
+    policy: Policy
+    model: str
+
+
+class Session:
+    """One episode in progress. Several requests can be in flight at once."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        task: Task,
+        *,
+        environment: str = "",
+        memories: Sequence[Memory] = (),
+        tools: Sequence[Tool] = (),
+        recall: int = 5,
+        sampling: Sampling | None = None,
+        sampling_wins: bool = False,
+        sole_user: bool = False,
+        max_turns: int = 1000,
+        watch: Callable[[Episode, Turn], object] | None = None,
+        write: Callable[[Session], object] | None = None,
+    ) -> None:
+        """`sampling` is used where a request leaves a choice open, or with `sampling_wins`, wherever it is set.
+
+        With `sole_user`, requests that name nobody are of the task's user, because nobody else can make any.
+
+        `write` is called before the policy is asked, so that a kill doesn't lose the question, and when an answer was
+        cut off.
+        """
+        self.policy, self.builder = policy, TurnBuilder(tools, memories, recall)
+        self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
+        self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
+        self._recorder = TurnRecorder(Episode(task=task, environment=environment), watch)
+        self.failure: AgentfwError | None = None
+        """The error of the last answer, if it failed."""
+        self.used = self._began = time.monotonic()
+        """When the session was last used."""
+        self.in_flight = 0
+        """Number of requests that are being answered."""
+        self.unfinished: list[Unfinished] = []
+        """The answers that the policy is giving."""
+        self._begun = 0
+        self._tree, self._recalled = MessageTree(), Recalled()
+        self._said = set[int | None]()
+        """Indexes of the messages that the memories may hear as what the user says."""
+        self._taken = (0, 0, 0, 0)
+        self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
+
+    @property
+    def episode(self) -> Episode:
+        """The record so far."""
+        return self._recorder.episode
+
+    @property
+    def name(self) -> str:
+        """The name that it was given by whoever leads it."""
+        return self.episode.task.query
+
+    @property
+    def over(self) -> bool:
+        return bool(self.episode.finish)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the session began."""
+        return round(time.monotonic() - self._began, 4)
+
+    async def answer(
+        self,
+        messages: Sequence[Message],
+        actions: Sequence[Action] = (),
+        sampling: Sampling | None = None,
+        *,
+        user: str = "",
+        stop: Sequence[str] = (),
+        schema: Mapping[str, Any] | None = None,
+        tell: Callable[[str], object] | None = None,
+        demonstration: Demonstration | None = None,
+        forwarded: Forwarded | None = None,
+        plain: bool = False,
+        model: str = "",
+        policy: Policy | None = None,
+        carries_out: bool = True,
+    ) -> Reply:
+        """Let the policy answer a conversation. `tell` is called with each new piece of the reply's text.
+
+        With a `schema`, the answer follows it and has no calls; only policies that can (`follows_schemas`) do that. The
+        policy `scripted` follows the demonstration. With `forwarded`, the policy passes that on as it is, and the
+        other arguments say what the record has. A `plain` answer goes on with the text of the only message. A `policy`
+        answers in place of the session's own, and `model` is its name in the record.
+
+        Memories take part only where the request names the user. They are asked once for each conversation, so that
+        its later turns share their prefix. Without `carries_out`, calls of the session's own tools are in the reply.
+        """
+        if self.over:
+            raise UsageError("this session has ended", fix="begin a new session")
+        if not messages:
+            raise UsageError("there is no message to answer", fix="send at least one message")
+        self._check_turns(self.in_flight)
+        user = user or (self.episode.task.user if self._sole_user else "")
+        self.in_flight += 1
+        try:
+            goal = next((one.content for one in messages if one.role == "system"), "")
+            given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
+            options = _Options(*given, plain, policy or self.policy, model)
+            reply = await self._answer(messages, user, options, carries_out)
+            self.failure = None
+            return reply
+        except AgentfwError as error:
+            self.failure = error
+            raise
+        finally:
+            self.in_flight -= 1
+            self.used = time.monotonic()
+
+    def tools(self, user: str) -> Mapping[str, Tool]:
+        """The session's own tools for requests of a user, by name: those that it was given and those of memories."""
+        return self.builder.tools if self._remembers(user) else self._given
+
+    async def call(self, call: Call, user: str) -> Message:
+        """Call one of the session's own tools. Returns the message with its answer."""
+        tool = self.tools(user).get(call.name)
+        refusal = False, f"there is no tool {call.name}"
+        succeeded, text = refusal if tool is None else await tool.answer(call.arguments)
+        if not succeeded:
+            self.note("refused", call.name, {"id": call.id, "text": text})
+        return Message("tool", text, answers=call.id)
+
+    async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
+        await self._join(user)
+        recalled = await self._recall(messages, user)
+        remembers = self._remembers(user)
+        path = self._tree.path(self._recalled.shown_in(messages) if remembers else messages)
+        self._show(path)
+        for one in recalled:
+            self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
+        if remembers:
+            self._note_said(path)
+        own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
+        if options.forwarded is not None:
+            own, imposed = {}, imposed_sampling(options.forwarded, self.sampling, run_wins=self.sampling_wins)
+            options.forwarded = replace(options.forwarded, recalled=self._recalled.text(messages), imposed=imposed)
+        if both := sorted({action.name for action in given} & own.keys()):
+            raise UsageError(f"the memory has a tool {', '.join(both)}, too", fix="give yours another name")
+        for number in range(_MOST_CALLING + 1):
+            # A policy that goes on and on with tools of the memory has to answer without them.
+            own = own if number < _MOST_CALLING else {}
+            options.actions = (*given, *(tool.action for tool in own.values()))
+            reply, answer = await self._turn(path, options)
+            calls = [call for call in reply.calls if call.name in own] if carries_out else []
+            if not calls:
+                break
+            path = [*path, answer, *await self._carried_out(path, reply.turn, answer, calls, user)]
+            if len(calls) < len(reply.calls):  # the others are for whoever asked
+                left = tuple(call for call in reply.calls if call not in calls)
+                return replace(reply, text=told + reply.text, calls=left)
+            told += reply.text
+            self._check_turns(self.in_flight - 1)
+        return replace(reply, text=told + reply.text) if told else reply
+
+    async def _carried_out(
+        self, path: Sequence[Node], turn: Turn, answer: Node, calls: Sequence[Call], user: str
+    ) -> Sequence[Node]:
+        """Carry out calls of the session's own tools, out of the asker's sight."""
+        answers = [await self.call(call, user) for call in calls]
+        nodes = self._tree.carried_out(path, answer, {call.id: one for call, one in zip(calls, answers, strict=True)})
+        self._show([answer, *nodes])
+        for call, node in zip(calls, nodes, strict=True):
+            about = {"turn": turn.index, "call": call.id, "name": call.name}
+            self.note("memory", "called", {**about, "messages": [answer.place, node.place]})
+        return nodes
+
+    async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
+        """Let the policy answer once."""
+        last, new, started = path[-1], after_answer(path), self.now
+        self._show(path)
+        self._recorder.offer(options.actions)
+        # The tokens of another model mean nothing to this one.
+        before = path[new - 1].generations.get(options.model) if new else None
+        request = Request(
+            [node.message for node in path],
+            options.actions,
+            sampling_for(
+                options.sampling,
+                self.sampling,
+                run_wins=self.sampling_wins,
+                task=self.episode.task,
+                asked=last.asked,
+            ),
+            Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
+            Brief(options.goal, tuple(options.actions), demonstration=options.demonstration),
+            self.episode.task,
+            before,
+            () if options.actions else options.stop,  # in a call, it would cut the arguments
+            options.schema,
+            options.plain,
+        )
+        last.asked += 1
+        pieces = StreamedText([action.name for action in options.actions], options.stop)
+        passed = await self._generated(request, self._places(path), started, options, pieces)
+        for generation in passed.generations:
+            generation.model = options.model
+        recorded = [self._record(path, request, each, started, options.stop) for each in passed.generations]
+        reply, answer = recorded[0]
+        if options.forwarded is not None:
+            return replace(reply, passed=passed), answer
+        if options.tell is not None and (rest := pieces.rest(reply.text)):
+            options.tell(rest)
+        return reply, answer
+
+    async def _generated(
+        self,
+        request: Request,
+        shown: tuple[int, ...],
+        started: Time,
+        options: _Options,
+        pieces: StreamedText,
+    ) -> Passed:
+        """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
+        if self.write is not None:
+            self.write(self)
+        self._begun += 1
+        answer = Unfinished(self._begun, started, shown)
+        self.unfinished.append(answer)
+
+        def note(piece: str) -> None:
+            answer.told.append(piece)
+            if options.tell is not None and (sure := pieces.take(piece)):
+                options.tell(sure)
+
+        try:
+            if options.forwarded is not None:
+                return await options.policy.forward(request, replace(options.forwarded, tell=answer.told.append))
+            given = options.policy.generate(request) if options.tell is None else options.policy.stream(request, note)
+            return Passed((await given,))
+        except BaseException as error:
+            if answer.told:
+                self.note("session", "cut_off", answer.cut_off(str(error) or "stopped"))
+                if self.write is not None:
+                    self.write(self)
+            raise
+        finally:
+            self.unfinished.remove(answer)
+
+    # -- the tree ------------------------------------------------------------------------------------------------------
+
+    def _show(self, path: Sequence[Node]) -> None:
+        """Store the messages that are new, and note what the user and the tools say in them."""
+        for node in path:
+            if node.place is None:
+                node.place = self._recorder.place(node.message)
+                for one in _observed(node.message, self.now):
+                    self.note("observation", one.name, {"text": one.text, **one.data})
+
+    def _places(self, path: Sequence[Node]) -> tuple[int, ...]:
+        return tuple(node.place for node in path if node.place is not None)
+
+    def _record(
+        self, path: Sequence[Node], request: Request, generation: Generation, started: float, stop: Sequence[str]
+    ) -> tuple[Reply, Node]:
+        names = {action.name for action in request.actions}
+        answer = self.builder.read(generation, request.sampling, names, f"call_{len(self.episode.turns)}_", stop=stop)
+        turn = self._recorder.add(
+            generation,
+            answer,
+            self._places(path),
+            started,
+            self.now,
+            stop=stop,
+            max_tokens=request.sampling.max_tokens,
+        )
+        finish: Finish = "calls" if answer.calls else "length" if turn.finish == "length" else "stop"
+        node = self._tree.answered(path, Message("assistant", generation.text, answer.calls), answer.text, generation)
+        return Reply(turn, answer.text, answer.calls, finish, generation.pieces), node
+
+    def _check_turns(self, others: int) -> None:
+        if len(self.episode.turns) + others >= self.max_turns:
+            raise UsageError(
+                f"this session has had {self.max_turns} turns", fix="begin a new session, or raise max_turns"
+            )
+
+    # -- memories ------------------------------------------------------------------------------------------------------
+
+    def _remembers(self, user: str) -> bool:
+        """Whether memories take part for this user."""
+        return bool(self.builder.memories and user and user == self.episode.task.user)
+
+    async def _join(self, user: str) -> None:
+        """Let the memories know of the episode, with the first request that they take part in."""
+        if self._remembers(user):
+            async with self._joining:
+                if self.builder.task is None:
+                    await self.builder.join(self.episode.task, goes_on=self._goes_on)
+
+    async def _recall(self, messages: Sequence[Message], user: str) -> Sequence[Recollection]:
+        """What the memories recall for a conversation that is new."""
+        first = self._recalled.first_of_user(messages)
+        if first is None or not self._remembers(user) or messages in self._recalled:
+            return ()
+        found = await self.builder.recall(messages[first].content, self.now)
+        self._recalled.add(messages, found)
+        return found
+
+    def _note_said(self, path: Sequence[Node]) -> None:
+        """Note what the user says with this request. What is older in the conversation was said before."""
+        new = after_answer(path)
+        before = path[new - 1].place if new else None
+        for node in path[new:]:
+            if node.message.role == "user" and node.place not in self._said:
+                self._said.add(node.place)
+                self.note("memory", "said", {"message": node.place, "answer_to": before, "at": time.time()})
+
+    # -- the record ----------------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, name: str, data: dict[str, Any] | None = None) -> None:
+        """Record an event."""
+        self.episode.events.append(Event(self.now, kind, name, data or {}))
+
+    def feedback(self, value: float, *, words: str = "", correction: str = "", turn: int | None = None) -> None:
+        """Record what the user thinks of an answer, or of the whole session: -1 is bad, 1 is good."""
+        if self.over:
+            raise UsageError("this session has ended", fix="give feedback before the end")
+        if turn is not None and not 0 <= turn < len(self.episode.turns):
+            raise UsageError(
+                f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns, from 0"
+            )
+        data = {"value": value, "turn": turn, "correction": correction, "text": words or correction, "at": time.time()}
+        self.note("observation", "feedback", {**data, **({"by": "user"} if data["text"] else {})})
+        self.used = time.monotonic()
+
+    def remember(self, text: str) -> None:
+        """Record what the user wants to be remembered. Memories learn it when the session ends."""
+        if self.over:
+            raise UsageError("this session has ended", fix="begin a new session")
+        self.note("observation", "remember", {"by": "user", "text": text})
+        self.used = time.monotonic()
+
+    def forget_recalled(self) -> None:
+        """Ask the memories again before the next answer."""
+        self._recalled.clear()
+        self.note("memory", "changed")
+
+    def end(self, finish: str = "ended", **outcome: float) -> Episode:
+        """End the session. Returns the whole episode."""
+        if not self.over:
+            self.episode.finish, self.episode.ended = finish, self.now
+            self.episode.outcome.update(outcome)
+        return self.episode
+
+    def news(self) -> Episode:
+        """What was added since the last call. An episode is the sum of its news (see `extended`)."""
+        news = news_since(self.episode, self._taken)
+        self._taken = lengths(self.episode)
+        return news
+
+    def restore(self, episode: Episode) -> None:
+        """Go on with an episode of an earlier process."""
+        self._recorder.episode, self._goes_on = episode, True
+        self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
+        said = (event for event in episode.events if (event.kind, event.name) == ("memory", "said"))
+        self._said.update(event.data["message"] for event in said)
+        self._recalled.restore(episode)
+        self._tree.restore(episode)
+        self._taken = lengths(episode)
+
+
+class SessionEnvironment(Environment):
+    """An environment whose agent is somebody else's program, which asks the policy through a session."""
+
+    async def play(self, session: Session) -> None:
+        """Play the episode, and end the session."""
+        raise not_implemented(self, "play")
+
+    def begin(self, world: World, task: Task) -> None:
+        raise UsageError(
+            f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it",
+            fix="run it: agentfw run ENVIRONMENT",
+        )
+
+
+def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
+    """What was added to an episode since it had these lengths."""
+    events, messages, turns, actions = before
+    return replace(
+        episode,
+        events=episode.events[events:],
+        messages=episode.messages[messages:],
+        turns=episode.turns[turns:],
+        actions={seat: offered[actions:] for seat, offered in episode.actions.items()},
+    )
+
+
+def extended(episode: Episode, news: Episode) -> Episode:
+    """An episode with its next news."""
+    return replace(
+        news,
+        events=[*episode.events, *news.events],
+        messages=[*episode.messages, *news.messages],
+        turns=[*episode.turns, *news.turns],
+        actions={
+            seat: [*episode.actions.get(seat, ()), *news.actions.get(seat, ())]
+            for seat in (*episode.actions, *news.actions)
+        },
+    )
+
+
+def lengths(episode: Episode) -> tuple[int, int, int, int]:
+    """The number of events, messages, turns and offered actions. A session has one seat."""
+    return len(episode.events), len(episode.messages), len(episode.turns), len(episode.actions.get("", ()))
+
+
+def _observed(message: Message, now: float) -> Iterator[Observation]:
+    """What a message of the user or of a tool says, as an observation."""
+    if message.role == "user":
+        yield Observation(now, "message", {"by": "user", "said": message.content}, message.content)
+    elif message.role == "tool":
+        yield Observation(now, "answer", {"call": message.answers}, message.content)

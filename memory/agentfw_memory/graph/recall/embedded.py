@@ -1,0 +1,315 @@
+"""Recall in this process, which holds the whole graph: its vectors, its words and what connects its skills.
+
+What is held is a copy. `catch_up` takes over what others have changed in the store, and nothing is written here first.
+
+A process may have a graph open for each of ten thousand tenants. Small ones that weren't used for the longest give back
+their memory (`Loaded`), and are loaded again when they are used, which takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Bools, Float32Array, grown
+from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
+from agentfw_memory.graph.index.vector_index_file import load_index, save_index
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
+from agentfw_memory.graph.index.word_index_state import load_words, save_words
+from agentfw_memory.graph.metadata_filter import fits
+from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
+from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, chosen, rank
+from agentfw_memory.graph.recall.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
+from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.stores.store import Count, Head
+
+__all__ = ["SMALL", "EmbeddedRecall", "Loaded", "loaded"]
+
+MAXIMUM_CACHED_SKILLS = 50_000
+RECALIBRATED_AFTER = 0.05
+"""Share of the skills that must have changed before the terms are calibrated again."""
+RESAVE_GROWTH = 0.05
+"""Share of an index that must have changed to be saved again."""
+SMALL = 5_000
+"""Number of skills up to which a graph is small, so that it is loaded again in milliseconds."""
+MOST = 300
+"""Number of small graphs that stay in memory. With a hundred skills each they take about 150 MB."""
+FILTERS = 16
+"""Number of filters of which is kept which skills fit."""
+
+
+class EmbeddedRecall:
+    """One tenant in the memory of this process."""
+
+    cache: GraphCache
+    membership: Membership | None
+
+    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
+        self._rows, self._settings, self._dimensions = rows, settings, dimensions
+        self._searchable = rows.store.search is not None
+        self._saved_sizes: dict[str, int] = {}
+        self._reset()
+
+    def outgrown(self) -> bool:
+        most = self._settings.in_memory_up_to
+        if not self._searchable or self.cache.counter:
+            return self._searchable and len(self.cache) > most
+        count = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
+        return bool(count > most)
+
+    def catch_up(self, head: Head, upto: int) -> None:
+        if upto == self.cache.counter:
+            return
+        if not self.cache.counter:
+            self._load_indexes()
+        self._readers.clear()
+        try:
+            self._update(self.cache.catch_up(upto))
+        except BaseException:
+            # A half-updated cache can't be trusted. The next call loads it again.
+            self._reset()
+            raise
+
+    def reader(self, user: str) -> int | None:
+        if user not in self._readers:
+            if len(self._readers) > MAXIMUM_CACHED_SKILLS:
+                self._readers.clear()
+            self._readers[user] = self._rows.find("user", user)
+        return self._readers[user]
+
+    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
+        found = self.cache.facts.of(subjects)
+        if not found:
+            return []
+        visible = self.cache.visible_to(reader, np.array([skill for _, skill in found], np.int64))
+        return [one for one, seen in zip(found, visible.tolist(), strict=True) if seen]
+
+    def rank(self, asked: Asked) -> list[Ranked]:
+        allowed = self._metadata.fitting(asked.where, len(self.cache.live)) if asked.where else None
+        if allowed is not None and not allowed.any():
+            return []
+        similarity = self._similarity(asked, allowed)
+        candidates = chosen(similarity, self._settings, asked, allowed)
+        trust = self._calibrated()
+        return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed)
+
+    def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
+        missing = [number for number in numbers if number not in self._skills]
+        if missing:
+            if len(self._skills) > MAXIMUM_CACHED_SKILLS:
+                self._skills.clear()
+                missing = numbers
+            self._skills.update(self._rows.skills(missing, reader or 0))
+        found = {number: self._skills[number] for number in numbers if number in self._skills}
+        return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
+
+    def rated(self, numbers: list[int]) -> list[int]:
+        return [number for number in numbers if number in self.cache.connections.rated]
+
+    def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
+        """Do nothing: everything is at hand."""
+
+    def communities(self) -> tuple[int, ...]:
+        if not self._settings.community_weight:
+            return ()
+        if self.membership is None:
+            self._joined().catch_up()
+        return self._joined().counts
+
+    def prepare(self) -> None:
+        if self._settings.community_weight:
+            self._joined().split_all()
+        self.save()
+
+    def save(self) -> None:
+        if self.membership is not None:
+            self.membership.save()
+        if self._words is not None and sum(self._words.touched.values()) > RESAVE_GROWTH * len(self._words):
+            save_words(self._words, self.cache.counter, self._rows)
+        for part, index in self.cache.index.parts.items():
+            # An index saved a while ago is good enough: the next process adds what came later.
+            grown = abs(len(index) - self._saved_sizes.get(part, 0)) > RESAVE_GROWTH * len(index)
+            if isinstance(index, ListIndex) and grown and save_index(index, part, self.cache.counter, self._rows):
+                self._saved_sizes[part] = len(index)
+
+    def forget_communities(self) -> None:
+        self.membership = None
+
+    def unload(self) -> None:
+        if len(self.cache) <= SMALL:
+            self._reset()
+
+    # Helpers
+
+    def _reset(self) -> None:
+        self.cache = GraphCache(self._rows, self._settings, self._dimensions)
+        self.membership = None
+        self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
+        self._words_saved_at = 0
+        self._metadata = _Metadata(self._rows)
+        self._trust: Trust | None = None
+        self._uncalibrated = 0
+        self._skills: dict[int, Skill] = {}
+        self._readers: dict[str, int | None] = {}
+
+    def _similarity(self, asked: Asked, allowed: Bools | None) -> Similarity:
+        by_vectors = None
+        if asked.vector is not None:
+            by_vectors = VectorSimilarity(self.cache, asked.vector, asked.reader, allowed)
+        if self._words is None:
+            assert by_vectors is not None
+            return by_vectors
+        question = self._words.question(asked.query, asked.reader, allowed)
+        if by_vectors is None or asked.vector is None:
+            return WordSimilarity(question)
+        cosines = np.concatenate([products(some, asked.vector) for some in self.cache.background(asked.reader)])
+        found_among = None if allowed is None else len(by_vectors.findable(allowed))
+        return HybridSimilarity(by_vectors, question, cosines, found_among)
+
+    def _update(self, touched: list[int]) -> None:
+        """Update what depends on skills that are new, changed or gone."""
+        for number in touched if self._skills else ():
+            self._skills.pop(number, None)
+        self._metadata.changed(touched)
+        if self._words is not None:
+            self._update_words(self._words, touched)
+        self._uncalibrated += len(touched)
+        # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large graph.
+        settings = self._settings
+        counts = settings.community_weight and (not settings.calibrate or self.cache.connections.uses)
+        if self.membership is not None or counts:
+            live = self.cache.live
+            self._joined().catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])
+
+    def _joined(self) -> Membership:
+        if self.membership is None:
+            self.membership = Membership(self._rows, self._settings)
+            self._trust = None
+        return self.membership
+
+    def _update_words(self, words: WordIndex, touched: list[int]) -> None:
+        if self._words_saved_at:
+            # The cache was just filled, so everything is touched. Of a saved index, only later changes are not there.
+            unlike = np.setxor1d(np.flatnonzero(self.cache.live), words.numbers())
+            touched = np.union1d(unlike, self._rows.changed(self._words_saved_at)).astype(np.int64).tolist()
+            self._words_saved_at = 0
+        texts = self._rows.texts(touched)
+        for number in touched:
+            if number in texts and number < len(self.cache.live) and self.cache.live[number]:
+                part = SHARED if self.cache.shared[number] else int(self.cache.owner[number])
+                words.put(number, texts[number], part)
+            else:
+                words.remove(number)
+
+    def _load_indexes(self) -> None:
+        if self._words is not None and (saved := load_words(self._rows)):
+            self._words, self._words_saved_at = saved
+        for part in PARTS if faiss_installed() else ():
+            found = load_index(self._rows, part, dimensions=self._dimensions, probed=self._settings.probed)
+            if found is not None:
+                self.cache.start_with(part, *found)
+                self._saved_sizes[part] = len(found[0])
+
+    def _calibrated(self) -> Trust:
+        if not self._settings.calibrate:
+            return TRUSTED
+        if self._trust is None or self._uncalibrated > RECALIBRATED_AFTER * len(self.cache):
+            self._trust, self._uncalibrated = calibrated(self.cache, self.membership, self._settings), 0
+        return self._trust
+
+
+class _Metadata:
+    """The metadata of all skills, from the first filter on, and which skills fit the latest filters."""
+
+    def __init__(self, rows: GraphRows) -> None:
+        self._rows = rows
+        self._known: dict[int, dict[str, Any]] | None = None
+        self._touched: set[int] = set()
+        self._masks: OrderedDict[str, tuple[Mapping[str, Any], Bools]] = OrderedDict()
+
+    def changed(self, numbers: Iterable[int]) -> None:
+        """Note skills that are new, changed or gone."""
+        if self._known is not None:
+            self._touched.update(numbers)
+
+    def fitting(self, where: Mapping[str, Any], room: int) -> Bools:
+        """Return by number which skills fit a filter, with room for so many."""
+        if self._known is None:
+            self._known = self._rows.metadata()
+        self._catch_up(self._known)
+        key = json.dumps(where, sort_keys=True, default=repr)
+        if key not in self._masks:
+            self._masks[key] = where, self._mask(where, self._known, room)
+            while len(self._masks) > FILTERS:
+                self._masks.popitem(last=False)
+        self._masks.move_to_end(key)
+        mask = self._masks[key][1]
+        if len(mask) < room:
+            before, mask = len(mask), grown(mask, room)
+            mask[before:] = fits({}, where)
+            self._masks[key] = where, mask
+        return mask
+
+    def _mask(self, where: Mapping[str, Any], known: Mapping[int, dict[str, Any]], room: int) -> Bools:
+        mask = np.full(max(room, max(known, default=0) + 1), fits({}, where))
+        for number, metadata in known.items():
+            mask[number] = fits(metadata, where)
+        return mask
+
+    def _catch_up(self, known: dict[int, dict[str, Any]]) -> None:
+        """Take over what was noted, for all filters."""
+        if not self._touched:
+            return
+        fresh = self._rows.metadata(sorted(self._touched))
+        for number in self._touched:
+            known.pop(number, None)
+        known.update(fresh)
+        for key, (where, mask) in self._masks.items():
+            if self._touched:
+                mask = grown(mask, max(self._touched) + 1) if max(self._touched) >= len(mask) else mask
+            for number in self._touched:
+                mask[number] = fits(fresh.get(number, {}), where)
+            self._masks[key] = where, mask
+        self._touched.clear()
+
+
+class Unloadable(Protocol):
+    def unload(self) -> None:
+        """Give back memory, unless the graph is in use or large."""
+
+
+class Loaded:
+    """The graphs of this process in the order of their last use. Large ones stay: loading one takes seconds."""
+
+    def __init__(self) -> None:
+        self._graphs: OrderedDict[int, weakref.ref[Unloadable]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def used(self, graph: Unloadable) -> None:
+        """Note that a graph was used, and unload those that were not used for the longest."""
+        surplus = []
+        with self._lock:
+            self._graphs[id(graph)] = weakref.ref(graph)
+            self._graphs.move_to_end(id(graph))
+            while len(self._graphs) > MOST:
+                surplus.append(self._graphs.popitem(last=False)[1]())
+        for other in surplus:
+            if other is not None:
+                other.unload()
+
+    def closed(self, graph: Unloadable) -> None:
+        with self._lock:
+            self._graphs.pop(id(graph), None)
+
+
+loaded = Loaded()

@@ -1,0 +1,432 @@
+"""Recall on a graph that is too large for a process: the database searches, and the process ranks what came back.
+
+For each call, the candidates and what is connected to them are read into a small `GraphCache`, and everything else
+works on it as on a whole graph: ranking, calibration and learning.
+
+What needs the whole graph is computed by `prepare` and saved in the database: communities, how common words are, and
+the calibration. Skills that came later are found at once, but are in no community until the next time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
+from agentfw_memory.graph.communities.membership import Membership, shares
+from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.index.vector_index import products
+from agentfw_memory.graph.index.word_index_state import way_of_terms
+from agentfw_memory.graph.metadata_filter import fits
+from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated
+from agentfw_memory.graph.recall.connections import GAP, REMEMBERED, SAMPLED
+from agentfw_memory.graph.recall.database_words import DatabaseQuestion
+from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, drawn
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, chosen, rank
+from agentfw_memory.graph.recall.similarity import HybridSimilarity, Scores, Similarity, WordSimilarity
+from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import LIVE, live_rows
+from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
+from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
+
+__all__ = ["COMMON", "DatabaseRecall"]
+
+COMMON = 1_000
+"""Number of shared skills with a word from which the word is a common one."""
+FOCUSED = 200
+"""Number of similar skills that learning looks at."""
+HEAD, WORDS = "search", "search words"
+"""Names of the saved states."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `prepare` found out about the whole graph."""
+
+    counter: int
+    corpus: Corpus
+    trust: Trust
+    sample: tuple[int, ...]
+    communities: tuple[int, ...]
+    common: dict[str, int]
+    background: Float32Array
+
+
+class DatabaseRecall:
+    """What one process asks the database about one tenant."""
+
+    membership: Membership | None = None
+
+    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
+        assert rows.store.search is not None
+        self._rows, self._settings, self._dimensions = rows, settings, dimensions
+        self._search: DatabaseSearch = rows.store.search
+        self.cache = self._small_cache()
+        self._prepared: Prepared | None = None
+        self._checked_at = -1
+        self._forgotten = 0
+        self._readers: dict[str, int] = {}
+
+    def outgrown(self) -> bool:
+        return False
+
+    def catch_up(self, head: Head, upto: int) -> None:
+        """Look whether the graph was prepared anew, and whether somebody was forgotten."""
+        if head.counter != self._checked_at:
+            state = self._rows.state(HEAD)
+            self.prepared(state)
+            self._checked_at = head.counter
+        if head.forgotten != self._forgotten:
+            self._forgotten = head.forgotten
+            self._readers.clear()
+            self._rows.forget_names()
+
+    def reader(self, user: str) -> int | None:
+        if user not in self._readers:
+            number = self._rows.find("user", user)
+            if number is None:
+                return None
+            self._readers[user] = number
+        return self._readers[user]
+
+    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
+        found = self._rows.facts_of(subjects)
+        visible = self._rows.skills([skill for _, skill in found], reader or 0) if found else {}
+        return [(name, skill) for name, skill in found if skill in visible]
+
+    def rank(self, asked: Asked) -> list[Ranked]:
+        prepared, settings = self.prepared(), self._settings
+        question = DatabaseQuestion(asked.query, asked.reader, self._rows, prepared.corpus, prepared.common)
+        most = max(settings.candidates, asked.k)
+        found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
+        similarity = self._similarity(asked, question, found, prepared)
+        candidates = chosen(similarity, settings, asked)
+        if asked.where:
+            metadata = self._rows.metadata(candidates.tolist())
+            some = [one for one in candidates.tolist() if fits(metadata.get(one, {}), asked.where)]
+            candidates = np.array(some, np.int64)
+        around = self._around(candidates.tolist(), asked, question)
+        if asked.reader is not None:
+            around.cache.know_user(asked.reader, found.person, described=found.described)
+        places = enumerate(around.numbers.tolist())
+        asked = replace(asked, stated={place: asked.stated[one] for place, one in places if one in asked.stated})
+        ranked = rank(
+            around.cache,
+            around.communities,
+            around.candidates,
+            _Renumbered(similarity, around.numbers),
+            settings,
+            asked,
+            prepared.trust if settings.calibrate else TRUSTED,
+            around.allowed,
+        )
+        return [around.as_stored(one) for one in ranked]
+
+    def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
+        return self._rows.skills(numbers, reader or 0)
+
+    def rated(self, numbers: list[int]) -> list[int]:
+        return numbers  # nobody says here which ones were
+
+    def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
+        wanted = dict.fromkeys(self._rows.owned(owner))
+        for vector in vectors:
+            wanted.update(dict.fromkeys(self._search.similar_in(scenarios, vector, FOCUSED, owner)))
+            if self._settings.share_after:
+                wanted.update(dict.fromkeys(self._search.similar_in(scenarios, vector, FOCUSED, None)))
+        self.cache = self._filled(wanted)
+
+    def communities(self) -> tuple[int, ...]:
+        return self.prepared().communities
+
+    def save(self) -> None:
+        """Save nothing: the database holds everything."""
+
+    def forget_communities(self) -> None:
+        """Do nothing: communities are computed when the graph is prepared."""
+
+    def unload(self) -> None:
+        """Do nothing: little is in memory."""
+
+    def prepare(self) -> None:
+        """Compute what needs the whole graph, create the indexes, and save it all for every process."""
+        settings, head = self._settings, self._rows.state(HEAD)
+        if head is not None and json.loads(head)["way"] != way_of_terms():
+            self._store_words()
+        self._search.build(self._dimensions, logger.info)
+        membership = Membership(self._rows, settings) if settings.community_weight else None
+        if membership is not None:
+            logger.info("communities are computed")
+            membership.catch_up()
+            membership.split_all()
+        summary = self._search.summary(common=COMMON, sample=max(SAMPLE, BACKGROUND), uses=SAMPLED)
+        cache = self._calibration_cache(summary.sample, summary.uses)
+        known = [number for number in summary.sample if number < len(cache.live) and cache.live[number]]
+        trust = calibrated(cache, membership, settings, np.array(sorted(known)[:SAMPLE], np.int64))
+        with self._rows.writing() as change:
+            communities: tuple[int, ...] = ()
+            if membership is not None:
+                nodes, labels = membership.labels()
+                rows = [(node, json.dumps(some)) for node, some in zip(nodes.tolist(), labels.tolist(), strict=True)]
+                self._rows.store.write(Delete("community", {}), Insert("community", ("node", "labels"), rows))
+                communities = membership.counts
+            found = {
+                "counter": change.number,
+                "way": way_of_terms(),
+                "corpus": asdict(summary.corpus),
+                "trust": asdict(trust),
+                "sample": summary.sample,
+                "communities": communities,
+            }
+            self._rows.save_state(change, HEAD, json.dumps(found).encode())
+            self._rows.save_state(change, WORDS, json.dumps(summary.common, ensure_ascii=False).encode())
+
+    def prepared(self, head: bytes | None = None) -> Prepared:
+        """Return what was found out last. `head` says whether something else was found out since."""
+        saved = json.loads(head) if head else None
+        if self._prepared is None or (saved is not None and saved["counter"] != self._prepared.counter):
+            if saved is None:
+                logger.warning(
+                    'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; '
+                    "run `agentfw memory prepare`",
+                    self._rows.tenant,
+                    self._settings.in_memory_up_to,
+                )
+                summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
+                common = summary.common
+                saved = {"counter": 0, "trust": asdict(TRUSTED), "sample": summary.sample, "communities": []}
+                saved["corpus"] = asdict(summary.corpus)
+            else:
+                common = json.loads(self._rows.state(WORDS) or b"{}")
+                if saved["way"] != way_of_terms():
+                    logger.warning(
+                        'tenant "%s" was prepared where words are split or stemmed in another way, so some aren\'t '
+                        "found by word; run `agentfw memory prepare` once",
+                        self._rows.tenant,
+                    )
+            sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
+            self._prepared = Prepared(
+                saved["counter"],
+                Corpus(**saved["corpus"]),
+                Trust(**saved["trust"]),
+                tuple(saved["sample"]),
+                tuple(saved["communities"]),
+                common,
+                _vectors(self._rows, sample, self._dimensions),
+            )
+        return self._prepared
+
+    # Helpers
+
+    def _store_words(self) -> None:
+        """Store the words of all skills again, because they were split or stemmed in another way."""
+        for batch in self._rows.store.scan("version", ("number", "ordinal", "text"), {"valid_to": None}, size=1_000):
+            with self._rows.writing():
+                updates = [Update("live", {"number": number}, {"words": text}) for number, _, text in batch]
+                self._rows.store.write(*updates)
+            logger.info("words of skills are stored again")
+
+    def _small_cache(self) -> GraphCache:
+        return GraphCache(self._rows, self._settings, self._dimensions)
+
+    def _filled(self, numbers: Iterable[int]) -> GraphCache:
+        cache, wanted = self._small_cache(), sorted(numbers)
+        found = self._rows.store.read(Select("live", LIVE, {"number": Among(wanted)}))[0]
+        if found:
+            rows = live_rows(self._rows.store, sorted(found, key=lambda row: row[0]))
+            cache.know(rows, self._rows.relations(wanted))
+        return cache
+
+    def _around(self, numbers: list[int], asked: Asked, question: DatabaseQuestion) -> _Around:
+        """Return skills with what is connected to them, as far as the reader may see it."""
+        settings, reader = self._settings, asked.reader
+        cache = self._small_cache()
+        if not numbers:
+            return _Around(cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None)
+        by_owner = settings.second_hop == "owner"
+        follows = bool(settings.siblings) and not by_owner
+        found = self._search.connected(
+            numbers,
+            reader,
+            seconds=GAP,
+            mates=settings.siblings,
+            by_owner=by_owner,
+            latest=REMEMBERED if follows else 0,
+        )
+        related = found.related if follows else ()
+        used = found.used if follows else ()
+        linked = (end for _, *both in related for end in both)
+        wanted = sorted({*numbers, *found.near, *found.mates, *linked, *(skill for _, skill in used)})
+        some, valid = Among(wanted), {"valid_to": None}
+        related_kinds = ("COMPLEMENTS", "CONFLICTS")
+        columns = ("kind", "source", "target")
+        owned = {"target": some, "kind": "OWNS", **valid}
+        live, sources, targets, texts, labels, labels_of_owners = self._rows.store.read(
+            Select("live", LIVE, {"number": some}),
+            Select("edge", columns, {"source": some, "kind": ("APPLIES_TO", *related_kinds), **valid}),
+            Select("edge", columns, {"target": some, "kind": ("OWNS", "TRIGGERS", *related_kinds), **valid}),
+            Select("version", ("number", "text", "metadata"), {"number": some, **valid}),
+            Select("community", ("node", "labels"), {"node": Among([reader or 0, *wanted])}),
+            Select("community", ("node", "labels"), {"node": Among(Select("edge", ("source",), owned))}),
+        )
+        question.know({number: text for number, text, _ in texts})
+        place = {number: place for place, number in enumerate(wanted)}
+        edges = [*sources, *targets]
+        if live:
+            rows = live_rows(self._rows.store, sorted(live, key=lambda row: row[0]))
+            relations = [
+                (kind, place[one], place[other])
+                for kind, one, other in edges
+                if kind in related_kinds and one in place and other in place
+            ]
+            cache.know(replace(rows, numbers=np.array([place[one] for one in rows.numbers.tolist()])), relations)
+        members = {*numbers, *found.mates} if follows else set()
+        applying = [(source, target) for kind, source, target in edges if kind == "APPLIES_TO"]
+        applying += [(target, source) for kind, source, target in edges if kind == "TRIGGERS"]
+        scenarios = [(place[skill], scenario) for skill, scenario in applying if skill in members]
+        cache.connections.know(scenarios, [(one, place[skill]) for one, skill in used if skill in place], ())
+        every, there = np.array(wanted, np.int64), {row[0] for row in live}
+        # Another process may just have ended some of them.
+        candidates = np.array([place[number] for number in numbers if number in there], np.int64)
+        communities: Together | None = None
+        if settings.community_weight and reader is not None:
+            owners = sorted((target, source) for kind, source, target in edges if kind == "OWNS")
+            known = {node: tuple(json.loads(text)) for node, text in (*labels, *labels_of_owners)}
+            communities = _SavedCommunities(every, owners, known, len(settings.resolutions))
+        allowed: Bools | None = None
+        if asked.where:
+            about = {number: json.loads(metadata) if metadata else {} for number, _, metadata in texts}
+            allowed = np.array([one in about and fits(about[one], asked.where) for one in wanted], np.bool_)
+        return _Around(cache, candidates, every, communities, allowed)
+
+    def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
+        if self._settings.query_similarity != "vectors":
+            question.take(found)
+        if asked.vector is None:
+            return WordSimilarity(question)
+        by_vectors = _FoundVectors(asked.vector, found.shared, found.own)
+        if self._settings.query_similarity == "vectors":
+            return by_vectors
+        mine = drawn(np.arange(len(by_vectors.own)), BACKGROUND)
+        cosines = np.concatenate([products(prepared.background, asked.vector), by_vectors.own_cosines[mine]])
+        # With a filter, there are no more than were found, if these are fewer than were asked for.
+        fitting = len(found.shared[0]) + len(found.own[0])
+        all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
+        return HybridSimilarity(by_vectors, question, cosines, fitting if all_found else None)
+
+    def _calibration_cache(self, sample: list[int], uses: Sequence[tuple[int, int, int, float]]) -> GraphCache:
+        found = self._search.connected(sample, None, seconds=GAP, mates=0, by_owner=False, latest=0)
+        cache = self._filled({*sample, *found.near, *(skill for _, _, skill, _ in uses)})
+        cache.connections.know((), (), uses)
+        for user in {user for _, user, _, _ in uses}:
+            vector, described = self._search.person(user)
+            cache.know_user(user, vector, described=described)
+        return cache
+
+
+class _SavedCommunities:
+    """The communities that `prepare` saved, of some skills and their owners. A later skill is in those of its owner."""
+
+    def __init__(
+        self, numbers: Integers, owners: Iterable[tuple[int, int]], labels: Mapping[int, tuple[int, ...]], levels: int
+    ) -> None:
+        self._numbers, self._owners, self._labels, self._nowhere = numbers, owners, labels, (-1,) * levels
+
+    def together(self, user: int, places: Integers) -> Floats:
+        skills = self._numbers[places]
+        owners: dict[int, list[int]] = {number: [] for number in skills.tolist()}
+        for skill, owner in self._owners:
+            if skill in owners:
+                owners[skill].append(owner)
+        known = dict(self._labels)
+        if user not in known:
+            return np.zeros(len(skills))
+        for skill, users in owners.items():
+            if skill not in known and users:
+                known[skill] = known.get(users[0], self._nowhere)
+
+        def labels(nodes: Integers) -> Integers:
+            return np.array([known.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
+
+        several = {place: np.array(users) for place, users in enumerate(owners.values()) if len(users) > 1}
+        return shares(np.array(known[user], np.int64), skills, several, labels)
+
+
+@dataclass(frozen=True)
+class _Around:
+    """Some skills with what is connected to them, in a cache that numbers them from 0.
+
+    Arrays for a million skills, of which a few hundred are there, would take longer than all else in this process.
+    """
+
+    cache: GraphCache
+    candidates: Integers
+    numbers: Integers
+    """Their numbers in the store, in ascending order."""
+    communities: Together | None
+    allowed: Bools | None
+    """Which of them may be returned, or None for all."""
+
+    def as_stored(self, one: Ranked) -> Ranked:
+        found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
+        return replace(one, number=int(self.numbers[one.number]), found=found)
+
+
+class _Renumbered:
+    """A similarity for skills that are numbered from 0."""
+
+    def __init__(self, similarity: Similarity, numbers: Integers) -> None:
+        self._similarity, self._numbers, self.few = similarity, numbers, similarity.few
+
+    def best(self, k: int) -> Integers:
+        return self._numbers.searchsorted(self._similarity.best(k))
+
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        return self._similarity.of(self._numbers[numbers], vectors)
+
+    def lengths(self, numbers: Integers) -> Floats:
+        return self._similarity.lengths(self._numbers[numbers])
+
+    def evidence(self, similar: Scores) -> Scores:
+        return self._similarity.evidence(similar)
+
+
+class _FoundVectors:
+    """Dot products with a query: those of the best shared skills, and those of all private ones.
+
+    Of the shared ones there are as many as `best` is asked for.
+    """
+
+    few = False
+
+    def __init__(self, query: Float32Array, shared: Nearest, own: Nearest) -> None:
+        self._query, self._shared = query, shared
+        self.own, self.own_cosines = own
+
+    def best(self, k: int) -> Integers:
+        shared, cosines = self._shared
+        numbers, both = np.concatenate([shared, self.own[:k]]), np.concatenate([cosines, self.own_cosines[:k]])
+        return numbers[np.lexsort((numbers, -both))[:k]]
+
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        return {"vectors": products(vectors, self._query)}
+
+    def lengths(self, numbers: Integers) -> Floats:
+        return np.zeros(len(numbers))
+
+    def evidence(self, similar: Scores) -> Scores:
+        return np.full(len(similar), np.inf)
+
+
+def _vectors(rows: GraphRows, found: Sequence[Any], dimensions: int) -> Float32Array:
+    if not found:
+        return np.zeros((0, dimensions), np.float32)
+    return live_rows(rows.store, sorted(found, key=lambda row: row[0])).vectors

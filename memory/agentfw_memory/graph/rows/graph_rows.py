@@ -1,0 +1,555 @@
+"""The nodes, skills and edges of a tenant, as rows of a store.
+
+A skill that is valid has a row in `live`, and its valid version in `version`. A new version ends the one before. An
+edge is changed by ending it and starting another. So all that was is still there, until it is erased (erasing.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import combinations
+from typing import Any
+
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.rows.row_types import (
+    LIVE,
+    EdgeRow,
+    LiveRows,
+    SkillRow,
+    TrajectoryRow,
+    digest,
+    live_rows,
+    told_apart,
+)
+from agentfw_memory.graph.stores.store import (
+    Among,
+    Between,
+    Change,
+    Count,
+    Delete,
+    Insert,
+    Not,
+    Select,
+    Store,
+    Update,
+    Where,
+)
+
+__all__ = ["MINIMUM_WEIGHT", "GraphRows"]
+
+MINIMUM_WEIGHT = 0.05
+"""Minimum reward of a use that counts towards communities. Modularity needs weights above zero."""
+MAXIMUM_CACHED_NAMES = 100_000
+FEW = 500
+"""Up to so many skills of a scenario are looked up one by one."""
+VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
+EDGE = ("kind", "source", "target", "weight", "valid_from")
+
+
+class GraphRows:
+    """Reads and writes the graph of one tenant."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._read = store.read
+        self._names: dict[int, str] = {}
+
+    @property
+    def tenant(self) -> str:
+        return self.store.tenant
+
+    def now(self) -> float:
+        return self.store.now()
+
+    def writing(self) -> AbstractContextManager[Change]:
+        return self.store.writing()
+
+    # Nodes
+
+    def find(self, kind: NodeKind, name: str) -> int | None:
+        """Return the number of a node, or None. Trajectories are found by their id."""
+        found = self._column(Select("node", ("number",), {"kind": kind, "name": name}))
+        return found[0] if found else None
+
+    def nodes(self, change: Change, kind: NodeKind, names: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of nodes by name, creating missing ones. Not for skills and trajectories."""
+        wanted = list(dict.fromkeys(names))
+        if not wanted:
+            return {}
+        where = {"kind": kind, "name": wanted[0] if len(wanted) == 1 else Among(wanted)}
+        known = dict(self._read(Select("node", ("name", "number"), where))[0])
+        missing = [name for name in wanted if name not in known]
+        if missing:
+            known |= dict(zip(missing, self._new_nodes(change, kind, missing), strict=True))
+        return {name: known[name] for name in wanted}
+
+    def names(self, numbers: Collection[int]) -> dict[int, str]:
+        """Return the names of these users, tools, scenarios and other nodes, without those that are forgotten."""
+        # They never change, so they are cached.
+        missing: Collection[int] = [number for number in numbers if number not in self._names]
+        if missing:
+            if len(self._names) > MAXIMUM_CACHED_NAMES:
+                self._names.clear()
+                missing = numbers
+            self._names.update(self._read(Select("node", ("number", "name"), {"number": Among(missing)}))[0])
+        return {number: self._names[number] for number in numbers if number in self._names}
+
+    def forget_names(self) -> None:
+        """Read names again, because they may hold that of a user who was forgotten."""
+        self._names.clear()
+
+    def holders(self, prefix: str = "") -> list[str]:
+        """Return the names of the users who have valid skills, sorted: all, or those that begin with a prefix."""
+        name = {"name": Between(prefix, f"{prefix}\U0010ffff")} if prefix else {}
+        users = dict(self._read(Select("node", ("number", "name"), {"kind": "user", **name}))[0])
+        some = {"owner": Among(users)} if prefix else {}
+        return sorted(users[one] for one in self._column(Select("live", ("owner",), some, distinct=True)))
+
+    def set_profile(self, change: Change, user: int, text: str, vector: Float32Array) -> None:
+        columns = ("user", "changed", "text", "vector")
+        self.store.write(
+            Insert("profile", columns, [(user, change.number, text, vector)], existing="replace"),
+            Delete("staged", {"number": user}),
+        )
+
+    def profile(self, user: int) -> Float32Array | None:
+        """Return the vector of a user's profile."""
+        found = self._column(Select("profile", ("vector",), {"user": user}))
+        return self.store.vectors(found)[0] if found else None
+
+    def profiles_changed(self, since: int) -> list[int]:
+        """Return the users whose profile changed after `since`."""
+        return self._column(Select("profile", ("user",), {"changed": Between(above=since)}))
+
+    # Skills
+
+    def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
+        """Add skills with new numbers."""
+        columns = ("number", "changed", "owner", "shared", "digest", "valid_from", "vector", "words")
+        live = [(row.number, change.number, row.owner, *_searched(row).values()) for row in rows]
+        self.store.write(Insert("live", columns, live), _versions(change, [(row, 0) for row in rows]))
+
+    def replace_skill(self, change: Change, row: SkillRow) -> None:
+        """End the current version at `row.valid_from` and start this one."""
+        self._end_versions([row.number], row.valid_from)
+        ordinals = self._column(Select("version", ("ordinal",), {"number": row.number}))
+        self.store.write(
+            _versions(change, [(row, max(ordinals, default=-1) + 1)]),
+            Update("live", {"number": row.number}, {"changed": change.number, **_searched(row)}),
+            Delete("staged", {"number": row.number}),
+        )
+
+    def end_skills(self, change: Change, numbers: Sequence[int], when: float | None = None) -> None:
+        """End skills with their versions and edges, now or `when`. Their vectors are deleted, their history stays."""
+        self._end_versions(numbers, change.now if when is None else when)
+        self.note_ended(change, numbers)
+        some, ended = Among(numbers), {"valid_to": change.now}
+        self.store.write(
+            Delete("live", {"number": some}),
+            Update("edge", {"source": some, "valid_to": None}, ended),
+            Update("edge", {"target": some, "valid_to": None}, ended),
+            Delete("staged", {"number": some}),
+        )
+
+    def set_expiry(self, change: Change, number: int, when: float | None) -> None:
+        """Change when a skill ends by itself. This is no new version."""
+        self.store.write(Update("version", {"number": number, "valid_to": None}, {"expires_at": when}))
+
+    def count_use(self, change: Change, number: int, uses: int, rewards: float) -> None:
+        """Add to a skill's number of uses and to the sum of their rewards."""
+        values = {"changed": change.number}
+        self.store.write(Update("live", {"number": number}, values, add={"uses": uses, "rewards": rewards}))
+
+    def recount(self, change: Change, numbers: Iterable[int]) -> None:
+        """Recompute uses and rewards of these skills from their valid EXECUTED edges."""
+        wanted = list(numbers)
+        where: Where = {"target": Among(wanted), "kind": "EXECUTED", "valid_to": None}
+        uses, rewards = Counter[int](), defaultdict[int, float](float)
+        for _, skill, weight in sorted(self._read(Select("edge", ("row", "target", "weight"), where))[0]):
+            uses[skill] += 1
+            rewards[skill] += weight
+        for one in wanted:
+            values = {"uses": uses[one], "rewards": rewards[one], "changed": change.number}
+            self.store.write(Update("live", {"number": one}, values))
+
+    def touch(self, change: Change, numbers: Iterable[int]) -> None:
+        """Mark skills as changed, for example because an edge of theirs did."""
+        self.store.write(Update("live", {"number": Among(list(numbers))}, {"changed": change.number}))
+
+    def note_ended(self, change: Change, numbers: Iterable[int]) -> None:
+        """Tell other processes that these skills or users are gone."""
+        self.store.write(Insert("ended", ("changed", "number"), [(change.number, number) for number in numbers]))
+
+    def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        """Return the numbers of valid skills that have one of these (owner, text) pairs. See `told_apart`."""
+        asked: dict[int, dict[str, str]] = {}
+        for owner, text in pairs:
+            asked.setdefault(owner, {})[digest(text)] = text
+        columns = ("owner", "digest", "number")
+        by_owner = [Select("live", columns, {"owner": one, "digest": Among(some)}) for one, some in asked.items()]
+        found = self._read(*by_owner) if by_owner else []
+        return {(owner, asked[owner][mark]): number for rows in found for owner, mark, number in rows}
+
+    def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
+        """Yield the valid skills that changed after `since`, by number, in batches of up to `rows`."""
+        if not since:
+            for batch in self.store.scan("live", LIVE, {}, size=rows):
+                yield live_rows(self.store, batch)
+            return
+        # The numbers come first: for ordered rows, SQLite would read all of them and not only those that changed.
+        changed = self.changed(since)
+        for start in range(0, len(changed), rows):
+            asked = Among(changed[start : start + rows])
+            if batch := sorted(self._read(Select("live", LIVE, {"number": asked}))[0], key=lambda row: row[0]):
+                yield live_rows(self.store, batch)
+
+    def changed(self, since: int) -> list[int]:
+        """Return the valid skills that changed after `since`, sorted."""
+        return sorted(self._column(Select("live", ("number",), {"changed": Between(above=since)})))
+
+    def ended(self, since: int) -> list[int]:
+        """Return the skills that ended or were forgotten after `since`, and the users that were forgotten."""
+        gone = self._column(Select("ended", ("number",), {"changed": Between(above=since)}))
+        if gone:
+            self.forget_names()
+        return gone
+
+    def expired(self) -> list[int]:
+        """Return the valid skills whose time is over."""
+        where = {"expires_at": Between(high=self.store.now()), "valid_to": None}
+        return self._column(Select("version", ("number",), where))
+
+    def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
+        """Return the valid ones of these skills, in this order. With a `reader`, only those that user may see."""
+        asked, valid = Among(list(numbers)), {"valid_to": None}
+        kinds = ("REQUIRES", "APPLIES_TO", "STATES", "SAID_IN")
+        about = ("number", "text", "visibility", "valid_from", "recorded_at", "ordinal", "metadata", "expires_at")
+        live, versions, edges = self._read(
+            Select("live", ("number", "owner", "uses", "rewards"), {"number": asked}),
+            Select("version", about, {"number": asked, **valid}),
+            Select("edge", ("row", "source", "kind", "target"), {"source": asked, "kind": kinds, **valid}),
+        )
+        used = {number: (owner, uses, rewards) for number, owner, uses, rewards in live}
+        seen = {row[0]: row for row in versions if row[0] in used}
+        if reader is not None:
+            seen = {one: row for one, row in seen.items() if row[2] == "shared" or used[one][0] == reader}
+        names = self.names({used[one][0] for one in seen} | {target for _, one, _, target in edges if one in seen})
+        linked: dict[tuple[int, str], tuple[str, ...]] = {}
+        for _, source, kind, target in sorted(edges):
+            if source in seen:
+                linked[source, kind] = (*linked.get((source, kind), ()), names[target])
+        found = {}
+        for number in numbers:
+            if number not in seen:
+                continue
+            _, text, visibility, since, recorded, ordinal, metadata, ends = seen[number]
+            owner, uses, rewards = used[number]
+            found[number] = Skill(
+                f"s{number}",
+                names[owner],
+                text,
+                linked.get((number, "REQUIRES"), ()),
+                linked.get((number, "APPLIES_TO"), ()),
+                visibility,
+                uses,
+                rewards / uses if uses else 0.0,
+                since,
+                recorded,
+                metadata=_object(metadata),
+                expires_at=ends,
+                fact="".join(linked.get((number, "STATES"), ())),
+                conversation="".join(linked.get((number, "SAID_IN"), ())[-1:]),
+                corrections=ordinal,
+            )
+        return found
+
+    def texts(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the texts of the valid ones of these skills."""
+        where = {"number": Among(list(numbers)), "valid_to": None}
+        return dict(self._read(Select("version", ("number", "text"), where))[0])
+
+    def metadata(self, numbers: Sequence[int] | None = None) -> dict[int, dict[str, Any]]:
+        """Return the metadata of the valid ones of these skills, or of all, without those that have none."""
+        some = {} if numbers is None else {"number": Among(list(numbers))}
+        where = {**some, "valid_to": None, "metadata": Not("")}
+        rows = self._read(Select("version", ("number", "metadata"), where))[0]
+        return {number: _object(text) for number, text in rows}
+
+    def owned(self, user: int) -> list[int]:
+        """Return the valid skills of a user, sorted."""
+        return sorted(self._column(Select("live", ("number",), {"owner": user})))
+
+    def owned_in(self, user: int, scenario: int) -> list[int]:
+        """Return the valid skills of a user that apply to a scenario or are triggered by it, sorted."""
+        there = self.skills_of(scenario)
+        if len(there) < FEW:
+            return sorted(self._column(Select("live", ("number",), {"owner": user, "number": Among(there)})))
+        return sorted(set(there).intersection(self.owned(user)))
+
+    def skills_of(self, scenario: int) -> list[int]:
+        """Return the valid skills that apply to a scenario or are triggered by it."""
+        applies, triggers = self._read(
+            Select("edge", ("source",), {"target": scenario, "kind": "APPLIES_TO", "valid_to": None}),
+            Select("edge", ("target",), {"source": scenario, "kind": "TRIGGERS", "valid_to": None}),
+        )
+        return sorted({number for (number,) in (*applies, *triggers)})
+
+    def versions(self, number: int) -> list[SkillVersion]:
+        """Return all versions of a skill, oldest first."""
+        rows = self._read(Select("version", VERSION, {"number": number}))[0]
+        return [_version(row) for row in sorted(rows, key=lambda row: row[-1])]
+
+    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
+        """Return what held at a time, of what this user may see: (owner, version) by skill."""
+        began = {"valid_from": Between(high=when)}
+        columns = (*VERSION, "owner")
+        shared, own = self._read(
+            Select("version", columns, {"visibility": "shared", **began}),
+            Select("version", columns, {"visibility": "private", "owner": reader, **began}),
+        )
+        held = sorted((row for row in (*shared, *own) if row[4] is None or row[4] > when), key=lambda row: row[7])
+        names = self.names({row[-1] for row in held})
+        return {row[0]: (names[row[-1]], _version(row[:-1])) for row in sorted(held, key=lambda row: row[0])}
+
+    # Edges
+
+    def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
+        """Add edges and return how many are new.
+
+        An edge that exists with the same weight stays. With another weight the old edge ends and a new one starts.
+        """
+        if not rows:
+            return 0
+        # The unique index over valid edges rejects an edge that exists.
+        now = change.now
+        values = [
+            (row.kind, row.source, row.target, row.weight, now if row.valid_from is None else row.valid_from, now)
+            for row in rows
+        ]
+        (new,) = self.store.write(Insert("edge", (*EDGE, "recorded_at"), values, existing="keep"))
+        for row in rows if new != len(rows) else ():
+            where = {"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None}
+            if self._column(Select("edge", ("weight",), where))[0] != row.weight:
+                self.end_edges(change, [row])
+                new += self.add_edges(change, [row])
+        return new
+
+    def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
+        """End edges and return how many existed."""
+        ended = {"valid_to": change.now}
+        wheres = [{"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None} for row in rows]
+        return sum(self.store.write(*(Update("edge", where, ended) for where in wheres)))
+
+    def add_trajectory(self, change: Change, row: TrajectoryRow) -> int:
+        """Add a trajectory and return its number."""
+        (number,) = self._new_nodes(change, "trajectory", [row.id])
+        columns = ("number", "user", "query", "outcome", "reward")
+        values = (number, row.user, row.query, row.outcome, row.reward)
+        self.store.write(Insert("trajectory", columns, [values]))
+        return number
+
+    def edges(self, number: int) -> list[Edge]:
+        """Return all edges of a node, ended ones included, oldest first."""
+        columns = ("row", "kind", "source", "target", "weight", "valid_from", "valid_to", "recorded_at")
+        rows = sorted(set(self._both_ends(columns, number, {})))
+        ends = {end for _, _, *both, _, _, _, _ in rows for end in both}
+        found = self._read(Select("node", ("number", "kind", "name"), {"number": Among(ends)}))[0]
+        named = {one: f"{kind}:{name}" for one, kind, name in found}
+        return [
+            Edge(kind, named.get(source, f"skill:s{source}"), named.get(target, f"skill:s{target}"), *rest)
+            for _, kind, source, target, *rest in rows
+        ]
+
+    def edge_rows(self, number: int) -> list[EdgeRow]:
+        """Return the valid edges of a node, oldest first."""
+        return [EdgeRow(*row) for _, *row in sorted(set(self._both_ends(("row", *EDGE), number, {"valid_to": None})))]
+
+    def owners(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """Return (skill, user) for each user who has one of these skills, by skill and user."""
+        where = {"target": Among(numbers), "kind": "OWNS", "valid_to": None}
+        return sorted(self._read(Select("edge", ("target", "source"), where))[0])
+
+    def relations(self, numbers: Sequence[int] | None = None) -> list[tuple[EdgeKind, int, int]]:
+        """Return the valid COMPLEMENTS and CONFLICTS edges of these skills, or of all skills."""
+        columns, where = ("kind", "source", "target"), {"kind": ("COMPLEMENTS", "CONFLICTS"), "valid_to": None}
+        if numbers is None:
+            return self._read(Select("edge", columns, where))[0]
+        return list(dict.fromkeys(self._both_ends(columns, Among(numbers), where)))
+
+    def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:
+        """Return (skill, scenario) for the valid APPLIES_TO and TRIGGERS edges of these skills, or of all skills."""
+        some = None if numbers is None else Among(numbers)
+        applies, triggers = self._read(
+            *(
+                Select(
+                    "edge", (skill, other), {"kind": kind, "valid_to": None, **({} if some is None else {skill: some})}
+                )
+                for kind, skill, other in (("APPLIES_TO", "source", "target"), ("TRIGGERS", "target", "source"))
+            )
+        )
+        return sorted({*applies, *triggers})
+
+    def facts_of(self, subjects: Sequence[str]) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for all facts of these subjects that are stated now."""
+        ranges = [{"kind": "fact", "name": Between(f"{one}: ", f"{one}: \U0010ffff")} for one in subjects]
+        stated = [
+            {"target": Among(Select("node", ("number",), where)), "kind": "STATES", "valid_to": None}
+            for where in ranges
+        ]
+        # One query a subject: for several ranges at once, SQLite would read all facts of the tenant.
+        found = self._read(
+            *(Select("node", ("number", "name"), where) for where in ranges),
+            *(Select("edge", ("source", "target"), where) for where in stated),
+        )
+        names = {number: name for rows in found[: len(ranges)] for number, name in rows}
+        edges = {(source, target) for rows in found[len(ranges) :] for source, target in rows}
+        return sorted((names[target], source) for source, target in edges if target in names)
+
+    def facts(self, numbers: Sequence[int] | None = None) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for what these skills state now, or all skills."""
+        some = {} if numbers is None else {"source": Among(numbers)}
+        stated = {"kind": "STATES", "valid_to": None, **some}
+        edges = self._read(Select("edge", ("source", "target"), stated))[0]
+        targets = {target for _, target in edges}
+        names = dict(self._read(Select("node", ("number", "name"), {"number": Among(targets)}))[0]) if edges else {}
+        return sorted((names[target], source) for source, target in edges)
+
+    def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
+        """Yield the edges that communities are found in: (row, user, skill, weight), oldest first, after a row.
+
+        A user is connected to their own skills (OWNS), and to skills that their trajectories used (EXECUTED). The
+        weight of a use is its reward. Uses below `MINIMUM_WEIGHT` are left out.
+        """
+        for row, kind, source, user, target, weight in self._with_users(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT):
+            yield row, source if kind == "OWNS" else user, target, weight
+
+    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
+        """Yield the valid EXECUTED and SHOWN edges after a row, oldest first.
+
+        Each is (row, kind, trajectory, its user, skill, reward).
+        """
+        return self._with_users(after, ("EXECUTED", "SHOWN"), None)
+
+    def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
+        """Return (skill, query, reward) of the trajectories of a user that showed one of these skills, oldest first."""
+        shown = {"target": Among(numbers), "kind": "SHOWN", "valid_to": None}
+        edges, trips = self._read(
+            Select("edge", ("row", "source", "target", "weight"), shown),
+            Select(
+                "trajectory", ("number", "query"), {"number": Among(Select("edge", ("source",), shown)), "user": user}
+            ),
+        )
+        asked = dict(trips)
+        return [(skill, asked[trip], weight) for _, trip, skill, weight in sorted(edges) if trip in asked]
+
+    def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
+        """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
+        where = {"target": Among(numbers), "kind": "EXECUTED", "valid_to": None, "weight": Between(reward)}
+        used: dict[int, list[int]] = {}
+        for trip, skill in self._read(Select("edge", ("source", "target"), where))[0]:
+            used.setdefault(trip, []).append(skill)
+        pairs = Counter(pair for some in used.values() for pair in combinations(sorted(some), 2))
+        return {pair: pairs[pair] for pair in sorted(pairs)}
+
+    # The whole graph
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Return {"nodes": by kind, "edges": valid ones by kind, "skills": {"shared": n, "past": n}}."""
+        nodes, edges, live, past = self._read(
+            Count("node", "kind"),
+            Count("edge", "kind", {"valid_to": None}),
+            Count("live", "shared"),
+            Count("version", "visibility", {"valid_to": Not(None)}),
+        )
+        skills = dict(live)
+        return {
+            "nodes": {**dict(sorted(nodes)), "skill": sum(skills.values())},
+            "edges": dict(sorted(edges)),
+            "skills": {"shared": skills.get(1, 0), "past": sum(count for _, count in past)},
+        }
+
+    def save_state(self, change: Change, name: str, state: bytes) -> None:
+        """Save what is kept beside the rows, such as a cache."""
+        self.store.write(Insert("state", ("name", "value"), [(name, state)], existing="replace"))
+
+    def state(self, name: str) -> bytes | None:
+        found = self._column(Select("state", ("value",), {"name": name}))
+        return bytes(found[0]) if found else None
+
+    # Helpers
+
+    def _column(self, one: Select) -> list[Any]:
+        return [value for (value,) in self._read(one)[0]]
+
+    def _new_nodes(self, change: Change, kind: NodeKind, names: Sequence[str]) -> range:
+        numbers = self.store.new_numbers(len(names))
+        rows = [(number, kind, name, change.now) for number, name in zip(numbers, names, strict=True)]
+        self.store.write(Insert("node", ("number", "kind", "name", "recorded_at"), rows))
+        return numbers
+
+    def _both_ends(self, columns: tuple[str, ...], one: Any, where: Where) -> list[Any]:
+        """Return the edges that start or end at a node, or at one of some."""
+        sources, targets = self._read(
+            Select("edge", columns, {"source": one, **where}), Select("edge", columns, {"target": one, **where})
+        )
+        return [*sources, *targets]
+
+    def _end_versions(self, numbers: Sequence[int], when: float) -> None:
+        valid = {"number": Among(numbers), "valid_to": None}
+        ends = self._read(Select("version", ("number", "expires_at"), {**valid, "expires_at": Between(high=when)}))[0]
+        for number, end in ends:
+            self.store.write(Update("version", {"number": number, "valid_to": None}, {"valid_to": end}))
+        self.store.write(Update("version", valid, {"valid_to": when}))
+
+    def _with_users(
+        self, after: int, kinds: tuple[EdgeKind, ...], least: float | None
+    ) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
+        """Yield (row, kind, source, the user of a trajectory, target, weight) of valid edges, oldest first."""
+        where: dict[str, Any] = {"valid_to": None, "kind": kinds}
+        if least is not None:
+            where["weight"] = Between(least)
+        for batch in self.store.scan("edge", ("row", "kind", "source", "target", "weight"), where, after=after):
+            trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
+            who = {"number": Among(trips)}
+            users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
+            for row, kind, source, target, weight in batch:
+                if kind == "OWNS" or source in users:
+                    yield row, kind, source, users.get(source, source), target, weight
+
+
+def _searched(row: SkillRow) -> dict[str, Any]:
+    """Return the columns of `live` that a version of a skill sets."""
+    return {
+        "shared": int(row.visibility == "shared"),
+        "digest": digest(told_apart(row.text, row.metadata)),
+        "valid_from": row.valid_from,
+        "vector": row.vector,
+        "words": row.text,
+    }
+
+
+def _versions(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
+    """Start versions, each with its ordinal."""
+    columns = ("number", "ordinal", "owner", "text", "visibility", "valid_from", "recorded_at", "metadata")
+    values = [
+        (
+            *(row.number, ordinal, row.owner, row.text, row.visibility, row.valid_from, change.now),
+            *(row.metadata, row.expires_at),
+        )
+        for row, ordinal in rows
+    ]
+    return Insert("version", (*columns, "expires_at"), values)
+
+
+def _version(row: Sequence[Any]) -> SkillVersion:
+    _, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal = row
+    return SkillVersion(text, visibility, valid_from, valid_to, recorded_at, _object(metadata), ordinal)
+
+
+def _object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found

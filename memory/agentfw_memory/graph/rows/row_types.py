@@ -1,0 +1,92 @@
+"""Rows of a graph as values: what is written of a skill, an edge or a trajectory, and what is read of many skills."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
+from agentfw_memory.graph.records import EdgeKind, Visibility
+from agentfw_memory.graph.stores.store import Store
+
+__all__ = ["LIVE", "EdgeRow", "LiveRows", "SkillRow", "TrajectoryRow", "digest", "live_rows", "told_apart"]
+
+LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
+"""The columns that `live_rows` makes arrays of."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRow:
+    """The first version of a new skill, or the next version of a skill."""
+
+    number: int
+    owner: int
+    text: str
+    visibility: Visibility
+    vector: Float32Array
+    valid_from: float
+    metadata: str = ""
+    """An object as JSON, or nothing."""
+    expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRows:
+    """The columns of valid skills that a search needs, one entry per skill."""
+
+    numbers: Integers
+    owners: Integers
+    shared: Bools
+    uses: Integers
+    rewards: Floats
+    """Sum of the rewards of all uses."""
+    valid_from: Floats
+    vectors: Float32Array
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRow:
+    kind: EdgeKind
+    source: int
+    target: int
+    weight: float = 1.0
+    valid_from: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryRow:
+    """What is kept of a trajectory. Its steps and messages are not."""
+
+    id: str
+    user: int
+    query: str
+    outcome: str
+    reward: float
+
+
+def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
+    """Return rows of the columns `LIVE` as arrays."""
+    numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*batch, strict=True)
+    return LiveRows(
+        np.array(numbers, np.int64),
+        np.array(owners, np.int64),
+        np.array(shared, np.bool_),
+        np.array(uses, np.int64),
+        np.array(rewards, np.float64),
+        np.array(valid_from, np.float64),
+        store.vectors(vectors),
+    )
+
+
+def told_apart(text: str, metadata: str) -> str:
+    """Return what tells an owner's skills apart: the text, with the metadata if there is any, in whatever order."""
+    return f"{text}\0{json.dumps(json.loads(metadata), sort_keys=True)}" if metadata else text
+
+
+def digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()

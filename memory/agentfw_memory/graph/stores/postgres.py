@@ -1,0 +1,262 @@
+"""The store of skill graphs on a PostgreSQL server with pgvector.
+
+    store = PostgresStore.open("postgresql://ana@db.example.org/team", tenant="team-a", clock=time.time)
+
+It gives the same guarantees as a file, with one exception: a forgotten user is removed from the tables and their files
+at once, but the server's log, replicas and backups are out of reach from here.
+
+What is read at once travels as one message, and many rows are added by COPY in the binary format: a statement for each
+costs the server and this process more time than the row itself.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.stores.postgres_erasing import erase
+from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
+from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, Server, answers_of, open_server, server_errors
+from agentfw_memory.graph.stores.search import DatabaseSearch
+from agentfw_memory.graph.stores.sql import SqlStore
+from agentfw_memory.graph.stores.store import PATIENCE, Answer, Change, Clock, Insert, Reading, Select
+from agentfw_memory.graph.stores.tables import TABLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agentfw_memory.graph.stores.postgres_server import Connection
+
+__all__ = ["PostgresStore"]
+
+SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
+SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
+"""The types that columns are sent as by COPY. Vectors and words are sent as the bytes that the server reads, so this
+process needs no knowledge of their types."""
+
+
+class PostgresStore(SqlStore):
+    """One tenant of a database."""
+
+    prefix = "skillgraph."
+    searched = True
+
+    def __init__(self, server: Server, tenant: str, number: int, clock: Clock, patience: float) -> None:
+        super().__init__(tenant, number, clock)
+        self._server, self._patience = server, patience
+        self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
+        self._open: Connection | None = None
+        """The connection of the transaction that is open."""
+
+    @classmethod
+    def open(
+        cls,
+        where: str | Path,
+        *,
+        tenant: str,
+        clock: Clock = time.time,
+        patience: float = PATIENCE,
+        power_safe: bool = False,
+    ) -> PostgresStore:
+        """Connect, and create the tenant if it is new."""
+
+        def number() -> int:
+            find = b"SELECT tenant FROM skillgraph.tenant WHERE name = %s"
+            with server.connection(patience) as connection:
+                row = connection.execute(find, (tenant,)).fetchone()
+                if row is None:
+                    connection.execute(
+                        "INSERT INTO skillgraph.tenant (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                        (tenant, uuid.uuid4().hex),
+                    )
+                    row = connection.execute(find, (tenant,)).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        server = open_server(str(where))
+        try:
+            return cls(server, tenant, server.retried(number, patience), clock, patience)
+        except BaseException:
+            server.release()
+            raise
+
+    @classmethod
+    def tenants(cls, where: str | Path) -> list[str]:
+        def names() -> list[str]:
+            with server.connection(PATIENCE) as connection:
+                rows = connection.execute("SELECT name FROM skillgraph.tenant ORDER BY name").fetchall()
+            return [name for (name,) in rows]
+
+        server = open_server(str(where))
+        try:
+            return server.retried(names, PATIENCE)
+        finally:
+            server.release()
+
+    def close(self) -> None:
+        self._server.release()
+
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        return self._server.retried(call, self._patience, repeatable=repeatable)
+
+    def bytes_on_disk(self) -> int:
+        sql = (
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c "
+            "WHERE c.relnamespace = 'skillgraph'::regnamespace AND c.relkind = 'r'"
+        )
+        return int(self._rows(sql, ())[0][0])
+
+    @property
+    def search(self) -> DatabaseSearch:
+        return PostgresSearch(self._ask, self._run_alone, self.vectors, self._tenant)
+
+    def erase(self) -> None:
+        erase(self._server, self._tenant, self._patience)
+
+    def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
+        statements: list[tuple[Any, ...]] = []
+        answered_by: list[int] = []
+        for place, one in enumerate(readings):
+            sql, values = self._reading(one)
+            if isinstance(one, Select) and "vector" in one.columns:
+                # Through a cursor, vectors come as they are. Otherwise they are written as text, which takes longer
+                # than all else that is done with them.
+                name = f"found_{place}"
+                answered_by.append(len(statements) + 1)
+                statements += [(f"DECLARE {name} BINARY CURSOR FOR {sql}", *values), (f"FETCH ALL FROM {name}",)]
+                statements.append((f"CLOSE {name}",))
+            else:
+                answered_by.append(len(statements))
+                statements.append((sql, *values))
+        answers = self._ask(*statements)
+        return [answers[place] for place in answered_by]
+
+    def take_staged(self, change: Change) -> None:
+        # It is for vectors of the old size. `prepare` creates it again.
+        self._run(f"DROP INDEX IF EXISTS skillgraph.live_vectors_{self._tenant}", ())
+        super().take_staged(change)
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._in_transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    def vectors(self, values: Sequence[bytes]) -> Float32Array:
+        # The server sends a header of four bytes, then big-endian floats.
+        return np.stack([np.frombuffer(value, ">f4", offset=4) for value in values]).astype(np.float32)
+
+    # The dialect
+
+    def _insert(self, one: Insert) -> int:
+        kinds = TABLES[one.table].columns
+        sent = [SENT[kinds[name]] for name in one.columns]
+        names = ", ".join(f'"{name}"' for name in one.columns)
+        into = f"skillgraph.{one.table} (tenant, {names})"
+        if one.existing == "keep" and one.rows:
+            arrays = ", ".join(f"?::{kind}[]" for kind in sent)
+            sql = f"INSERT INTO {into} SELECT ?, {names} FROM unnest({arrays}) AS t ({names}) ON CONFLICT DO NOTHING"
+            return self._run(sql, [self._tenant, *(list(column) for column in zip(*one.rows, strict=True))])
+        if one.existing == "replace" or len(one.rows) < 2:
+            return super()._insert(one)
+        made_by: dict[str, Callable[[Any], bytes]] = {"vector": _vector_as_sent, "words": _lexemes_as_sent}
+        convert = [made_by.get(kinds[name]) for name in one.columns]
+        with (
+            self._connection() as connection,
+            connection.cursor() as cursor,
+            cursor.copy(f"COPY {into} FROM STDIN (FORMAT BINARY)".encode()) as copy,
+        ):
+            copy.set_types(["int8", *sent])
+            for row in one.rows:
+                values = (value if made is None else made(value) for made, value in zip(convert, row, strict=True))
+                copy.write_row((self._tenant, *values))
+        return len(one.rows)
+
+    def _place(self, kind: str) -> str:
+        return {"vector": "?::real[]::vector", "words": "array_to_tsvector(?::text[])"}.get(kind, "?")
+
+    def _vector_read(self, column: str) -> str:
+        return f"vector_send({column})"
+
+    def _vector(self, vector: Float32Array) -> str:
+        return array_as_sent(np.asarray(vector, np.float32).tolist())
+
+    def _words(self, text: str) -> list[str]:
+        return words_of(text)
+
+    def _among(self, column: str, values: list[Any]) -> tuple[str, list[Any]]:
+        if values and isinstance(values[0], str):
+            return f"{column} = ANY(?::text[])", [values]
+        return f"{column} = ANY(?::bigint[])", [array_as_sent(values)]
+
+    def _run(self, sql: str, values: Sequence[Any]) -> int:
+        with self._connection() as connection:
+            return max(0, connection.execute(_query(sql), values).rowcount)
+
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        if len(rows) == 1:
+            return self._run(sql, rows[0])
+        with self._connection() as connection, connection.cursor() as cursor:
+            cursor.executemany(_query(sql), rows)
+            return max(0, cursor.rowcount)
+
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[Any]:
+        return self._ask((sql, *values))[0]
+
+    def _ask(self, *queries: tuple[Any, ...]) -> list[list[Any]]:
+        """Return the rows of several queries, which are sent at once. Each is a statement and its values."""
+        statements = [(_query(sql), values) for sql, *values in queries]
+        if self._open is not None:
+            with server_errors(self._open):
+                return answers_of(self._open, self._waiting, statements)
+        with self._server.connection(self._patience) as connection:
+            return answers_of(connection, self._waiting, statements)
+
+    def _run_alone(self, sql: str) -> None:
+        """Execute a statement that can't be in a transaction."""
+        with self._server.connection(self._patience) as connection:
+            connection.execute(sql.encode())
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        return self._in_transaction(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
+
+    @contextmanager
+    def _in_transaction(self, settings: str) -> Iterator[None]:
+        with self._server.transaction(self._patience, settings) as self._open:
+            try:
+                yield
+            finally:
+                self._open = None
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """The connection of the open transaction, or one for a single statement."""
+        if self._open is not None:
+            with server_errors(self._open):
+                yield self._open
+            return
+        with self._server.transaction(self._patience, self._waiting) as one:
+            yield one
+
+
+@lru_cache(maxsize=1_000)
+def _query(sql: str) -> bytes:
+    """Return a statement with the placeholders of psycopg."""
+    return sql.replace("?", "%s").encode()
+
+
+def _vector_as_sent(vector: Iterable[float]) -> bytes:
+    """A vector as pgvector reads it: the number of dimensions, two unused bytes, and big-endian floats."""
+    values = np.asarray(vector, ">f4")
+    return struct.pack(">hh", len(values), 0) + values.tobytes()
+
+
+def _lexemes_as_sent(text: str) -> bytes:
+    """The words of a text without positions, as a `tsvector` reads them."""
+    words = words_of(text)
+    return struct.pack(">i", len(words)) + b"".join(word.encode() + b"\0\0\0" for word in words)

@@ -1,0 +1,337 @@
+"""A store in an SQL database: what `Store` asks for as statements, of which a subclass supplies the dialect.
+
+Every statement names the tenant. User text is only ever passed as a parameter, so quotes and wildcards in it have no
+special meaning.
+
+Statements use `?` for parameters. A subclass runs them (`_run`, `_run_many`, `_rows`), opens transactions, and says how
+the few things are written in which databases differ.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.stores.store import (
+    Among,
+    Answer,
+    Between,
+    Change,
+    Clock,
+    Count,
+    Delete,
+    EmbedderRecord,
+    Head,
+    Insert,
+    Not,
+    Reading,
+    Select,
+    Store,
+    Update,
+    Where,
+    Writing,
+)
+from agentfw_memory.graph.stores.tables import TABLES, Index
+
+__all__ = ["SqlStore", "create_statements"]
+
+Statement = tuple[str, list[Any]]
+
+
+class SqlStore(Store):
+    """The rows of one tenant in an SQL database."""
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = ()
+    """Exceptions that the database driver raises for an invalid row."""
+    prefix: ClassVar[str] = ""
+    """What comes before the name of a table."""
+    searched: ClassVar[bool] = False
+    """Whether the store has the columns of kind "words"."""
+    in_order: ClassVar[Mapping[str, str]] = {}
+    """By table: a hint where the planner needs one to read it in the order of its key."""
+    by_bytes: ClassVar[str] = ""
+    """Makes a comparison go by bytes, where the database compares in the order of a language."""
+
+    def __init__(self, tenant: str, number: int, clock: Clock) -> None:
+        self.tenant, self._tenant, self._clock = tenant, number, clock
+
+    def now(self) -> float:
+        return self._clock()
+
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        return call()
+
+    def head(self) -> Head:
+        sql = (
+            "SELECT t.identity, t.counter, t.forgotten, t.next_number, t.embedder, t.embedder_version, t.dimensions, "
+            f"(SELECT e.row FROM {self.prefix}edge e WHERE e.tenant = t.tenant ORDER BY e.row DESC LIMIT 1), "
+            f"EXISTS (SELECT 1 FROM {self.prefix}version v WHERE v.tenant = t.tenant AND v.expires_at <= ? "
+            f"AND v.valid_to IS NULL) FROM {self.prefix}tenant t WHERE t.tenant = ?"
+        )
+        (row,) = self._rows(sql, [self._clock(), self._tenant])
+        identity, counter, forgotten, next_number, name, version, dimensions, edge, expired = row
+        maker = None if name is None else EmbedderRecord(name, version, dimensions)
+        return Head(identity, counter, forgotten, next_number, maker, edge or 0, bool(expired))
+
+    def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
+        return [self._rows(*self._reading(one)) for one in readings]
+
+    def scan(
+        self, table: str, columns: tuple[str, ...], where: Where, *, after: int = 0, size: int = 50_000
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        key = TABLES[table].key
+        names, conditions, values = self._columns(table, columns), *self._where(table, where)
+        ordered = _quoted(key)
+        sql = f"SELECT {names} FROM {self.prefix}{table} {self.in_order.get(table, '')} WHERE tenant = ? {conditions}"
+        end = f"ORDER BY {ordered} LIMIT {int(size)}"
+        last: tuple[Any, ...] = (after,)
+        while batch := self._rows(
+            f"{sql} AND ({_quoted(key[: len(last)])}) > ({', '.join('?' * len(last))}) {end}",
+            [self._tenant, *values, *last],
+        ):
+            yield batch
+            last = batch[-1][: len(key)]
+
+    @contextmanager
+    def writing(self) -> Iterator[Change]:
+        with self._transaction():
+            # In PostgreSQL, the lock on this row makes writers of a tenant wait for each other.
+            sql = f"UPDATE {self.prefix}tenant SET counter = counter + 1 WHERE tenant = ? RETURNING counter"
+            yield Change(int(self._rows(sql, [self._tenant])[0][0]), self._clock())
+
+    def write(self, *writings: Writing) -> list[int]:
+        return [self._insert(one) if isinstance(one, Insert) else self._change(one) for one in writings]
+
+    def new_numbers(self, count: int) -> range:
+        sql = f"UPDATE {self.prefix}tenant SET next_number = next_number + ? WHERE tenant = ? RETURNING next_number"
+        end = int(self._rows(sql, [count, self._tenant])[0][0])
+        return range(end - count, end)
+
+    def set_head(
+        self, *, embedder: EmbedderRecord | None = None, forgotten: int | None = None, next_number: int | None = None
+    ) -> None:
+        values: dict[str, Any] = {"forgotten": forgotten, "next_number": next_number}
+        if embedder is not None:
+            values |= {
+                "embedder": embedder.name,
+                "embedder_version": embedder.version,
+                "dimensions": embedder.dimensions,
+            }
+        given = {name: value for name, value in values.items() if value is not None}
+        sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in given)} WHERE tenant = ?"
+        self._run(sql, [*given.values(), self._tenant])
+
+    def take_staged(self, change: Change) -> None:
+        for name in ("live", "profile"):
+            table, key = f"{self.prefix}{name}", TABLES[name].key[0]
+            self._run(
+                f"UPDATE {table} SET changed = ?, vector = (SELECT s.vector FROM {self.prefix}staged s "
+                f'WHERE s.tenant = {table}.tenant AND s.number = {table}."{key}") WHERE tenant = ?',
+                [change.number, self._tenant],
+            )
+        self._change(Delete("staged", {}))
+
+    # Statements
+
+    def _reading(self, one: Reading) -> Statement:
+        conditions, values = self._where(one.table, one.where)
+        if isinstance(one, Count):
+            what, end = f'"{one.by}", count(*)', f' GROUP BY "{one.by}"'
+        else:
+            what = f"{'DISTINCT ' if one.distinct else ''}{self._columns(one.table, one.columns)}"
+            end = "" if one.limit is None else f" LIMIT {int(one.limit)}"
+        return f"SELECT {what} FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}{end}", [
+            self._tenant,
+            *values,
+        ]
+
+    def _columns(self, table: str, columns: Iterable[str]) -> str:
+        kinds = TABLES[table].columns
+        return ", ".join(self._vector_read(name) if kinds[name] == "vector" else f'"{name}"' for name in columns)
+
+    def _where(self, table: str, where: Where) -> Statement:
+        sql: list[str] = []
+        values: list[Any] = []
+        for name, wanted in where.items():
+            condition, given = self._condition(f'"{name}"', wanted)
+            sql.append(f"AND {condition}")
+            values += given
+        return " ".join(sql), values
+
+    def _condition(self, column: str, wanted: Any) -> Statement:
+        if wanted is None:
+            return f"{column} IS NULL", []
+        if isinstance(wanted, (int, float, str, bytes)):
+            return f"{column} = ?", [wanted]
+        if isinstance(wanted, tuple):  # kinds, which are few
+            return f"{column} IN ({', '.join('?' * len(wanted))})", list(wanted)
+        if isinstance(wanted, Among):
+            if isinstance(wanted.values, Select):
+                sql, values = self._reading(wanted.values)
+                return f"{column} IN ({sql})", values
+            some = list(wanted.values)
+            return self._among(column, some) if some else ("1 = 0", [])
+        if isinstance(wanted, Between):
+            left = f"{column}{self.by_bytes}" if isinstance(wanted.low, str) else column
+            ends = {">=": wanted.low, ">": wanted.above, "<=": wanted.high}
+            given = {sign: value for sign, value in ends.items() if value is not None}
+            return " AND ".join(f"{left} {sign} ?" for sign in given), list(given.values())
+        assert isinstance(wanted, Not)
+        if isinstance(wanted.value, (int, float, str)):
+            return f"{column} <> ?", [wanted.value]
+        sql, values = self._condition(column, wanted.value)
+        return f"NOT {sql}", values
+
+    def _insert(self, one: Insert) -> int:
+        if not one.rows:
+            return 0
+        kinds = TABLES[one.table].columns
+        kept = [place for place, name in enumerate(one.columns) if kinds[name] != "words" or self.searched]
+        names = [one.columns[place] for place in kept]
+        convert = [self._converter(kinds[name]) for name in names]
+        rows = (
+            (self._tenant, *(value if made is None else made(value) for made, value in zip(convert, row, strict=True)))
+            for row in (one.rows if len(kept) == len(one.columns) else [[row[at] for at in kept] for row in one.rows])
+        )
+        return self._insert_rows(one, names, rows)
+
+    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> int:
+        kinds, key = TABLES[one.table].columns, TABLES[one.table].key
+        places = ", ".join(self._place(kinds[name]) for name in names)
+        end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
+        if one.existing == "replace":
+            new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
+            end = f"ON CONFLICT (tenant, {_quoted(key)}) DO UPDATE SET {new}"
+        sql = f"INSERT INTO {self.prefix}{one.table} (tenant, {_quoted(names)}) "
+        return self._run_many(f"{sql} VALUES (?, {places}) {end}", list(rows))
+
+    def _change(self, one: Update | Delete) -> int:
+        conditions, found_by = self._where(one.table, one.where)
+        if isinstance(one, Delete):
+            sql = f"DELETE FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}"
+            return self._run(sql, [self._tenant, *found_by])
+        kinds = TABLES[one.table].columns
+        sets: list[str] = []
+        values: list[Any] = []
+        for name, value in one.values.items():
+            if kinds[name] == "words" and not self.searched:
+                continue
+            made = self._converter(kinds[name])
+            sets.append(f'"{name}" = {self._place(kinds[name])}')
+            values.append(value if made is None else made(value))
+        for name, more in one.add.items():
+            sets.append(f'"{name}" = "{name}" + ?')
+            values.append(more)
+        sql = f"UPDATE {self.prefix}{one.table} SET {', '.join(sets)} WHERE tenant = ? {conditions}"
+        return self._run(sql, [*values, self._tenant, *found_by])
+
+    def _converter(self, kind: str) -> Any:
+        """Return what makes a parameter of a value of this kind, if it isn't one already."""
+        return {"vector": self._vector, "words": self._words}.get(kind)
+
+    # The dialect
+
+    def _place(self, kind: str) -> str:
+        """Return the placeholder of a column of this kind."""
+        return "?"
+
+    def _vector_read(self, column: str) -> str:
+        """Return the expression that reads a vector."""
+        return column
+
+    def _vector(self, vector: Float32Array) -> Any:
+        return np.asarray(vector, "<f4").tobytes()
+
+    def vectors(self, values: Sequence[Any]) -> Float32Array:
+        return np.frombuffer(b"".join(values), "<f4").astype(np.float32, copy=False).reshape(len(values), -1)
+
+    def _words(self, text: str) -> Any:
+        return text
+
+    @abstractmethod
+    def _among(self, column: str, values: list[Any]) -> Statement:
+        """Return the condition that a column is one of these numbers or texts."""
+
+    @abstractmethod
+    def _run(self, sql: str, values: Sequence[Any]) -> int:
+        """Execute a statement and return the number of rows that it changed."""
+
+    @abstractmethod
+    def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Execute a statement once for each row of values, and return the number of rows that it changed."""
+
+    @abstractmethod
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[Any]:
+        """Execute a query and return all rows."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[None]:
+        """Open a write transaction."""
+
+
+TENANT = {
+    "name": "text",
+    "identity": "text",
+    "counter": "integer",
+    "forgotten": "integer",
+    "next_number": "integer",
+    "embedder": "text",
+    "embedder_version": "text",
+    "dimensions": "integer",
+}
+"""The columns of the table of tenants, besides the number of each."""
+_DEFAULTS = {"name": "NOT NULL UNIQUE", "identity": "NOT NULL", "counter": "NOT NULL DEFAULT 0"}
+_DEFAULTS |= {"forgotten": "NOT NULL DEFAULT 0", "next_number": "NOT NULL DEFAULT 1"}
+
+
+def create_statements(
+    types: Mapping[str, str],
+    *,
+    numbered: str,
+    prefix: str = "",
+    ends: tuple[str, str] = ("", ""),
+    keys: bool = True,
+) -> Iterator[str]:
+    """Yield the statements that create all tables.
+
+    `types` has the type of each kind of column. Kinds without one are left out. `numbered` is the type of a column
+    whose values the database counts itself, `ends` what follows the columns of a table and of one with short rows, and
+    without `keys` the database enforces none.
+    """
+    columns = [f"{name} {types[kind]} {_DEFAULTS.get(name, '')}" for name, kind in TENANT.items()]
+    yield f"CREATE TABLE {prefix}tenant (tenant {numbered.format('tenant')}, {', '.join(columns)}) {ends[0]}"
+    for name, table in TABLES.items():
+        columns = [f"tenant {types['integer']} NOT NULL"]
+        for column, kind in table.columns.items():
+            if column == "row":
+                columns.append(f'"row" {numbered.format(name)}')
+            elif kind.startswith("optional"):
+                columns.append(f'"{column}" {types[kind.removeprefix("optional ")]}')
+            elif kind == "words":
+                columns += [f'"{column}" {types[kind]}'] if kind in types else []
+            elif kind in types:
+                default = " DEFAULT 0" if column in ("uses", "rewards") else ""
+                columns.append(f'"{column}" {types[kind]} NOT NULL{default}')
+        if keys and not table.numbered:
+            columns.append(f"PRIMARY KEY (tenant, {_quoted(table.key)})")
+        yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)}) {ends[table.small]}"
+        for index in table.indexes if keys else ():
+            yield _create_index(prefix, name, index)
+
+
+def _create_index(prefix: str, table: str, index: Index) -> str:
+    name = f"{table}_{'_'.join(index.columns)}"
+    conditions = [f"{index.given} IS NOT NULL"] if index.given else []
+    conditions += ["valid_to IS NULL"] if index.valid else []
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    unique = "UNIQUE " if index.unique else ""
+    return f"CREATE {unique}INDEX {name} ON {prefix}{table} (tenant, {_quoted(index.columns)}) {where}"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

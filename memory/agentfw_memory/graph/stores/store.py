@@ -1,0 +1,294 @@
+"""The interface between a skill graph and the database that it is kept in.
+
+A store holds the rows of one tenant and knows nothing of graphs, ranking or words. It reads (`read`, `scan`), writes
+(`write`, inside `writing`), and deletes for good (`erase`). A store whose database can search also has a `search`.
+
+    with store.writing() as change:                      # all of this is committed, or none of it
+        store.write(Insert("node", ("number", "kind", "name", "recorded_at"), [(1, "user", "ana", change.now)]))
+    store.read(Select("node", ("number",), {"kind": "user", "name": "ana"}))      # [[(1,)]]
+
+A store is opened for one tenant and reads and writes only that tenant's rows. No method takes a tenant, so that no
+caller can reach another one.
+
+Changes are numbered in order, and rows say which change last touched them, so that other processes can ask for what
+changed since the last one they have seen.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from agentfw_memory.graph.arrays import Float32Array
+
+if TYPE_CHECKING:
+    from agentfw_memory.graph.stores.search import DatabaseSearch
+
+__all__ = [
+    "PATIENCE",
+    "Among",
+    "Answer",
+    "Between",
+    "Change",
+    "Clock",
+    "Count",
+    "Delete",
+    "EmbedderRecord",
+    "Head",
+    "Insert",
+    "Not",
+    "Reading",
+    "Select",
+    "Store",
+    "Update",
+    "Where",
+    "Writing",
+]
+
+Answer = TypeVar("Answer")
+
+Clock = Callable[[], float]
+"""Returns the current time in seconds since 1970."""
+
+PATIENCE = 30.0
+"""Seconds to wait for a server, unless a setting says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderRecord:
+    """The embedder that made a tenant's vectors. Vectors of different embedders can't be compared."""
+
+    name: str
+    version: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of a tenant as a whole, as of one moment."""
+
+    identity: str
+    """Random id of this store and tenant. A cache made for another identity is discarded."""
+    counter: int
+    """The number of the last change."""
+    forgotten: int
+    """The number of the last change that deleted for good. Caches from before it must not stay on disk."""
+    next_number: int
+    embedder: EmbedderRecord | None
+    """The embedder of the vectors, or None before the first one."""
+    latest_edge: int
+    """The row of the latest edge, or 0."""
+    any_expired: bool
+    """Whether there are skills whose time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An open write transaction: its number and its time."""
+
+    number: int
+    now: float
+
+
+# Conditions: a value that a column must have, None for an empty column, or one of these.
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """One of some values, or of what a `Select` of one column finds."""
+
+    values: Iterable[int] | Iterable[str] | Select
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """At least `low`, above `above`, and at most `high`, as far as they are given. Text is compared by code points."""
+
+    low: float | str | None = None
+    high: float | str | None = None
+    above: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Anything but a value, or nothing of what is among some. `Not(None)` is anything at all."""
+
+    value: Any
+
+
+Where = Mapping[str, Any]
+"""Conditions by column. A row has to meet all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Reads these columns of the rows that meet some conditions, in no particular order."""
+
+    table: str
+    columns: tuple[str, ...]
+    where: Where = field(default_factory=dict)
+    distinct: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Counts rows: (value, count) by the values of a column."""
+
+    table: str
+    by: str
+    where: Where = field(default_factory=dict)
+
+
+Reading = Select | Count
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Adds rows. With a key that exists, a row is refused, or left out (`existing="keep"`), or it replaces the other
+    one (`existing="replace"`, for tables with nothing but a key that tells rows apart)."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    existing: str = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Changes the rows that meet some conditions: columns become values, and numbers are added to columns."""
+
+    table: str
+    where: Where
+    values: Mapping[str, Any] = field(default_factory=dict)
+    add: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Deletes the rows that meet some conditions."""
+
+    table: str
+    where: Where
+
+
+Writing = Insert | Update | Delete
+
+
+class Store(ABC):
+    """The rows of one tenant in one database."""
+
+    tenant: str
+
+    @classmethod
+    @abstractmethod
+    def open(
+        cls,
+        where: str | Path,
+        *,
+        tenant: str,
+        clock: Clock,
+        patience: float = PATIENCE,
+        power_safe: bool = False,
+    ) -> Self:
+        """Open or create a database and the tenant in it. `where` is a path, or an address with the store's scheme.
+
+        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
+        """
+
+    @classmethod
+    @abstractmethod
+    def tenants(cls, where: str | Path) -> list[str]:
+        """Return the names of the tenants in a database."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # Reading
+
+    @abstractmethod
+    def head(self) -> Head:
+        """Return what is known of the tenant as a whole. It is asked before each call of a graph, so it is fast."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """The time of the store's clock."""
+
+    @abstractmethod
+    def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of each. A server is asked for all of them at once."""
+
+    @abstractmethod
+    def scan(
+        self, table: str, columns: tuple[str, ...], where: Where, *, after: int = 0, size: int = 50_000
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a table in the order of its key, in batches of up to `size`.
+
+        The key comes first among the columns, and only rows are read whose key begins above `after`.
+        """
+
+    @abstractmethod
+    def vectors(self, values: Sequence[Any]) -> Float32Array:
+        """Convert values of a column of vectors, as they were read, to the rows of a matrix."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read the same state in all of the block."""
+
+    # Writing
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Change]:
+        """Open a write transaction. It commits at the end of the block and rolls back on an exception.
+
+        Waits for other writers. Reads inside the block see its writes.
+        """
+
+    @abstractmethod
+    def write(self, *writings: Writing) -> list[int]:
+        """Write inside a transaction, and return how many rows each has changed. Vectors are given as arrays."""
+
+    @abstractmethod
+    def new_numbers(self, count: int) -> range:
+        """Return numbers for nodes, inside a transaction."""
+
+    @abstractmethod
+    def set_head(
+        self, *, embedder: EmbedderRecord | None = None, forgotten: int | None = None, next_number: int | None = None
+    ) -> None:
+        """Change what is known of the tenant as a whole, inside a transaction."""
+
+    @abstractmethod
+    def take_staged(self, change: Change) -> None:
+        """Replace the vectors of skills and profiles by the staged ones, inside a transaction."""
+
+    # Deleting for good, and the rest
+
+    @abstractmethod
+    def erase(self) -> None:
+        """Remove deleted rows from the files too. Call it after the deletion was committed."""
+
+    @abstractmethod
+    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        """Return what a call returns. Repeat it for a while if it loses its connection to a server.
+
+        A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
+        """
+
+    @abstractmethod
+    def bytes_on_disk(self) -> int:
+        """Return the size of the database, other tenants included."""
+
+    @property
+    def index_path(self) -> Path | None:
+        """Where a search index may be saved, or None if it can't be saved beside this store."""
+        return None
+
+    @property
+    def search(self) -> DatabaseSearch | None:
+        """What searches in the database, so that no process has to hold all of it, or None if the database can't."""
+        return None
