@@ -183,3 +183,11 @@ def test_the_counts_of_calls_are_numbers_that_can_be_sorted(laboratory: Any, tmp
 
     assert '<th scope="col" class="number"><button type="button">calls</button>' in table
     assert '<td class="number" data-value="0.0">0</td>' in table, "calls that failed"
+
+
+def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) -> None:
+    page = report(laboratory.train(tmp_path, updates=2).folder)
+
+    for phase in ("playing", "learning", "publishing", "evaluating"):
+        assert f"<td>{phase}</td>" in page
+    assert "waiting for rollouts" not in page
