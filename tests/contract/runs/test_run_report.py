@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import agentfw
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder, timeline_picture, write_report
 
@@ -186,7 +187,10 @@ def test_the_counts_of_calls_are_numbers_that_can_be_sorted(laboratory: Any, tmp
 
 
 def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) -> None:
-    page = report(laboratory.train(tmp_path, updates=2).folder)
+    trained = agentfw.train(
+        "bandit", policy="biased", learner="bias", optimizer="centred", updates=2, settings={"tasks": 4}, runs=tmp_path
+    )
+    page = report(trained.folder)
 
     for phase in ("playing", "learning", "publishing", "evaluating"):
         assert f"<td>{phase}</td>" in page
