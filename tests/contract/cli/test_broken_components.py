@@ -227,13 +227,13 @@ def _calls() -> str:
 
 def _registration() -> str:
     lines = ["from agentfw import Component, hookimpl"]
-    for kind, (_, _, hook, _) in KINDS.items():
+    for kind, about in KINDS.items():
         offers = [
             f"Component({case.name!r}, {case.factory!r}, 'Goes wrong', settings={case.settings!r})"
             for case in CASES.values()
             if case.kind == kind
         ]
-        lines.append(f"@hookimpl\ndef {hook}():\n    return [{', '.join(offers)}]\n")
+        lines.append(f"@hookimpl\ndef {about.hook}():\n    return [{', '.join(offers)}]\n")
     return "\n".join(lines)
 
 
