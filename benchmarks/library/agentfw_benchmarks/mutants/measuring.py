@@ -24,8 +24,25 @@ from pathlib import Path
 
 from .faults import Area, Fault, Planted, Sources, plant
 
-_PYTHON_FOLDERS = ("framework", "plugins", "plugins/papers", "memory", "rewardmodels", "cli", "benchmarks/library")
-_PACKAGES = ("agentfw", "agentfw_plugins", "agentfw_memory", "agentfw_rewardmodels", "agentfw_cli", "agentfw_papers")
+_PYTHON_FOLDERS = (
+    "framework",
+    "plugins",
+    "plugins/papers",
+    "plugins/calendar",
+    "memory",
+    "rewardmodels",
+    "cli",
+    "benchmarks/library",
+)
+_PACKAGES = (
+    "agentfw",
+    "agentfw_plugins",
+    "agentfw_memory",
+    "agentfw_rewardmodels",
+    "agentfw_cli",
+    "agentfw_papers",
+    "agentfw_calendar",
+)
 _LEFT_OUT = shutil.ignore_patterns(
     ".git",
     ".venv",
