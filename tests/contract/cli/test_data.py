@@ -33,7 +33,7 @@ def test_a_broken_one_breaks_no_other(agentfw: Agentfw, install: Install) -> Non
     broken = agentfw("data", "make", "bomb")
 
     assert broken.code == 3
-    assert "agentfw-bomb 1.0.0 can't be loaded: RuntimeError: boom" in broken.err
+    assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken.err
 
 
 def test_an_unknown_data_set_is_told_with_the_nearest(agentfw: Agentfw) -> None:
