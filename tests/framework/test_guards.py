@@ -27,7 +27,7 @@ from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
-from agentfw.request import Moment
+from agentfw.request import Brief, Moment, Sampling
 from agentfw.runs.records.long_texts import LongTexts
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
@@ -186,6 +186,27 @@ def test_the_innermost_call_in_progress_is_the_one_that_hangs() -> None:
         (found,) = asyncio.run(waiting())
 
     assert found.startswith(f"{NAMED} is busy with recall(), episode 00003-0: recall, test_guards.py, line")
+
+
+def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None:
+    class Halting(Policy):
+        async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+            await asyncio.sleep(0.01)
+            tell("4")
+            await asyncio.sleep(60)
+            return Generation("4")
+
+    told: list[str] = []
+    request = Request([], (), Sampling(), Moment(0, ()), Brief("", ()))
+    asked = GuardedPolicy(Halting(), guard(0.2)).stream
+
+    async def waiting() -> None:
+        await asyncio.wait_for(asked(request, told.append), 20)
+
+    with pytest.raises(EndpointError, match=r"has not answered stream\(\) within 0\.2 s"):
+        asyncio.run(waiting())
+
+    assert told == ["4"]
 
 
 def test_a_deadline_may_be_infinite() -> None:

@@ -90,6 +90,7 @@ def test_two_who_learn_the_same_trajectory_at_once_learn_it_once(tmp_path: Path)
         thread.start()
     for thread in threads:
         thread.join()
+    assert len(results) == 24
     assert sum(not result.known_already for result in results) == 6
     assert graphs[0].stats().nodes["trajectory"] == 6
     for graph in graphs:

@@ -41,7 +41,7 @@ def fill(graph: SkillGraph) -> dict[str, str]:
     return ids
 
 
-@pytest.mark.parametrize("asker", ["ben", "a stranger"])
+@pytest.mark.parametrize("asker", ["ben", "a stranger", "Ana"])
 def test_nobody_recalls_what_another_keeps_private(
     way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph, asker: str
 ) -> None:

@@ -62,7 +62,7 @@ def play(runs: Path, memory: Memory, lead: Play) -> Path:
     async def run() -> Path:
         live = LiveRun.create(parse_spec(spec), Host.load(), runs, again=True)
         [guarded] = live.assembly.memories
-        guarded.memory, guarded.shows, guarded.hears = memory, True, True
+        guarded.inside = memory
         async with live:
             await lead(live)
         return live.folder.path
@@ -174,7 +174,6 @@ def test_what_was_said_before_a_memory_could_hear_is_heard_when_it_can(tmp_path:
     memory = Ears()
 
     async def lead(live: LiveRun) -> None:
-        live.assembly.memories[0].hears = False
         await say(live, live.begin("tea", "ada"), user("I like tea."))
 
     folder = play(tmp_path, Mute(), lead)

@@ -61,7 +61,7 @@ class Ears(Memory):
 def hearing(gateway: Served) -> Served:
     """The gateway with this memory, in place of the one that it was started with."""
     [guarded] = gateway.live.assembly.memories
-    guarded.memory, guarded.shows, guarded.hears = Ears(), True, True
+    guarded.inside = Ears()
     return gateway
 
 
