@@ -27,7 +27,7 @@ def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory
 
     rows = compare_runs([first, second])
 
-    assert [row.figure for row in rows] == ["error", "reward", "utility", "best"]
+    assert [row.figure for row in rows] == ["error", "reward", "utility", "best", "answer_tokens"]
     for row in rows:
         assert row.differences[0] is None
         assert row.runs == (first.id, second.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
@@ -443,11 +442,3 @@ def test_the_names_at_the_top_are_few_and_each_is_in_a_guide() -> None:
 
     assert len(agentfw.__all__) <= 38
     assert [name for name in agentfw.__all__ if name[0] != "_" and not re.search(rf"\b{name}\b", guides)] == []
-
-
-def test_a_name_that_has_left_the_top_says_where_it_is() -> None:
-    with pytest.raises(ImportError, match=r"Batch is in agentfw.learner now: from agentfw.learner import Batch"):
-        from agentfw import Batch  # noqa: F401
-
-    for name, module in agentfw._MOVED.items():
-        assert hasattr(importlib.import_module(f"agentfw.{module}"), name)

@@ -102,7 +102,7 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(
     assert again.to_record() == whole[1].to_record()
     kept = json.loads((tmp_path / "again" / "table.json").read_text())
     assert [row["variant"] for row in kept["rows"]] == ["Full", "P0"]
-    assert "beside Full" in (tmp_path / "again" / "report.html").read_text()
+    assert "Beside Full" in (tmp_path / "again" / "report.html").read_text()
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
 
 
