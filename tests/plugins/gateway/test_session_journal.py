@@ -55,7 +55,7 @@ import os, signal, sys
 from pathlib import Path
 from agentfw import Host, Run
 from agentfw.runs import parse_spec, start_from_runs
-from agentfw_plugins.gateway import copied_sessions, session_journal
+from agentfw_plugins.gateway.sessions import copied_sessions, session_journal
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

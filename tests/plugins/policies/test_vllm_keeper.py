@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-KEEPER = Path(__file__).parents[3] / "plugins" / "agentfw_plugins" / "policies" / "vllm_keeper.py"
+KEEPER = Path(__file__).parents[3] / "plugins" / "agentfw_plugins" / "policies" / "vllm" / "vllm_keeper.py"
 
 # A command that starts another process, as vLLM does, writes down both, and would go on for long.
 FAMILY = """
