@@ -10,6 +10,8 @@ import pytest
 from agentfw.environment import Action
 from agentfw.episode import Call, Message, Usage
 from agentfw.policy import Request
+from agentfw.request import Sampling
+from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_plugins.policies.http.openai_wire import chat_body, read_answer
 
 OPEN = Action("open", "Open a message.", {"type": "object", "properties": {}})
@@ -90,14 +92,14 @@ def test_calls_that_are_none_are_failures_and_stay_in_the_text(calls: object) ->
     ],
 )
 def test_text_is_text_where_the_server_tells_calls_apart(text: str) -> None:
-    parsed = read_answer(reply(text), {"open"}).read({"open"})
-    assert (parsed.calls, parsed.failures, parsed.rest) == ([], [], text)
+    read = TurnBuilder.read(read_answer(reply(text), {"open"}), Sampling(), {"open"}, "call_")
+    assert (list(read.calls), list(read.failures), read.text) == ([], [], text)
 
 
 def test_without_tools_calls_are_in_the_format_that_the_model_was_told() -> None:
     tagged, bare = '<tool_call>{"name": "open", "arguments": {}}</tool_call>', '{"name": "open", "arguments": {}}'
-    told = [read_answer(reply(text), {"open"}, native=False).read({"open"}).calls for text in (tagged, bare)]
-    assert [len(calls) for calls in told] == [1, 0]
+    answers = [read_answer(reply(text), {"open"}, native=False) for text in (tagged, bare)]
+    assert [len(TurnBuilder.read(answer, Sampling(), {"open"}, "call_").calls) for answer in answers] == [1, 0]
 
 
 def test_a_call_may_hold_what_ends_a_call_in_a_text() -> None:

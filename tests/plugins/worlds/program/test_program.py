@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -220,16 +219,3 @@ def test_the_model_inside_a_program_is_trained(host: Host, tmp_path: Path) -> No
     assert all(len(turn.token_ids) == len(turn.logprobs) > 0 for turn in learned)
     assert all(turn.temperature == 1.0 for turn in learned), "the run's sampling holds"
     assert all(1 <= len(turn.token_ids) <= 16 for turn in learned)
-
-
-async def wander(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
-    os.chdir("/")
-    return {"reward": 1.0}
-
-
-def test_what_a_function_changes_of_the_process_is_put_back(host: Host, tmp_path: Path) -> None:
-    here = Path.cwd()
-
-    played(host, tmp_path, {"function": f"{__name__}:wander"}, episodes=1)
-
-    assert Path.cwd() == here
