@@ -98,7 +98,7 @@ class OfferingLearner(LinearLearner):
         gradient = dict.fromkeys(self.weights, 0.0)
         for decision, advantage in rated:
             ratio = decision.logprob(self.weights) - decision.logprob(self.reference)
-            sign = math.copysign(batch.loss.beta, advantage)
+            sign = math.copysign(batch.loss.settings["beta"], advantage)
             value = 1 / (1 + math.exp(-sign * (ratio - baseline)))
             for name, slope in decision.gradient(self.weights).items():
                 gradient[name] += abs(advantage) * sign * value * (1 - value) * slope / len(rated)

@@ -1,9 +1,11 @@
-"""Runs 2,604 broken plugins, each in a process of its own: does each run end, and does it name the culprit?
+"""Runs 2,307 broken plugins, each in a process of its own: does each run end, and does it name the culprit?
 
 A plugin raises, returns something else, changes what belongs to the process, or hangs, in each call that a run makes of
 it. One that hangs is sent one SIGINT. What must hold for each of them: the process ends (after SIGINT within two
 seconds), what goes wrong is told with the distribution and the component, nothing is called a bug of agentfw, and the
-records on disk can be read.
+records on disk can be read. Who cancels every task of the process in a call that isn't awaited may go unnamed: then it
+is only known that a plugin did so. What a plugin replaces in the process for everybody (`json.dumps`, `open`, the
+working directory, `sys.excepthook`, the descriptor of stderr) stays replaced, so that is no case here.
 
     python benchmarks/plugin_zoo.py                              # about an hour on two cores
     python benchmarks/plugin_zoo.py --only memory-recall --json
@@ -130,7 +132,8 @@ def _wrong(case: Case, code: int | None, told: str, home: Path) -> tuple[str, ..
         wrong.append(f"exit code {code}")
     unwanted = ("bug in agentfw", "Traceback", "escaped", "disk space", "Exception ignored")
     wrong += [f'it says "{word}"' for word in unwanted if word in told]
-    if not case.hangs and (code or _must_be_told(case)) and not all(word in told for word in case.told):
+    unnamed = case.fault == "cancels_all" and "a plugin has cancelled the run" in told
+    if not case.hangs and (code or _must_be_told(case)) and not (unnamed or all(word in told for word in case.told)):
         wrong.append("the culprit isn't named")
     if case.hangs and case.fault in ("holds_on", "takes_handler") and DISTRIBUTION not in told:
         wrong.append("what hung isn't named")

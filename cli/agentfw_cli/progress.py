@@ -44,6 +44,8 @@ class Progress(Observer):
 
     def __init__(self, run: RunInfo, tell: Tell) -> None:
         self.run, self.tell, self.headline = run, tell, run.folder.headline
+        self.changed: Callable[[], object] = lambda: None
+        """Called when something else begins. A picture that is drawn now and then would miss what is short."""
         self._used = Usage(0, 0, 0)
 
     def spent(self, policy: Usage, judges: Usage) -> None:
@@ -227,6 +229,7 @@ class _UpdateProgress(Progress):
         words = f"{_DOES[name]}, update {update}" if name != "evaluate" else f"evaluating after {update} updates"
         self.phases = {other: phase for other, phase in self.phases.items() if not phase.over}
         self.phases[name] = _Phase(words)
+        self.changed()
 
     def phase_ended(self, name: str, update: int) -> None:
         # It is shown until the next one begins, so that also a short one is seen.

@@ -185,7 +185,10 @@ def test_a_reader_that_still_sees_it_is_waited_for_and_then_named(
 def test_no_byte_of_it_is_in_the_files_of_a_server(postgres_database: Callable[[], str]) -> None:
     psycopg = pytest.importorskip("psycopg")
     url = postgres_database()
-    files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base"
+    with psycopg.connect(url) as connection:
+        own = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+    assert own is not None
+    files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base" / str(own[0])
 
     def found() -> int:
         return sum(path.read_bytes().count(b"inimit") for path in files.rglob("*") if path.is_file())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,10 @@ NEEDS_MORE = {
     ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
     ("reward", "merchant_preference"): "fits a model: test_merchant_preference.py runs the same checks",
 }
-SETTINGS = {("policy", "merchant-team"): {"reporter": "scripted"}}
+SETTINGS = {
+    ("policy", "merchant-team"): {"reporter": "scripted"},
+    ("policy", "qtable"): {"table": str(Path(__file__).parent / "table.json")},
+}
 
 
 def cases() -> Iterator[Any]:

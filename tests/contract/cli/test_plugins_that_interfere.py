@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from .conftest import SITE, Agentfw
+from command_line import SITE, Agentfw
 
 Install = Callable[..., None]
 

@@ -161,7 +161,6 @@ def test_the_experiment_plays_every_cell_under_every_interface(variant: str) -> 
     assert best.difference is None
     polling = rows["", "polling:40"].figures
     assert polling["charged"].estimate < polling["utility"].estimate
-    assert "step loop" in table.picture().to_svg()
 
 
 @pytest.mark.slow
@@ -177,25 +176,23 @@ def test_the_table_says_what_a_clock_teaches(capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.slow
-def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
-    result = patrol_table.main([*small, "--pictures", str(tmp_path), "--json"])
+    result = patrol_table.main([*small, "--json"])
     assert json.loads(capsys.readouterr().out) == result
     resolved = {row["controller"]: row["resolved"]["mean"] for row in result["rows"]}
     assert resolved["greedy"] > resolved["loop"]
-    assert (tmp_path / "patrol-1.svg").exists()
     patrol_table.main(small)
     assert "(51.5%)" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
-    result = kitchen_table.main([*small, "--pictures", str(tmp_path), "--json"])
+    result = kitchen_table.main([*small, "--json"])
     assert json.loads(capsys.readouterr().out) == result
     means = {row["player"]: row["utility"]["mean"] for row in result["tables"][0]["rows"] if not row["family"]}
     assert means["step_loop"] < means["event_driven"]
-    assert (tmp_path / "kitchen-one.svg").exists()
     kitchen_table.main(small)
     assert "the paper's order" in capsys.readouterr().out
 
