@@ -74,11 +74,11 @@ class Call:
     late: type[AgentfwError] = PluginError
     """Raised where there is no answer by the deadline."""
     spends: str = ""
-    """`ask` if a run whose budget is spent doesn't ask any more, `finish` if it does."""
+    """`ask` if a run stops making the call once its budget is spent, `finish` if it doesn't."""
     quiet: bool = False
-    """Whether the method of the base class does nothing: a component that leaves it so isn't called."""
+    """Whether the base class's method does nothing. A component that doesn't override it isn't called."""
     posted: bool = False
-    """Whether nobody in the memory's thread has to be waited for: what comes after it is called after it."""
+    """Whether the caller goes on without waiting for the memory's thread, which runs later calls after this one."""
     passes: type[BaseException] | tuple[()] = ()
     """An exception that is an answer."""
     operation: _Operation | None = None
@@ -86,7 +86,7 @@ class Call:
 
     title: str = field(init=False)
     copies: bool = field(init=False)
-    """Whether the component is given something else than the run gives."""
+    """Whether the component receives a copy or a cleaned form of an argument."""
     _episode: tuple[int, Callable[[Any], str]] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class CallTable:
     """The calls of one kind of component."""
 
     def __init__(self, base: type, *calls: Call, attributes: Iterable[str] = ()) -> None:
-        """`attributes` are those of a component that whoever calls it reads."""
+        """`attributes` are the names of the component's attributes that callers read."""
         self.base, self.attributes = base, tuple(attributes)
         self.calls: Mapping[str, Call] = {call.name: call for call in calls}
         self.parameters = {name: tuple(inspect.signature(getattr(base, name)).parameters)[1:] for name in self.calls}

@@ -62,7 +62,7 @@ class Deadline:
         self.extend()
 
     def extend(self) -> None:
-        """Begin again: the answer comes in pieces, and one of them was there."""
+        """Restart the timeout. Called when a piece of a streamed answer arrives."""
         self._until = asyncio.get_running_loop().time() + self._seconds
         if self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(self._until)
@@ -148,7 +148,7 @@ def _hold(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 async def _cancelled_itself(task: asyncio.Task[Any]) -> None:
-    """Take back that a task was cancelled by what it runs, and raise that instead."""
+    """Undo a cancellation that the awaited code requested itself, and raise CancelledItself instead."""
     with suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
     task.uncancel()

@@ -74,7 +74,7 @@ class Layer:
         return name in self._overridden
 
     def take_attributes(self, component: Any) -> None:
-        """Have the attributes of the component that those who call it read."""
+        """Copy the attributes of the component that callers read."""
         for name in self.table.attributes:
             setattr(self, name, getattr(component, name))
 
