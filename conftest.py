@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,8 +24,6 @@ from typing import IO, Any
 
 import pytest
 from hypothesis import settings
-
-sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
 # Read by numpy and torch when they are first imported, and by every process that a test starts.

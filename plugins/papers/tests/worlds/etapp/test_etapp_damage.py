@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from copies import write_copy
+from worlds.etapp.copies import write_copy
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.errors import SettingsError

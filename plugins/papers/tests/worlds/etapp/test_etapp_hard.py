@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from copies import write_copy
+from worlds.etapp.copies import write_copy
 
 from agentfw import Moment
 from agentfw.errors import RunFolderError
