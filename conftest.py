@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import IO, Any
 
 import pytest
@@ -176,9 +176,7 @@ class Chromium:
     def __enter__(self) -> Chromium:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self._out.close()
@@ -239,9 +237,9 @@ _LABORATORY = Path(__file__).parent / "tests" / "site" / "agentfw_laboratory" / 
 
 @pytest.fixture(scope="session")
 def laboratory() -> ModuleType:
-    for module in ("torch", "transformers", "peft"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}")
+    for name in ("torch", "transformers", "peft"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}")
     spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", _LABORATORY)
     assert spec is not None
     assert spec.loader is not None
