@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import agentfw, install
-from contract.learning.examples import Chosen, Make, Table, Values
 
-from agentfw import Learner, Optimizer
+from agentfw import Learner
+from agentfw.episode import Episode, Message, Task, Turn
+from agentfw.optimizer import Advantage, Optimizer, Scored
+from agentfw.scores import Score
 from agentfw.testing import fresh_host
 
 __all__ = ["agentfw", "install"]
+
+Chosen = Callable[..., Optimizer]
+"""An optimizer by its name, with settings."""
+Values = Callable[[Sequence[Advantage]], list[float]]
+Table = Callable[[Sequence[Advantage]], dict[tuple[str, int], float]]
+"""Advantages by episode and turn."""
+
+
+class Make:
+    """What the examples are made of. Samples are numbered by their place in the group."""
+
+    def turn(self, index: int, round: int = 0, shown: tuple[int, ...] = ()) -> Turn:
+        return Turn(index, index, index + 1, round=round, shown=shown, text="well", count=3, token_ids=(1, 2, 3))
+
+    def episode(self, sample: int = 0, rounds: Sequence[int] = (0,), *, index: int = 0, user: str = "ada") -> Episode:
+        """An episode with one turn for each entry of `rounds`, in that round."""
+        turns = [self.turn(place, one) for place, one in enumerate(rounds)]
+        return Episode(Task(index, 7, user=user, sample=sample), rounds=max(rounds, default=0), turns=turns)
+
+    def rewarded(self, rewards: Sequence[float], *, index: int = 0, turns: int = 1) -> list[Scored]:
+        """A group with these rewards and no scores."""
+        return [
+            Scored(self.episode(place, [0] * turns, index=index), (), reward) for place, reward in enumerate(rewards)
+        ]
+
+    def tracked(
+        self, base: Sequence[float], personal: Sequence[float], *, index: int = 0, user: str = "ada"
+    ) -> list[Scored]:
+        """A group of one-turn episodes with a reward on each track."""
+        group = []
+        for place, (general, own) in enumerate(zip(base, personal, strict=True)):
+            played = self.episode(place, index=index, user=user)
+            scores = (Score(played.id, "quality", general), Score(played.id, "preference", own, "personal"))
+            group.append(Scored(played, scores, general + own))
+        return group
+
+    def by_rounds(self, *samples: Sequence[float]) -> list[Scored]:
+        """A group of episodes with one turn and one score a round."""
+        group = []
+        for place, values in enumerate(samples):
+            played = self.episode(place, range(1, len(values) + 1))
+            scores = tuple(Score(played.id, "right", value, round=number) for number, value in enumerate(values, 1))
+            group.append(Scored(played, scores, sum(values)))
+        return group
+
+    def conversation(self, sample: int, *shown: str) -> Episode:
+        """An episode in which each turn was shown all that came before and one more message."""
+        played = self.episode(sample, [0] * len(shown))
+        for one, text in zip(played.turns, shown, strict=True):
+            played.messages.append(Message("user", text))
+            one.shown = tuple(range(len(played.messages)))
+            played.messages.append(Message("assistant", "well"))
+        return played
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from math import sqrt
 from typing import Any
 
 import pytest
-from contract.learning.examples import Chosen, Make, Table, Values
 
 from agentfw.episode import Message
 from agentfw.errors import PluginError, SettingsError
 from agentfw.optimizer import Loss, Scored
 from agentfw.scores import Score
+
+from .conftest import Chosen, Make, Table, Values
 
 NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise", "imitation", "kto"]
 
@@ -142,15 +143,21 @@ def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen: Chosen, mak
     assert table(apart.advantages(batch)) == {("00000-0", 0): 0.0, ("00000-0", 1): 0.0}
 
 
-def test_gigpo_sees_all_that_came_since_the_last_answer(chosen: Chosen, make: Make) -> None:
-    played = make.conversation(0, "[0]\nthe door\n[1]", "[1]\nleft")
-    played.messages.append(Message("tool", "locked", answers="1.0"))
-    played.turns[1].shown = (*played.turns[1].shown, len(played.messages) - 1)
+@pytest.mark.parametrize(("found", "compared"), [(("locked", "locked"), 4.0), (("locked", "open"), 2.0)])
+def test_gigpo_sees_all_that_came_since_the_last_answer(
+    chosen: Chosen, make: Make, found: tuple[str, str], compared: float
+) -> None:
+    """Both are at the door, then on its left; what a tool found there is a part of the state too."""
+    gigpo, group = chosen("gigpo"), []
+    for sample, text in enumerate(found):
+        played = make.conversation(sample, "[0]\nthe door\n[1]", f"[{sample}]\nleft")
+        played.messages.append(Message("tool", text, answers="1.0"))
+        played.turns[1].shown = (*played.turns[1].shown, len(played.messages) - 1)
+        group.append(Scored(played, (), float(sample)))
 
-    gigpo = chosen("gigpo")
+    gigpo.advantages([group])
 
-    assert gigpo.state_of(played, played.turns[0]) == ("\nthe door\n[1]",)
-    assert gigpo.state_of(played, played.turns[1]) == ("\nleft", "locked")
+    assert gigpo.metrics()["turns_compared"] == compared
 
 
 def test_roundwise_has_one_baseline_for_each_round(chosen: Chosen, make: Make, table: Table) -> None:
@@ -243,7 +250,7 @@ def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen: Chosen, make
     found = table(chosen("turnwise").advantages(batch))
 
     half = pytest.approx(sqrt(0.5), abs=1e-5)
-    assert (found["00000-0", 0], found["00000-1", 1]) == (half, half)
+    assert [found["00000-0", 0], found["00000-1", 1]] == [half, half]
 
 
 def test_imitation_makes_every_whole_answer_more_likely(chosen: Chosen, make: Make, table: Table) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import sqrt
 
 import pytest
-from contract.learning.examples import Chosen, Make, Table, Values
 
 from agentfw.errors import SettingsError
 from agentfw.optimizer import Scored
+
+from .conftest import Chosen, Make, Table, Values
 
 LONG = {"max_answer": 100, "overlong_buffer": 20}
 HALF = pytest.approx(sqrt(0.5), abs=1e-4)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from contract.learning.examples import Chosen, Make, Table
 
 from agentfw.optimizer import Loss
+
+from .conftest import Chosen, Make, Table
 
 
 def test_good_answers_get_one_weight_and_bad_ones_another(chosen: Chosen, make: Make, table: Table) -> None:

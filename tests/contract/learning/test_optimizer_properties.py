@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from contract.learning.examples import Chosen, Make, Table, Values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentfw.optimizer import Scored
+
+from .conftest import Chosen, Make, Table, Values
 
 FLOOR = 1e-3
 """Standard deviation below which differences of rewards count as noise."""
@@ -189,12 +190,13 @@ def test_a_users_scale_and_centre_leave_personal_advantages_alone(
 ) -> None:
     """A user who says 60 to 80 where another says 0.3 to 0.4 teaches the same, once there is a history."""
     wide = [0.0, 0.3, 0.7, 1.0]
-    plain, moved = (chosen("parpo", {"base_weight": 0.0, "personal_weight": 1.0}) for _ in range(2))
+    settings = {"base_weight": 0.0, "personal_weight": 1.0, "warm_up": 3}
+    plain, moved = chosen("parpo", settings), chosen("parpo", settings)
     for number, drawn in enumerate([wide, wide, wide, *batches]):
         other = [centre + scale * value for value in drawn]
         one = values(plain.advantages([make.tracked([0.0] * 4, drawn)]))
         two = values(moved.advantages([make.tracked([0.0] * 4, other)]))
-        if number >= plain.settings.warm_up:
+        if number >= 3:
             assert one == pytest.approx(two, abs=1e-3)
 
 

@@ -116,8 +116,8 @@ class Formulas:
         self.popularity = counts / counts.max()
 
     def linear(self, row: Rows, name: str) -> Rows:
-        scaled: Rows = self.view.weights[f"{name}.weight"] @ row
-        return scaled + self.view.weights[f"{name}.bias"]
+        found: Rows = self.view.weights[f"{name}.weight"] @ row + self.view.weights[f"{name}.bias"]
+        return found
 
     def branch(self, user: int, name: str) -> Rows:
         """(26), as a correction of the user's embedding."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from worlds.etapp.copies import write_copy
+
+from .copies import write_copy
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from worlds.etapp.copies import TOOLS, write_copy
 
 from agentfw import Engagement, Episode, Host, Intervention, Moment, Observation, PolicyAgent, Task
 from agentfw.errors import AgentfwError, InterventionRefused
@@ -29,6 +28,8 @@ from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.rewards.keypoints import Keypoints, KeypointsSettings
+
+from .copies import TOOLS, write_copy
 
 ARGUMENTS = {
     "title": "Blue",
