@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from snippets import ROOT
+
+from .snippets import ROOT
 
 FRAGMENTS = [path for path in sorted((ROOT / "news").iterdir()) if path.name != "README.md"]
 CONFIGURED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["towncrier"]

@@ -10,11 +10,12 @@ import sys
 import pytest
 from component_page import value_type
 from hook_page import hook_docs, hook_page
-from snippets import ROOT
 
 from agentfw import hookspecs
 from agentfw.component import KINDS
 from agentfw_cli.main import _COMMANDS
+
+from .snippets import ROOT
 
 CORE, PAPERS, CALENDAR = "agentfw", "agentfw-papers", "agentfw-calendar"
 

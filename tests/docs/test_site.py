@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from snippets import BESIDE, PAGES, ROOT
+
+from .snippets import BESIDE, PAGES, ROOT
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#([^)\s]+))?\)")
 ON_GITHUB = re.compile(r"https://github\.com/agentfw/agentfw/(?:blob|tree)/main/([\w./-]*[\w/-])(?:#([\w-]+))?")
