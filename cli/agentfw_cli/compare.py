@@ -27,7 +27,7 @@ from agentfw_cli.common import (
     runs_option,
 )
 from agentfw_cli.completion import RunName
-from agentfw_cli.spec_options import set_option
+from agentfw_cli.run import set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -135,7 +135,7 @@ def _swept(
     from agentfw.errors import UsageError
     from agentfw.runs.spec.run_spec import apply_assignments
     from agentfw.runs.spec.start import start_of_run
-    from agentfw_cli.sweep import specs_of_sweep
+    from agentfw_cli.run import specs_of_sweep
 
     if len(which) != 1:
         raise UsageError("--sweep runs one spec with several values", fix="name one spec, or one environment")

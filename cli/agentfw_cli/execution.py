@@ -47,9 +47,8 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
-    from agentfw.runs.spec.policy_of_run import policy_of_run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
-    from agentfw.runs.spec.start import with_choices
+    from agentfw.runs.spec.start import policy_of_run, with_choices
 
     out = Out(json=as_json, quiet=quiet)
     host = load_host(out, blocked, strict)

@@ -12,13 +12,13 @@ from typing import Any
 from agentfw.printing.out import Out, counted
 from agentfw.report import bars
 from agentfw.report.statistics import Interval
-from agentfw.runs.observers.observer import RunInfo
+from agentfw.runs.observers import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.figures import means
 from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading
 from agentfw.runs.results.comparison import change
-from agentfw.runs.results.training_notes import training_notes
+from agentfw.runs.results.run_report import training_notes
 from agentfw_cli.common import figure_row, name_of, usage_words
 
 __all__ = ["print_result"]

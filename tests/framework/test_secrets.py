@@ -18,7 +18,7 @@ from agentfw.boundary.secrets import MASK, Pieces, Secrets, is_secret_name, stri
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError, in_words
 from agentfw.runs import Journal, read_journal, write_whole
-from agentfw.runs.spec.settings_record import secrets_in
+from agentfw.runs.spec.resolution import secrets_in
 from agentfw_benchmarks.secret_forms import FORMS as KNOWN_FORMS
 from agentfw_benchmarks.secret_forms import base64_of
 

@@ -21,13 +21,12 @@ from ..report.statistics import Interval
 from .records.figure_table import figure_title, in_order
 from .records.folder import RunFolder, find_run
 from .records.summary import Summary, beside
-from .results.frames import frame
 from .results.run_charts import curve
 from .results.run_report import write_report
+from .results.transcript import frame
 from .run import Run
-from .spec.policy_of_run import policy_of_run
 from .spec.run_spec import apply_assignments, parse_spec
-from .spec.start import with_choices
+from .spec.start import policy_of_run, with_choices
 
 __all__ = ["RunResult", "execute", "finished_run", "runs_directory", "values_of"]
 

@@ -1,10 +1,15 @@
 """The contract of each kind: which checks it has, and running them on a component.
 
-Whatever a component does, the answer is a list of results. What can't be made at all is one failed
-result.
+Whatever a component does, the answer is a list of results. What can't be made at all is one failed result.
 
     results = run_contract(host, "environment", "inbox", {"rate": 0.5})
     results = check_component("memory", Notebook)
+
+A host for tests has the given plugins and nothing else of the machine: no other plugin that happens to be installed, no
+environment variable, no agentfw.toml. A plugin with any problem is an error at once.
+
+    host = fresh_host("my_plugin.plugin")
+    notebook = host.create("memory", "notebook", {"limit": 3})
 """
 
 from __future__ import annotations
@@ -12,13 +17,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from ..boundary import metadata
 from ..boundary.coroutines import misplaced_coroutine
+from ..boundary.metadata import EntryPoint, normalise
 from ..episode import Episode
 from ..errors import UnknownNameError
+from ..host.host import GROUP, Host, HostOptions
+from ..host.names import OWN_DISTRIBUTION
 from ..settings import input_key
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
 from .planted_secret import look_for_secrets
@@ -27,7 +37,51 @@ from .samples import sample_episodes
 if TYPE_CHECKING:
     from ..host import Host
 
-__all__ = ["check_component", "contract", "contract_tests", "made_by", "run_contract"]
+__all__ = [
+    "check_component",
+    "contract",
+    "contract_tests",
+    "fresh_host",
+    "made_by",
+    "run_contract",
+]
+
+
+class _Given(EntryPoint):
+    """An entry point of something that is imported already."""
+
+    plugin: object
+
+    def load(self) -> object:
+        return self.plugin
+
+
+def fresh_host(*plugins: object, builtins: bool = False, strict: bool = True) -> Host:
+    """A host of these plugins: modules, names of modules, or any objects with hooks; and agentfw's own where wished.
+
+    strict: raise a PluginError for whatever is wrong with a plugin; without it the host notes it and goes on.
+    """
+    entry_points = [_entry_point(plugin, number) for number, plugin in enumerate(plugins)]
+    if builtins:
+        entry_points += [found for found in metadata.entry_points(GROUP) if found.distribution == OWN_DISTRIBUTION]
+    return Host.load(HostOptions(strict=strict), entry_points)
+
+
+def _entry_point(plugin: object, number: int) -> EntryPoint:
+    if isinstance(plugin, str):
+        name = plugin
+    elif isinstance(plugin, ModuleType):
+        name = plugin.__name__
+    else:
+        name = type(plugin).__name__
+    distribution = normalise(name.partition(":")[0].partition(".")[0]) or "plugin"
+    version = metadata.version_of(distribution) or "0"
+    if isinstance(plugin, str):
+        return EntryPoint(f"{distribution}-{number + 1}", name, distribution, version)
+    given = _Given(f"{distribution}-{number + 1}", name, distribution, version)
+    given.plugin = plugin
+    return given
+
 
 TIME_LIMIT = 60.0
 """Seconds for one check; a policy or a learner that loads a model of its own may be given more."""

@@ -39,10 +39,8 @@ from typing import Any, Self
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
 from .journal import Journal, read_journal, write_whole
-from .migration import EARLIER, migrate, migrate_about
-from .play_records import Records
+from .play_records import EARLIER, Records, State, migrate, migrate_about
 from .run_index import newest_first
-from .training_state import State
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
 
