@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, shown_path
 from agentfw_cli.common import host_options, json_option, load_host, note_problems, quiet_option
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def loop(
     from agentfw.loops import Loop, read_loop
 
     out = Out(json=as_json, quiet=quiet)
+    home, started_in = folder and folder.absolute(), Path.cwd()
     host = load_host(out, blocked, strict)
     if file is None:
         specs = host.specs()
@@ -92,7 +93,7 @@ def loop(
         raise UsageError(f"{file.name} names no variants for --quick", fix="add quick = [...], or use --variant NAME")
     spec = spec.chosen((*spec.quick, *variants) if quick else variants)
     spec.check(host)
-    found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds, first_seed)
+    found = Loop.at(home or started_in / "loops" / (environment or file.stem), spec, seeds, first_seed)
     with out.progress("reading what is done") as tell:
         result = found.do(host, lambda text, done, of: tell(f"{done}/{of}  {text}"), jobs=jobs)
     note_problems(host, out)
@@ -110,7 +111,7 @@ def loop(
     if result.contrasts:
         out.line()
         _compared(out, leading, leading, result.contrasts)
-    out.line(f"{found.path}/   report.html   table.json   cells")
+    out.line(f"{shown_path(found.path)}/   report.html   table.json   cells")
 
 
 def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:

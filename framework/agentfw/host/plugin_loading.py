@@ -45,6 +45,7 @@ __all__ = [
     "Selection",
     "file_entry_point",
     "import_file",
+    "module_of",
     "load_plugins",
     "manager_name",
     "new_manager",
@@ -175,6 +176,15 @@ def import_file(file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return sys.modules[name]
+
+
+def module_of(file: Path) -> ModuleType:
+    """The module of a file that isn't known as a plugin yet."""
+    file = file.absolute()
+    try:
+        return let_in(str(file), lambda: import_file(file))
+    except ImportFailed as failure:
+        raise failure.named(str(file), f"fix it in {file}") from None
 
 
 def _module_name(file: Path) -> str:

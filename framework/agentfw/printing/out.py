@@ -25,18 +25,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from ..boundary.output import data_stream, hand_over_stdout
 from ..errors import StorageError
 
-__all__ = [
-    "Out",
-    "Progress",
-    "counted",
-    "width_of",
-]
+__all__ = ["Out", "Progress", "counted", "shown_path", "width_of"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _NARROWEST = 20
@@ -199,6 +195,14 @@ def _wrapped(text: str, width: int) -> list[str]:
 _FIRST_ON_TERMINAL, _EVERY_ON_TERMINAL = 2.0, 0.2
 _EVERY_ELSEWHERE = 10.0
 """Seconds. A terminal replaces a line by the next; a log keeps all of them."""
+
+
+def shown_path(path: Path) -> str:
+    """A path as a person types it: relative to the current directory if it is below it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # OSError: the current directory was deleted
+        return str(path)
 
 
 class Progress:

@@ -34,7 +34,7 @@ from ..boundary.metadata import normalise
 from ..component import KINDS
 from ..errors import PluginError, UnknownNameError, UsageError
 from ..host.from_functions import kinds_in
-from ..host.plugin_loading import import_file
+from ..host.plugin_loading import module_of
 
 if TYPE_CHECKING:
     from ..hookspecs import NamedTemplate
@@ -210,7 +210,7 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
 
 def scaffold_file(file: Path, name: str, folder: Path, *, host: Host) -> list[Path]:
     """Write a plugin that is made of a single file, as `--tool ./FILE.py` takes it. Returns the written paths."""
-    module = import_file(file.absolute())
+    module = module_of(file)
     kinds = kinds_in(module)
     if len(kinds) != 1:
         found = f"has several kinds of components: {', '.join(kinds)}" if kinds else "has no component"

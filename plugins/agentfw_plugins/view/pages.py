@@ -20,12 +20,12 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import agentfw
 from agentfw import Host
+from agentfw.boundary.gate import function_at
 from agentfw.errors import AgentfwError, MissingExtraError, UsageError
 from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import RunFolder, figure_text, timeline_picture
@@ -339,7 +339,7 @@ def inspection(path: Path, host: Host, episode: str, back: tuple[str, str]) -> s
     if not isinstance(environment, agentfw.Environment) or not environment.inspector:
         raise UsageError(f"{chosen['name']} has no page of its own for a run", fix="look at its episodes")
     try:
-        page = str(resolve_name(environment.inspector)(folder, host, episode))
+        page = str(function_at(environment.inspector, "inspector")(folder, host, episode))
     except AgentfwError:
         raise
     except Exception as error:  # a plugin's, which must not end the server

@@ -51,7 +51,8 @@ class RunFolder:
     """One run's folder."""
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
-        self.path, self.about = path, about
+        # A plugin may change the current directory.
+        self.path, self.about = path.absolute(), about
         self._lock: int | None = None
 
     @property

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
-from ...host.project import find_project
+from ...host.project import ProjectFile
 from ...settings import VERSION, marked_keys
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State
@@ -116,10 +117,10 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     """
     specs = host.specs()
     if spec is None and name is not None and host.has_spec(name):
-        return with_project_defaults(read_spec(Path(host.find_spec(name).path)))
+        return with_project_defaults(read_spec(Path(host.find_spec(name).path)), host.options.project)
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
-    project = find_project()
+    project = host.options.project
     if spec is not None:
         values = read_spec(spec)
     else:
@@ -127,7 +128,7 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
         values = read_spec(given or Path(host.find_spec("default").path))
         if name is not None and _name_in(values.get("environment")) != name and "any" in specs:
             values = read_spec(Path(host.find_spec("any").path))
-    return _in(name, with_project_defaults(values))
+    return _in(name, with_project_defaults(values, host.options.project))
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
@@ -139,7 +140,7 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
     if spec is None and name is not None and _TRAINING + name in specs:
         values = read_spec(Path(host.find_spec(_TRAINING + name).path))
         if _name_in(values.get("environment")) not in (None, name):
-            return with_project_defaults(values)
+            return with_project_defaults(values, host.options.project)
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
     if spec is not None:
@@ -148,12 +149,11 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
         known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
         found = next((each for each in known if each in specs), None)
         values = {} if found is None else read_spec(Path(host.find_spec(found).path))
-    return _in(name, with_project_defaults(values))
+    return _in(name, with_project_defaults(values, host.options.project))
 
 
-def with_project_defaults(values: dict[str, Any]) -> dict[str, Any]:
+def with_project_defaults(values: dict[str, Any], project: ProjectFile | None) -> dict[str, Any]:
     """The values of a spec, and those of agentfw.toml where the spec doesn't say otherwise."""
-    project = find_project()
     if project is None:
         return values
     for key in project.defaults:
@@ -195,7 +195,11 @@ def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
     scheme, mark, _ = name.partition("://")
     for entry in entry_points(_RECORDINGS) if mark else ():
         if entry.name == scheme:
-            copied: Any = entry.load()
+            who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
+            try:
+                copied: Any = let_in(who, entry.load)
+            except ImportFailed as failure:
+                raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
             return list(copied(name, host, runs))
     return [find_run(runs, name).path]
 
