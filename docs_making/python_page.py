@@ -35,6 +35,7 @@ MODULES = {
     "agentfw.learner": "what a learner is given, and what it returns",
     "agentfw.loops": "run variants of an agent over several rounds and seeds, and compare them",
     "agentfw.memory": "what a memory is asked, and what it returns",
+    "agentfw.boundary.gate": "import the function that a setting names",
     "agentfw.boundary.metadata": "read the entry points of what is installed",
     "agentfw.turns.nested": "an engagement as a module of an agent",
     "agentfw.optimizer": "advantages, and the loss that they are for",

@@ -28,7 +28,7 @@ from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsErr
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.request import Brief, Moment, Sampling
-from agentfw.runs.records.long_texts import LongTexts
+from agentfw.runs.records.journal import LongTexts
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
 from agentfw.timeline import Time

@@ -13,7 +13,7 @@ import pytest
 
 from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
 from agentfw.runs.run import Run

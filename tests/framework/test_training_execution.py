@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.figures import flat
 from agentfw.runs.records.folder import RunFolder, list_runs
 from agentfw.runs.records.summary import Summary
