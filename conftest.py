@@ -46,11 +46,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are no garbage: nobody needs to look through them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _garbage() -> Iterator[None]:
-    """Free what a module leaves behind: a library that fails in doing so then fails beside the tests that use it."""
+    """Free what a module leaves behind: a library that fails in doing so then fails beside the tests that use it.
+
+    What is left is in use, such as modules that were imported, and isn't looked through after the next module.
+    """
     yield
     gc.collect()
+    gc.freeze()
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
