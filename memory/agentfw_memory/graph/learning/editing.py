@@ -26,7 +26,7 @@ from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
-from agentfw_memory.graph.stores.store import Change
+from agentfw_memory.graph.stores.store import Change, Delete, Insert, Update
 from agentfw_memory.graph.validation import (
     check_metadata,
     check_name,
@@ -227,7 +227,9 @@ class Editor:
                 self._replace(change, own, after, new_vector, when)
                 self._restate(change, own, after)
             elif after != before:
-                self._rows.set_expiry(change, own, after.expires_at)
+                self._rows.store.write(
+                    Update("version", {"number": own, "valid_to": None}, {"expires_at": after.expires_at})
+                )
             self._rename(change, own, "REQUIRES", names["tool"])
             self._rename(change, own, "APPLIES_TO", names["scenario"])
             self._rows.touch(change, [own])
@@ -261,7 +263,12 @@ class Editor:
         vector = self._recaller.embed([text])[0]
         with self._rows.writing() as change:
             self._recaller.check_embedder()
-            self._rows.set_profile(change, self._rows.nodes(change, "user", [user])[user], text, vector)
+            number = self._rows.nodes(change, "user", [user])[user]
+            row = (number, change.number, text, vector)
+            self._rows.store.write(
+                Insert("profile", ("user", "changed", "text", "vector"), [row], existing="replace"),
+                Delete("staged", {"number": number}),
+            )
 
     def merge(self, change: Change, stays: int, goes: int) -> None:
         """Merge one skill into another: the edges of the one that goes move over, and it ends."""

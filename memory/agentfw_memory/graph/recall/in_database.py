@@ -197,7 +197,7 @@ class DatabaseRecall:
                 logger.warning(
                     'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; '
                     "run `agentfw memory prepare`",
-                    self._rows.tenant,
+                    self._rows.store.tenant,
                     self._settings.in_memory_up_to,
                 )
                 summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
@@ -210,7 +210,7 @@ class DatabaseRecall:
                     logger.warning(
                         'tenant "%s" was prepared where words are split or stemmed in another way, so some aren\'t '
                         "found by word; run `agentfw memory prepare` once",
-                        self._rows.tenant,
+                        self._rows.store.tenant,
                     )
             sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
             self._prepared = Prepared(

@@ -126,7 +126,7 @@ class Recaller:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
         present = (head or self._rows.store.head()).embedder
         if present != self._maker:
-            raise _wrong_embedder(self._rows.tenant, present, self._maker)
+            raise _wrong_embedder(self._rows.store.tenant, present, self._maker)
 
     def catch_up(self, upto: int | None = None, *, head: Head | None = None) -> None:
         """Take over all changes of the store, or those up to the change `upto`."""
