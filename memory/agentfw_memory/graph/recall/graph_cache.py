@@ -139,6 +139,12 @@ class GraphCache:
         theirs: Bools = self.owner[numbers] == (-1 if user is None else user)
         return self.shared[numbers] | theirs
 
+    def seen_by(self, user: int | None, numbers: Integers) -> Bools:
+        """Return which of these skills, known or not, are here and may be seen by a user."""
+        seen = numbers < len(self.live)
+        seen[seen] = self.live[numbers[seen]] & self.visible_to(user, numbers[seen])
+        return seen
+
     def vectors(self, numbers: Integers) -> Float32Array:
         return self.index.vectors(numbers, self.shared[numbers])
 

@@ -405,18 +405,6 @@ class GraphRows:
         """
         return self._with_users(after, ("EXECUTED", "SHOWN"), None)
 
-    def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
-        """Return (skill, query, reward) of the trajectories of a user that showed one of these skills, oldest first."""
-        shown = {"target": Among(numbers), "kind": "SHOWN", "valid_to": None}
-        edges, trips = self._read(
-            Select("edge", ("row", "source", "target", "weight"), shown),
-            Select(
-                "trajectory", ("number", "query"), {"number": Among(Select("edge", ("source",), shown)), "user": user}
-            ),
-        )
-        asked = dict(trips)
-        return [(skill, asked[trip], weight) for _, trip, skill, weight in sorted(edges) if trip in asked]
-
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
         """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
         where = {"target": Among(numbers), "kind": "EXECUTED", "valid_to": None, "weight": Between(reward)}
