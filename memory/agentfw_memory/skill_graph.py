@@ -95,7 +95,7 @@ class SkillGraph:
         self._hearer = Hearer(rows, self._recaller, self._editor, settings, listener)
         self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
-        self._recaller.check_embedder()
+        self._recaller.check_embedder(self._recaller.head.embedder)
 
     @classmethod
     def open(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
+from agentfw_memory.files import make_private
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS
 from agentfw_memory.graph.rows.graph_rows import GraphRows
@@ -25,7 +26,6 @@ from agentfw_memory.graph.rows.row_types import digest, told_apart
 from agentfw_memory.graph.stores.store import Change, EmbedderRecord, Insert
 from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.validation import check_name
-from agentfw_memory.private_file import make_private
 
 if TYPE_CHECKING:
     import networkx

@@ -144,7 +144,7 @@ class Editor:
         if not wanted:
             return []
         rows = self._rows
-        self._recaller.check_embedder()
+        self._recaller.check_embedder(change.embedder)
         owners = rows.nodes(change, "user", [skill.owner for skill in wanted])
         tools = rows.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
         scenarios = rows.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
@@ -208,7 +208,7 @@ class Editor:
             _check_visibility(visibility)
         new_vector = None if text is None else self._recaller.embed([text])[0]
         with self._rows.writing() as change:
-            self._recaller.check_embedder()
+            self._recaller.check_embedder(change.embedder)
             before = self.current(own)
             when = self._valid_from(valid_from, change)
             if when < before.valid_from:
@@ -262,7 +262,7 @@ class Editor:
         check_text("profile", text, self._settings.longest_text)
         vector = self._recaller.embed([text])[0]
         with self._rows.writing() as change:
-            self._recaller.check_embedder()
+            self._recaller.check_embedder(change.embedder)
             number = self._rows.nodes(change, "user", [user])[user]
             row = (number, change.number, text, vector)
             self._rows.store.write(

@@ -74,16 +74,15 @@ class Recaller:
     def embed(self, texts: list[str]) -> Float32Array:
         return check_vectors(self._embedder.embed(texts), texts, self._embedder.dimensions)
 
-    def check_embedder(self, head: Head | None = None) -> None:
+    def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
-        present = (head or self._rows.store.head()).embedder
         if present != self._maker:
             raise _wrong_embedder(self._rows.store.tenant, present, self._maker)
 
     def catch_up(self, upto: int | None = None, *, head: Head | None = None) -> None:
         """Take over all changes of the store, or those up to the change `upto`."""
         now = head or self._rows.store.head()
-        self.check_embedder(now)
+        self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
             if isinstance(self._by, EmbeddedRecall) and self._by.outgrown():
                 self._by = DatabaseRecall(self._rows, self._settings, self._embedder.dimensions)

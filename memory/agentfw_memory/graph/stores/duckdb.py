@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory.files import make_private
 from agentfw_memory.graph.stores.sql import SqlStore, create_statements
 from agentfw_memory.graph.stores.store import PATIENCE, Clock, Insert
 from agentfw_memory.graph.stores.tables import TABLES
-from agentfw_memory.private_file import make_private
 
 if TYPE_CHECKING:
     import duckdb

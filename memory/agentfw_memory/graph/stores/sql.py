@@ -75,7 +75,7 @@ class SqlStore(Store):
         )
         (row,) = self._rows(sql, [self._clock(), self._tenant])
         identity, counter, forgotten, next_number, name, version, dimensions, edge, expired = row
-        maker = None if name is None else EmbedderRecord(name, version, dimensions)
+        maker = _maker(name, version, dimensions)
         return Head(identity, counter, forgotten, next_number, maker, edge or 0, bool(expired))
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
@@ -101,8 +101,12 @@ class SqlStore(Store):
     def writing(self) -> Iterator[Change]:
         with self._transaction():
             # In PostgreSQL, the lock on this row makes writers of a tenant wait for each other.
-            sql = f"UPDATE {self.prefix}tenant SET counter = counter + 1 WHERE tenant = ? RETURNING counter"
-            yield Change(int(self._rows(sql, [self._tenant])[0][0]), self._clock())
+            sql = (
+                f"UPDATE {self.prefix}tenant SET counter = counter + 1 WHERE tenant = ? "
+                "RETURNING counter, embedder, embedder_version, dimensions"
+            )
+            ((counter, *embedder),) = self._rows(sql, [self._tenant])
+            yield Change(int(counter), self._clock(), _maker(*embedder))
 
     def write(self, *writings: Writing) -> list[int]:
         return [self._insert(one) if isinstance(one, Insert) else self._change(one) for one in writings]
@@ -175,7 +179,9 @@ class SqlStore(Store):
                 sql, values = self._reading(wanted.values)
                 return f"{column} IN ({sql})", values
             some = list(wanted.values)
-            return self._among(column, some) if some else ("1 = 0", [])
+            if len(some) < 2:
+                return (f"{column} = ?", some) if some else ("1 = 0", [])
+            return self._among(column, some)
         if isinstance(wanted, Between):
             left = f"{column}{self.by_bytes}" if isinstance(wanted.low, str) else column
             ends = {">=": wanted.low, ">": wanted.above, "<=": wanted.high}
@@ -255,7 +261,7 @@ class SqlStore(Store):
 
     @abstractmethod
     def _among(self, column: str, values: list[Any]) -> Statement:
-        """Return the condition that a column is one of these numbers or texts."""
+        """Return the condition that a column is one of these numbers or texts, of which there are several."""
 
     @abstractmethod
     def _run(self, sql: str, values: Sequence[Any]) -> int:
@@ -335,3 +341,7 @@ def _create_index(prefix: str, table: str, index: Index) -> str:
 
 def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
+
+
+def _maker(name: str | None, version: str, dimensions: int) -> EmbedderRecord | None:
+    return None if name is None else EmbedderRecord(name, version, dimensions)
