@@ -16,7 +16,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,7 @@ class DuckdbStore(SqlStore):
 
     # The dialect
 
-    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> int:
+    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
         kinds, table = TABLES[one.table].columns, TABLES[one.table]
         kept = ["tenant", *names]
         types = [TYPES["integer"], *(TYPES[kinds[name].removeprefix("optional ")] for name in names)]

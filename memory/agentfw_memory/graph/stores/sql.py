@@ -197,16 +197,18 @@ class SqlStore(Store):
         if not one.rows:
             return 0
         kinds = TABLES[one.table].columns
-        kept = [place for place, name in enumerate(one.columns) if kinds[name] != "words" or self.searched]
-        names = [one.columns[place] for place in kept]
-        convert = [self._converter(kinds[name]) for name in names]
-        rows = (
-            (self._tenant, *(value if made is None else made(value) for made, value in zip(convert, row, strict=True)))
-            for row in (one.rows if len(kept) == len(one.columns) else [[row[at] for at in kept] for row in one.rows])
-        )
-        return self._insert_rows(one, names, rows)
+        kept = [
+            (place, name, self._converter(kinds[name]))
+            for place, name in enumerate(one.columns)
+            if kinds[name] != "words" or self.searched
+        ]
+        rows = [
+            (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
+            for row in one.rows
+        ]
+        return self._insert_rows(one, [name for _, name, _ in kept], rows)
 
-    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> int:
+    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
         kinds, key = TABLES[one.table].columns, TABLES[one.table].key
         places = ", ".join(self._place(kinds[name]) for name in names)
         end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
@@ -214,7 +216,7 @@ class SqlStore(Store):
             new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
             end = f"ON CONFLICT (tenant, {_quoted(key)}) DO UPDATE SET {new}"
         sql = f"INSERT INTO {self.prefix}{one.table} (tenant, {_quoted(names)}) "
-        return self._run_many(f"{sql} VALUES (?, {places}) {end}", list(rows))
+        return self._run_many(f"{sql} VALUES (?, {places}) {end}", rows)
 
     def _change(self, one: Update | Delete) -> int:
         conditions, found_by = self._where(one.table, one.where)
@@ -238,7 +240,7 @@ class SqlStore(Store):
 
     def _converter(self, kind: str) -> Any:
         """Return what makes a parameter of a value of this kind, if it isn't one already."""
-        return {"vector": self._vector, "words": self._words}.get(kind)
+        return self._vector if kind == "vector" else self._words if kind == "words" else None
 
     # The dialect
 
