@@ -304,12 +304,14 @@ def connected(
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    first = candidates.tolist() if settings.siblings else []
+    first: list[int] = candidates.tolist() if settings.siblings else []
     groups: list[tuple[int, int, Integers]] = []
     near: list[tuple[int, int, int]] = []
     if settings.second_hop == "owner":
-        owners = cache.owner[candidates].tolist()
-        groups = [(place, OWNER, cache.siblings(owners[place], user)) for place in range(len(first))]
+        owners: dict[int, int] = {}
+        for place, owner in enumerate(cache.owner[first].tolist()):
+            owners.setdefault(owner, place)
+        groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
     else:
         used = cache.connections.used_with(first)
         for place, (number, beside) in enumerate(zip(first, around.tolist(), strict=True)):
