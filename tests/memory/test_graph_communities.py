@@ -330,17 +330,6 @@ def test_a_graph_without_edges_and_one_without_nodes(method: Method) -> None:
     assert len(set(partition(communities, [4, 9]))) == 2
 
 
-@pytest.mark.parametrize("damage", ["nodes", "labels", "changes", "settled", "next"])
-def test_a_damaged_state_is_refused(damage: str) -> None:
-    state = ring().to_state()
-    state[damage] = state[damage][:0]
-    with pytest.raises((ValueError, LookupError)):
-        Communities.from_state(state)
-    del state[damage]
-    with pytest.raises(LookupError):
-        Communities.from_state(state)
-
-
 @pytest.mark.slow
 def test_without_leiden_it_is_louvain_and_without_both_an_error_that_says_what_to_install() -> None:
     code = """

@@ -70,17 +70,6 @@ def test_both_indexes_find_the_same_after_any_changes(
             assert np.array_equal(index.vectors(some), np.stack([kept[number] for number in some.tolist()]))
 
 
-def test_what_may_be_found_is_counted_before_the_best_are_chosen() -> None:
-    rows = unit_rows(3000)
-    lists = ListIndex.trained(rows, 3000, probed=0.05, seed=7)
-    lists.put(np.arange(3000), rows)
-    for wanted in ([5], range(20), range(0, 3000, 2), range(0, 3000, 40)):
-        visible = np.array(wanted)
-        found, _ = lists.search(rows[1], 10, visible)
-        assert len(found) == min(10, len(visible))
-        assert set(found.tolist()) <= set(wanted)
-
-
 def churn(graph: SkillGraph, generator: random.Random, turns: int) -> None:
     ids = [skill.id for skill in graph.add_skills([NewSkill("ana", f"w{n} w{n % 7}") for n in range(150)])]
     for turn in range(turns):
