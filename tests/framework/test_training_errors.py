@@ -21,7 +21,7 @@ from agentfw.errors import (
     UnknownNameError,
     UsageError,
 )
-from agentfw.runs.records.training_state import State
+from agentfw.runs.records.play_records import State
 
 SITE = Path(__file__).parents[1] / "site"
 

@@ -4,6 +4,7 @@ An entry point, a factory, a settings model, a hook module and a plugin of a sin
 imported, end Python, or take for ever. Here each of that is told with the plugin's name.
 
     plugin = let_in("plugin notes of agentfw-notes 1.0", entry_point.load)
+    rule = function_at("my_package.rules:triage", "policy.rule")
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ..errors import Interruption, in_words
+from ..errors import AgentfwError, Interruption, PluginError, SettingsError, in_words
 from .plugin_calls import PluginCall
 
-__all__ = ["SLOW_SECONDS", "ImportFailed", "let_in", "object_at"]
+__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "object_at"]
 
 Loaded = TypeVar("Loaded")
 
@@ -36,6 +37,14 @@ class ImportFailed(Exception):
             super().__init__(f"tried to end Python when it was imported ({in_words(error)})")
         else:
             super().__init__(f"can't be imported: {in_words(error)}")
+
+    def named(self, who: str, fix: str) -> AgentfwError:
+        """The error to raise, unless the code has raised one of agentfw's own, which says what is wrong."""
+        if isinstance(self.error, AgentfwError):
+            return self.error
+        error = PluginError(f"{who} {self}", fix=fix)
+        error.__cause__ = self.error
+        return error
 
 
 def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: float = SLOW_SECONDS) -> Loaded:
@@ -61,6 +70,21 @@ def object_at(path: str) -> object:
     found: object = importlib.import_module(module)
     for attribute in attributes.split("."):
         found = getattr(found, attribute)
+    return found
+
+
+def function_at(path: str, setting: str) -> Callable[..., Any]:
+    """The function that a setting names as `package.module:function`. Whatever is wrong with it is a SettingsError."""
+    form = "write package.module:function, of a module that is installed or in the current directory"
+    module, colon, name = path.partition(":")
+    if not (module and colon and name):
+        raise SettingsError(f'{setting}: "{path}" isn\'t of the form package.module:function', fix=form)
+    try:
+        found = let_in(f"{path} ({setting})", lambda: object_at(path))
+    except ImportFailed as failure:
+        raise SettingsError(f"{setting}: {path} {failure}", fix=form) from failure.error
+    if not callable(found):
+        raise SettingsError(f"{setting}: {path} is not a function", fix=form)
     return found
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .from_python import RunResult
     from .live import EndedSession, LiveRun, read_sessions
-    from .observers.observer import Observer, RunInfo
+    from .observers import Observer, RunInfo
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from .results.run_charts import timeline_picture
     from .results.run_report import write_report
     from .results.transcript import transcript
-    from .spec.policy_of_run import find_training, newest_version, policy_of_run
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
-    from .spec.start import start_from_runs
+    from .spec.start import find_training, newest_version, policy_of_run, start_from_runs
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -89,10 +88,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("write_report",),
     "results.transcript": ("transcript",),
-    "spec.policy_of_run": ("find_training", "newest_version", "policy_of_run"),
     "spec.resolution": ("resolve",),
-    "spec.start": ("start_from_runs",),
-    "observers.observer": ("Observer", "RunInfo"),
+    "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs"),
+    "observers": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),
 }

@@ -19,7 +19,7 @@ from agentfw import Episode, Message, Turn
 from agentfw.episode import Call, Event
 from agentfw.runs import LiveRun, read_sessions
 
-from ..view.recall_reasons import because
+from ..view.pages import because
 from .bodies import BadRequest
 from .callers import Caller
 

@@ -29,6 +29,7 @@ __all__ = ["conversation", "function", "tagged"]
 def conversation(
     messages: Sequence[Message], actions: Sequence[Action], *, native: bool, results: bool = False
 ) -> list[dict[str, Any]]:
+    """Messages as a chat template takes them; with calls as such if the model has a format for them (`native`)."""
     told: list[dict[str, Any]] = []
     written: set[str] = set()  # ids of calls that are in the text; answers can't refer to them
     for message in messages:

@@ -13,7 +13,6 @@ own demonstration.
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterable
 from pydantic import Field
 
 from agentfw import Generation, Intervention, Moment, Policy, Request, Settings
+from agentfw.boundary.gate import function_at
 from agentfw.errors import SettingsError
 
 __all__ = ["ScriptedPolicy", "ScriptedSettings"]
@@ -45,7 +45,7 @@ class ScriptedPolicy(Policy):
         self.settings = settings or ScriptedSettings()
         if self.settings.rule and self.settings.replies:
             raise SettingsError("policy.rule and policy.replies are both set", fix="set only one of them")
-        self._rule = rule or (_load(self.settings.rule) if self.settings.rule else None)
+        self._rule = rule or (function_at(self.settings.rule, "policy.rule") if self.settings.rule else None)
         self._given: dict[str, int] = {}
 
     async def generate(self, request: Request) -> Generation:
@@ -79,14 +79,3 @@ class ScriptedPolicy(Policy):
 
 def _spoken(call: Intervention) -> str:
     return _JSON.encode({"name": call.name, "arguments": dict(call.arguments)})
-
-
-def _load(path: str) -> Rule:
-    module, colon, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name) if colon else None
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"policy.rule: can't load {path}: {error}", fix="write package.module:function") from None
-    if not callable(found):
-        raise SettingsError(f"policy.rule: {path} is not a function", fix="write package.module:function")
-    return found  # type: ignore[no-any-return]

@@ -84,9 +84,9 @@ def test_without_a_demonstration_it_says_what_to_set() -> None:
     ("settings", "words"),
     [
         (ScriptedSettings(rule="a:b", replies=("x",)), "both set"),
-        (ScriptedSettings(rule="no_such_module:rule"), "can't load"),
-        (ScriptedSettings(rule="json:no_such_name"), "can't load"),
-        (ScriptedSettings(rule="json"), "not a function"),
+        (ScriptedSettings(rule="no_such_module:rule"), "can't be imported"),
+        (ScriptedSettings(rule="json:no_such_name"), "can't be imported"),
+        (ScriptedSettings(rule="json"), "isn't of the form"),
         (ScriptedSettings(rule="json:__name__"), "not a function"),
     ],
 )

@@ -22,8 +22,7 @@ from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.difference import Side, pairs_of
 from agentfw_plugins.view.index import NAME, Index
-from agentfw_plugins.view.pages import Links, Pages
-from agentfw_plugins.view.recall_reasons import because
+from agentfw_plugins.view.pages import Links, Pages, because
 from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST, NOTE, careful, careless, play

@@ -12,7 +12,6 @@ of time, has the reward 0.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import math
 import shutil
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Session, Task
-from agentfw.errors import AgentfwError, SettingsError, in_words
+from agentfw.boundary.gate import function_at
+from agentfw.errors import AgentfwError, in_words
 from agentfw.runs import make_folder
 from agentfw.turns.session import SessionEnvironment
 
@@ -45,7 +45,10 @@ class Program(SessionEnvironment):
 
     def __init__(self, settings: ProgramSettings) -> None:
         self.settings = settings
-        self._function = _load(settings.function) if settings.function else None
+        # As for `python -m`, but at the end: nothing that is installed can be replaced by a file of the same name.
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)
+        self._function = function_at(settings.function, "environment.function") if settings.function else None
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
         return tasks_of(self.settings.tasks, count, seed, split)
@@ -134,20 +137,3 @@ def _figures(said: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of the last line of JSON, besides the reward."""
     names = [name for name, value in said.items() if isinstance(value, (int, float)) and math.isfinite(value)]
     return {name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")}
-
-
-def _load(path: str) -> Function:
-    module, colon, name = path.partition(":")
-    # As for `python -m`, but at the end: nothing that is installed can be replaced by a file of the same name.
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)
-    try:
-        found = getattr(importlib.import_module(module), name) if colon else None
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(
-            f"environment.function: can't load {path}: {error}",
-            fix=f"write package.module:function, of a module that is installed or below {here}",
-        ) from None
-    if not callable(found):
-        raise SettingsError(f"environment.function: {path} is no function", fix="write package.module:function")
-    return found  # type: ignore[no-any-return]
