@@ -102,7 +102,7 @@ def test_a_forgotten_user_connects_nothing_any_more(graph: SkillGraph) -> None:
     graph.forget("ben")
     graph.recall("meeting", user="ana")
 
-    assert graph._recaller.cache.connections.used_with(int(one.id[1:])) == []
+    assert graph._recaller.cache.connections.used_with([int(one.id[1:])]) == [[]]
 
 
 def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillGraph) -> None:

@@ -241,7 +241,7 @@ def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "skills.db"
-    monkeypatch.setattr("agentfw_memory.graph.rows.reembedding.BATCH", 10)
+    monkeypatch.setattr("agentfw_memory.graph.rows.graph_rows.EMBEDDED_AT_ONCE", 10)
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
         graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
         graph.set_profile("ana", "likes mornings")
