@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,7 +51,14 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
 
     One line on stderr says `who` is being imported, with `advice`, where that takes longer than `slow` seconds.
     """
-    before = _watch.begin(f"{who} ...{advice and f'; {advice}'}", slow)
+
+    def tell() -> None:
+        sys.stderr.write(f"still importing {who} ...{advice and f'; {advice}'}\n")
+        sys.stderr.flush()
+
+    watch = threading.Timer(slow, tell)
+    watch.daemon = True
+    watch.start()
     try:
         with PluginCall(who, "its import"):
             return load()
@@ -61,7 +67,7 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
             raise
         raise ImportFailed(error) from error
     finally:
-        _watch.end(before)
+        watch.cancel()
 
 
 def object_at(path: str) -> object:
@@ -86,50 +92,3 @@ def function_at(path: str, setting: str) -> Callable[..., Any]:
     if not callable(found):
         raise SettingsError(f"{setting}: {path} is not a function", fix=form)
     return found
-
-
-class _ImportWatch:
-    """Writes a line to stderr while an import takes long.
-
-    One thread for all imports, asleep most of the time: a timer for each plugin would cost more than a small plugin
-    does. It ends when nothing has been imported for a while.
-    """
-
-    _LOOKS = 0.25
-    _IDLE = 8
-    """Looks without an import after which the thread ends."""
-
-    def __init__(self) -> None:
-        self._current: tuple[str, float] | None = None
-        self._lock = threading.Lock()
-        self._runs = False
-
-    def begin(self, what: str, slow: float) -> tuple[str, float] | None:
-        with self._lock:
-            before, self._current = self._current, (what, time.monotonic() + slow)
-            if not self._runs:
-                self._runs = True
-                threading.Thread(target=self._watch, name="agentfw-slow-import-watch", daemon=True).start()
-        return before
-
-    def end(self, before: tuple[str, float] | None) -> None:
-        self._current = before
-
-    def _watch(self) -> None:
-        told: tuple[str, float] | None = None
-        idle = 0
-        while True:
-            time.sleep(self._LOOKS)
-            current = self._current
-            idle = idle + 1 if current is None else 0
-            if current is not None and current is not told and time.monotonic() >= current[1]:
-                told = current
-                sys.stderr.write(f"still importing {current[0]}\n")
-                sys.stderr.flush()
-            with self._lock:
-                if idle >= self._IDLE and self._current is None:
-                    self._runs = False
-                    return
-
-
-_watch = _ImportWatch()

@@ -45,9 +45,9 @@ __all__ = [
     "Selection",
     "file_entry_point",
     "import_file",
-    "module_of",
     "load_plugins",
     "manager_name",
+    "module_of",
     "new_manager",
     "unreadable",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
+    from .records.run_index import RunIndex, writing
     from .records.summary import Summary
     from .results.run_charts import timeline_picture
     from .results.run_report import write_report
@@ -44,6 +45,7 @@ __all__ = [
     "Records",
     "RewardChoice",
     "RunFolder",
+    "RunIndex",
     "RunInfo",
     "RunResult",
     "SamplingSettings",
@@ -73,6 +75,7 @@ __all__ = [
     "usual_processes",
     "write_report",
     "write_whole",
+    "writing",
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
@@ -85,6 +88,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "from_python": ("RunResult",),
     "live": ("EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
+    "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("write_report",),
     "results.transcript": ("transcript",),

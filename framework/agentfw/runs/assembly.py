@@ -16,7 +16,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
-from ..boundary.coroutines import exact, letting_go, plain
+from ..boundary.coroutines import letting_go
 from ..boundary.crossing import (
     GuardedEnvironment,
     GuardedMemory,
@@ -25,7 +25,7 @@ from ..boundary.crossing import (
     GuardedToolbox,
     GuardedTracker,
 )
-from ..boundary.guard import Guard, listed
+from ..boundary.guard import Guard
 from ..boundary.layers import Clock, Trace, traced
 from ..boundary.threads import in_thread, use_daemon_threads
 from ..engine import Engine, LocalEngine, make_engine
@@ -67,6 +67,7 @@ class RunEnvironment:
         self.guard = guard = host.guard("environment", self.name, spec.deadline, counts=record)
         self._seed = spec.seed
         self.environment = environment = host.make("environment", spec.environment, Environment, "environment")
+        self.guarded = GuardedEnvironment(environment, guard)
         self._tasks: dict[tuple[int, str], list[Task]] = {}
         # Read once, and here: a plugin may have properties that raise.
         with guard.calling("its attributes"):
@@ -79,35 +80,25 @@ class RunEnvironment:
     def tasks(self, count: int, split: str) -> list[Task]:
         """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
         if (count, split) not in self._tasks:
-            with self.guard.calling("tasks()"):
-                found = listed(plain(self.environment.tasks(count, self._seed, split)), Task, self.guard)
+            found = list(self.guarded.tasks(count, self._seed, split))
             if not found:
                 raise UsageError(
                     f'{self.guard.title} has no task in the split "{split}"',
                     fix="choose another split, or add tasks to it",
                 )
-            indexes = {task.index for task in found}
-            self.guard.require(len(indexes) == len(found), "gave two tasks the same index", "number its tasks from 0")
             self._tasks[count, split] = found
         return self._tasks[count, split]
 
     def describe(self, tasks: list[Task]) -> str:
         """A short description of these tasks."""
-        with self.guard.calling("describe()"):
-            words = plain(self.environment.describe(list(tasks)))
-            self.guard.require(isinstance(words, str), f"returned {type(words).__name__} from describe()")
-        return exact(words).encode("utf-8", "replace").decode("utf-8")
+        return self.guarded.describe(tasks)
 
     def references(self, tasks: list[Task]) -> dict[str, list[dict[str, float]]]:
         """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
         found: dict[str, list[dict[str, float]]] = {}
         for task in tasks:
-            with self.guard.calling("references()", task.id):
-                for player, figures in plain(self.environment.references(task)).items():
-                    row = {str(figure): float(value) for figure, value in figures.items()}
-                    if self.headline not in row or not all(map(math.isfinite, row.values())):
-                        raise ValueError(f'"{player}" has {row}: not finite, or without "{self.headline}"')
-                    found.setdefault(str(player), []).append(row)
+            for player, row in self.guarded.references(task).items():
+                found.setdefault(player, []).append(dict(row))
         return found
 
     def check(self, episode: Episode) -> None:

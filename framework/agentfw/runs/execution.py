@@ -257,7 +257,7 @@ class Execution:
         if update is not None:
             sync(self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
-        learner, optimizer = await learning.learner_state(), learning.optimizer_state()
+        learner, optimizer = await learning.learner_state(), learning.optimizer.state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
         self.seconds = {}
@@ -300,7 +300,7 @@ class Execution:
         began = time.monotonic()
 
         def further(play: Play) -> list[Task]:
-            missing = learning.missing(play.scored_groups())
+            missing = learning.optimizer.missing(play.scored_groups(), self.spec.tasks)
             return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)

@@ -43,7 +43,7 @@ __all__ = [
     "written",
 ]
 
-_SERVER = f"{__package__}.component_server:ComponentServer"
+_SERVER = f"{__name__}:ComponentServer"
 _CLOSING = 5.0
 """Seconds that a component may take to close."""
 
