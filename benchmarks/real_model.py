@@ -65,7 +65,7 @@ def question(draw: random.Random) -> tuple[int, int]:
 
 
 def folder(options: argparse.Namespace) -> dict[str, Any]:
-    from agentfw_plugins.models.adapter import count_weights
+    from agentfw_plugins.models.checkpoint import count_weights
 
     began = time.perf_counter()
     found = folder_of(options.model)

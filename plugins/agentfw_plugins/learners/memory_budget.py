@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from ..models.room import machine_memory
+from ..models.base import machine_memory
 
 __all__ = ["available_bytes", "kept_bytes"]
 

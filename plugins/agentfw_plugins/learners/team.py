@@ -28,7 +28,7 @@ from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
 from agentfw.printing.out import counted
 
-from ..models.carried_files import read_files
+from ..models.checkpoint import read_files
 from .losses import Figures
 from .network import Network, Which
 from .pieces import Piece, backward, logprobs_of

@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
-from ..models.carried_files import write_files
+from ..models.checkpoint import write_files
 from .losses import Figures
 from .network import Network, Which
 from .pieces import Piece, backward, logprobs_of

@@ -14,18 +14,50 @@ Shapes: T tokens, D width, H heads, K heads of keys and values, E width of a hea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from agentfw.errors import SettingsError
 
-from .single_thread import single_threaded
+__all__ = ["NumpyLlama", "Row", "single_threaded"]
 
-__all__ = ["NumpyLlama", "Row"]
+
+Parameters = ParamSpec("Parameters")
+
+
+Result = TypeVar("Result")
+
+
+# The limit belongs to the process: if two threads set and restored it in turn, one would compute without it.
+_ALONE = RLock()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def single_threaded(compute: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A function that computes with one BLAS thread, and by itself in this process.
+
+    With several threads OpenBLAS divides a product among them, and the kernels of some processors then add up in
+    another order. For matrices as small as those of `tiny` one thread is also faster.
+    """
+
+    @wraps(compute)
+    def limited(*values: Parameters.args, **named: Parameters.kwargs) -> Result:
+        with _ALONE, _controller().limit(limits=1, user_api="blas"):
+            return compute(*values, **named)
+
+    return limited
+
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 

@@ -15,9 +15,7 @@ from agentfw import Message, Request
 from agentfw.errors import SettingsError
 from agentfw.request import CallsInText
 
-from .call_tokens import CallTokens
-from .pieces import pieces
-from .short_memory import remembered, short_memory_of
+from .conversation import CallTokens, pieces, remembered, short_memory_of
 
 __all__ = ["END", "ROLES", "SmallChat"]
 

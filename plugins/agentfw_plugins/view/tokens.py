@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ..models.conversation import pieces
 from ..models.locate import locate
-from ..models.pieces import pieces
 
 __all__ = ["ShownToken", "shown_tokens"]
 

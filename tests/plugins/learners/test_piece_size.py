@@ -21,7 +21,7 @@ from agentfw_plugins.learners import memory_budget, network  # noqa: E402
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
-from agentfw_plugins.models import room  # noqa: E402
+from agentfw_plugins.models import base  # noqa: E402
 
 
 def samples_of(prompt: int, answer: int, count: int = 8) -> list[TurnTokens]:
@@ -147,13 +147,13 @@ def test_what_is_kept_counts_each_tensor_once_and_no_weights() -> None:
 
 def test_a_container_s_limit_is_the_machine_s_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(room, "_CONTAINER_LIMITS", (tmp_path / "absent", limit))
+    monkeypatch.setattr(base, "_CONTAINER_LIMITS", (tmp_path / "absent", limit))
     limit.write_text("max\n")
-    whole = room.machine_memory()
+    whole = base.machine_memory()
 
     limit.write_text("1048576\n")
 
-    assert room.machine_memory() == 1 << 20 < whole
+    assert base.machine_memory() == 1 << 20 < whole
 
 
 def test_plain_rows_keep_to_the_least_size(small_model: Path) -> None:

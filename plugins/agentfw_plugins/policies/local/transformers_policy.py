@@ -38,8 +38,8 @@ from ...models import (
     locate,
     require_loadable,
 )
+from ...models.chat import TEMPLATE_SETTING
 from ...models.sampling_weights import Weights
-from ...models.templates import TEMPLATE_SETTING
 from .constrained import Constraint, Schemas
 from .sampling import request_seed
 from .telling import Telling

@@ -1,20 +1,22 @@
-"""Trains small models: their shape, their training and their folder.
+"""Makes small language models from lessons, like those that ship: a tokenizer, the folder, and the training.
 
-Only answers are learned, not prompts. On one machine the same lessons make the same weights.
+    write_folder(folder, word_tokenizer(lessons, r" ?\\w+|[^\\w]"), about=ABOUT)
+    train(folder, lessons, Recipe(steps=1500, rate=4e-3))
 
-    write_folder(folder, tokenizer)
-    train(folder, lessons, Recipe(steps=3000, rate=4e-3))
-
-Needs the extra `train`. The lessons come from the script of each model.
+A lesson is what a model is shown in a turn, and the answer that it should give. Only answers are learned, not prompts.
+Such a model reads and writes like a large one, and plays a world of its own in seconds. On one machine the same lessons
+make the same weights. Training needs the extra `train`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import string
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +25,13 @@ import numpy as np
 
 from agentfw import Message
 
-from ..small_chat import END, SmallChat
+from .small_chat import END, ROLES, SmallChat
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from torch import Tensor
 
-__all__ = ["Lesson", "Recipe", "save", "train", "write_folder"]
+__all__ = ["ABOUT", "Lesson", "Recipe", "save", "train", "word_tokenizer", "write_folder"]
 
 Lesson = tuple[list[Message], str]
 """The messages shown in a turn, and the teacher's answer."""
@@ -114,8 +117,6 @@ def train(folder: Path, lessons: Sequence[Lesson], recipe: Recipe, start: Path |
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from .muon import Muon
-
     torch.manual_seed(recipe.seed)
     chat = SmallChat(folder)
     rows = [(chat.prompt(messages), chat.answer(text)) for messages, text in lessons]
@@ -173,3 +174,61 @@ def save(model: Any, path: Path) -> None:
     unfinished = path.with_suffix(".new")
     save_file(kept, unfinished, {"format": "pt"})
     unfinished.replace(path)
+
+
+_UNKNOWN = "<|unknown|>"
+ABOUT = {"agentfw_reads": "last_message", "unk_token": _UNKNOWN}
+"""Entries about this tokenizer in the configuration of a model."""
+
+
+def word_tokenizer(lessons: Sequence[Lesson], pieces: str) -> Tokenizer:
+    """The words of the lessons, and all printable characters. `pieces` is the pattern of a word."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    controls = [END, *ROLES.values(), "<|pad|>", _UNKNOWN]
+    said = {piece for messages, answer in lessons for piece in re.findall(pieces, f"{messages[-1].content}\n{answer}")}
+    words = [*controls, *sorted(said | set(string.printable))]
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token=_UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in controls])
+    return tokenizer
+
+
+_MOMENTUM = 0.95
+_DECAY = 0.01
+_ROUNDS = 5
+
+
+class Muon:
+    """Gradient descent by direction alone, for the matrices of a small model; everything else of it goes to AdamW.
+
+    A step has the same length in every direction of a matrix. The momentum's singular values are brought near one by
+    five rounds of a polynomial (the Newton-Schulz iteration with Jordan's coefficients), so rare directions are learned
+    as fast as frequent ones. torch has a Muon of its own, in half precision, which is slow on processors without it.
+    """
+
+    def __init__(self, matrices: Iterable[Tensor]) -> None:
+        import torch
+
+        self._momenta = [(matrix, torch.zeros_like(matrix)) for matrix in matrices]
+
+    def step(self, rate: float) -> None:
+        import torch
+
+        with torch.no_grad():
+            for matrix, momentum in self._momenta:
+                momentum.mul_(_MOMENTUM).add_(matrix.grad)
+                direction = orthogonal(matrix.grad + _MOMENTUM * momentum)
+                scale = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
+                matrix.mul_(1 - rate * _DECAY).add_(direction, alpha=-rate * scale)
+
+
+def orthogonal(matrix: Tensor) -> Tensor:
+    """The matrix with all singular values near one."""
+    wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    wide = wide / (wide.norm() + 1e-7)
+    for _ in range(_ROUNDS):
+        square = wide @ wide.T
+        wide = 3.4445 * wide + (-4.7750 * square + 2.0315 * square @ square) @ wide
+    return wide.T if matrix.shape[0] > matrix.shape[1] else wide
