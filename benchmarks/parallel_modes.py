@@ -25,7 +25,7 @@ from agentfw_benchmarks import Options, make_model, tell, triple_of
 
 def trainings(options: argparse.Namespace, model: Path, folder: Path) -> dict[str, Any]:
     """Both modes on one batch: steps, tokens computed, and the policy's gain."""
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     workers, passes = options.workers, options.passes

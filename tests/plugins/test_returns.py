@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_plugins.optimizers.returns import returns_to_go
+from agentfw_plugins.optimizers.relative import returns_to_go
 
 
 def test_returns_by_hand() -> None:

@@ -69,7 +69,7 @@ def chat(
             "       a folder of weights: agentfw chat --policy transformers --set policy.model=path/to/model",
         )
     from ..gateway.live import opened
-    from .plain import PlainScreen
+    from .commands import PlainScreen
 
     live = opened(
         runs or _runs(),
@@ -124,7 +124,7 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
 
 
 async def _converse(conversation: Conversation, screen: Screen, out: Out) -> None:
-    from .plain import PlainScreen, talk_plainly
+    from .commands import PlainScreen, talk_plainly
 
     if isinstance(screen, PlainScreen):
         # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.

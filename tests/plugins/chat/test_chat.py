@@ -22,9 +22,8 @@ from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.errors import RunInUseError
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
-from agentfw_plugins.chat.commands import obey
+from agentfw_plugins.chat.commands import PlainScreen, obey
 from agentfw_plugins.chat.conversation import Conversation
-from agentfw_plugins.chat.plain import PlainScreen
 from agentfw_plugins.gateway.command import serve
 from agentfw_plugins.gateway.live import opened
 

@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 from agentfw_plugins.learners import model_learner  # noqa: E402
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 from agentfw_plugins.models import base  # noqa: E402
 from agentfw_plugins.models.checkpoint import count_weights  # noqa: E402
 

@@ -9,8 +9,7 @@ import pytest
 
 from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
-from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
-from agentfw_plugins.optimizers.kto import KTO, KTOSettings
+from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
 
 torch = pytest.importorskip("torch")
 

@@ -17,7 +17,7 @@ from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack, u
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners import memory_budget, network  # noqa: E402
+from agentfw_plugins.learners import network  # noqa: E402
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
@@ -79,7 +79,7 @@ def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path
 @pytest.mark.slow
 def test_little_memory_makes_small_pieces(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plenty, made = figures_of(small_model, samples_of(1200, 500))
-    monkeypatch.setattr(memory_budget, "machine_memory", lambda: 20 << 20)
+    monkeypatch.setattr(network, "machine_memory", lambda: 20 << 20)
 
     found, _ = figures_of(small_model, samples_of(1200, 500))
 
@@ -98,7 +98,7 @@ def test_a_long_conversation_is_computed_twice_rather_than_once_a_turn(
     short = samples_of(100, 20, count=4)
     before, made = figures_of(small_model, turns, tokens=4000)
     assert not made.checkpointing
-    monkeypatch.setattr(memory_budget, "machine_memory", lambda: 40 << 20)
+    monkeypatch.setattr(network, "machine_memory", lambda: 40 << 20)
 
     stored, never = figures_of(small_model, turns, checkpointing=False)
     found, made = figures_of(small_model, turns)
@@ -140,7 +140,7 @@ def test_what_is_kept_counts_each_tensor_once_and_no_weights() -> None:
     layer = torch.nn.Linear(100, 50, bias=False)
     given = torch.randn(10, 100, requires_grad=True)
 
-    kept = memory_budget.kept_bytes(lambda: layer(given) * 2 + layer(given), layer.parameters())
+    kept = network.kept_bytes(lambda: layer(given) * 2 + layer(given), layer.parameters())
 
     assert kept == given.nbytes
 

@@ -18,7 +18,7 @@ from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import SftLearner  # noqa: E402
 from agentfw_plugins.models import Chat  # noqa: E402
 
 ACTION = {"name": "serve", "description": "Serve a drink", "parameters": {"type": "object", "properties": {}}}

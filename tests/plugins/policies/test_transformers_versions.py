@@ -58,7 +58,7 @@ def test_a_policy_and_the_learner_beside_it_hold_one_base(small_model: Path, pre
     pytest.importorskip("peft")
     if precision == "nf4":
         pytest.importorskip("bitsandbytes")
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     learner = LoraLearner(LoraSettings.model_validate({"model": str(small_model), "precision": precision}))

@@ -22,7 +22,7 @@ from agentfw.runs.records.summary import Summary
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
-from agentfw_plugins.rewards.rubric import Rubric
+from agentfw_plugins.rewards.judges import Rubric
 
 QUESTIONS: list[str] = []
 """What the judges below were asked, in the process of the test."""
