@@ -15,18 +15,15 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import IO, Any
 
 import pytest
 from hypothesis import settings
-
-sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
 # Read by numpy and torch when they are first imported, and by every process that a test starts.
@@ -179,9 +176,7 @@ class Chromium:
     def __enter__(self) -> Chromium:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self._out.close()
@@ -242,9 +237,9 @@ _LABORATORY = Path(__file__).parent / "tests" / "site" / "agentfw_laboratory" / 
 
 @pytest.fixture(scope="session")
 def laboratory() -> ModuleType:
-    for module in ("torch", "transformers", "peft"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}")
+    for name in ("torch", "transformers", "peft"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}")
     spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", _LABORATORY)
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""The page docs/reference/python.md: the public names of the packages, from their source and docstrings."""
+"""The page reference/python.md: the public names of the packages, from their source and docstrings."""
 
 from __future__ import annotations
 
@@ -147,8 +147,16 @@ def _tree(module: ModuleType) -> ast.Module:
 
 def _definition(module: ModuleType, name: str) -> ast.stmt | None:
     """The last statement at the top of a module that gives a name its value."""
-    found = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.stmt) and _named(node) == name]
+    found = [node for node in _at_top(_tree(module).body) if _named(node) == name]
     return found[-1] if found else None
+
+
+def _at_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those under a condition."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            yield from _at_top([*node.body, *node.orelse])
 
 
 def _named(node: ast.stmt) -> str:

@@ -374,7 +374,7 @@ def test_what_cannot_be_added_is_refused_and_nothing_changes(call: Any, words: s
 def test_settings_that_make_no_sense_are_refused() -> None:
     for wrong in ({"resolutions": ()}, {"resolutions": (1.0, -1.0)}, {"tolerance": 0.0}):
         with pytest.raises(BadInputError):
-            Communities(**wrong)  # type: ignore[arg-type]
+            Communities(**wrong)
 
 
 @pytest.mark.parametrize("damage", ["version", "nodes", "labels", "changes", "settled", "next"])

@@ -219,7 +219,8 @@ class Watched:
 def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
     for place in range(5):
         graph.add_skill(owner="ana", text=f"way {place}")
-    connections = Connections(watched := Watched(graph._rows))
+    watched: Any = Watched(graph._rows)
+    connections = Connections(watched)
     connections.catch_up(None)
     graph.add_skill(owner="ana", text="one more way")
     skill = graph.add_skill(owner="ana", text="the last way", visibility="shared")

@@ -13,7 +13,8 @@ from agentfw_memory.graph.learning.pruning import Cut, near_duplicates, prune
 
 def unit(*rows: tuple[float, float]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     array = np.array(rows, np.float32)
-    return array / np.linalg.norm(array, axis=1, keepdims=True)
+    array /= np.linalg.norm(array, axis=1, keepdims=True)
+    return array
 
 
 def test_near_duplicates_point_at_the_first_of_them() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,7 @@ def test_an_item_ends_when_its_time_is_over_unless_it_is_read(tmp_path: Path, mo
     from agentfw_memory.adapters import langgraph
 
     clock = Clock()
-    monkeypatch.setattr(langgraph.time, "time", clock)
+    monkeypatch.setattr(time, "time", clock)
     with SkillGraph.open(tmp_path / "ttl.db", tenant="team", embedder="hash", clock=clock) as graph:
         store = langgraph.SkillGraphStore(graph, ttl={"default_ttl": 1})
         for key, ttl in (("read", 1), ("unread", 1), ("forever", None)):

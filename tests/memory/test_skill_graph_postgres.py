@@ -184,7 +184,7 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplo
 
         def work() -> list[float]:
             """Add one skill after another, and return how long each took."""
-            took = []
+            took: list[float] = []
             with open_graph(url, tenant="busy") as busy:
                 while not over.is_set():
                     began = time.monotonic()

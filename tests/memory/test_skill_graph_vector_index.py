@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ SMALL = GraphSettings(exact_up_to=100, probed=1.0)
 
 def unit_rows(count: int, dimensions: int = 16, seed: int = 7) -> np.ndarray:
     rows = np.random.default_rng(seed).standard_normal((count, dimensions)).astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 @settings(max_examples=30, deadline=None)
@@ -86,7 +88,7 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> None:
     for turn in range(turns):
         what = generator.random()
         if what < 0.5:
-            visibility = generator.choice(["private", "shared"])
+            visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
             ids.append(graph.add_skill(owner="ben", text=f"w{turn} new {turn}", visibility=visibility).id)
         elif what < 0.75:
             graph.update_skill(generator.choice(ids), text=f"w{turn} changed {turn}")

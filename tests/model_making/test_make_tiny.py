@@ -12,7 +12,7 @@ from tiny_lessons import play
 
 from agentfw.turns.parsing import parse_calls
 from agentfw_plugins.models.making import Lesson
-from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.models.small_model import SmallChat
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.scratchpad import read_weights
 

@@ -45,7 +45,7 @@ __all__ = ["CallTokens", "ShortMemory", "conversation", "function", "pieces", "r
 def conversation(
     messages: Sequence[Message], actions: Sequence[Action], *, native: bool, results: bool = False
 ) -> list[dict[str, Any]]:
-    """The messages as dictionaries in the format of chat completions."""
+    """Messages as a chat template takes them; with calls as such if the model has a format for them (`native`)."""
     told: list[dict[str, Any]] = []
     written: set[str] = set()  # ids of calls that are in the text; answers can't refer to them
     for message in messages:

@@ -25,7 +25,7 @@ import numpy as np
 
 from agentfw import Message
 
-from .small_chat import END, ROLES, SmallChat
+from .small_model import END, ROLES, SmallChat
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -61,7 +61,9 @@ class ScriptedPolicy(Policy):
                 texts.append(answer)
             else:
                 calls.append(answer)
-        text = "\n".join([*texts, *(_spoken(call) for call in calls)])
+        text = "\n".join(
+            [*texts, *(_JSON.encode({"name": call.name, "arguments": dict(call.arguments)}) for call in calls)]
+        )
         pieces = tuple(re.findall(r"\s*\S+|\s+\Z", text))
         count = len(pieces) if self.settings.tokens is None else self.settings.tokens
         said = "\n".join(texts) if calls else None
@@ -80,10 +82,6 @@ class ScriptedPolicy(Policy):
             )
         assert request.moment is not None
         return rule(request.moment)
-
-
-def _spoken(call: Intervention) -> str:
-    return _JSON.encode({"name": call.name, "arguments": dict(call.arguments)})
 
 
 def _load(path: str) -> Rule:

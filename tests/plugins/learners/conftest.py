@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentfw.episode import Episode, Task, Turn
-from agentfw.learner import Batch
+from agentfw.learner import Batch, Learner, Update
 from agentfw.optimizer import Advantage, Loss
 from agentfw_plugins.learners.settings import LoraSettings
 
@@ -35,6 +35,13 @@ def batch_of(
             advantages.append(Advantage(episode.id, index, advantage))
         made.append(episode)
     return Batch(made, advantages, loss or Loss(), folder)
+
+
+def updated(learner: Learner, batch: Batch) -> Update:
+    """The new version. A batch that changes no weight gives none."""
+    made = learner.update(batch)
+    assert made is not None
+    return made
 
 
 @pytest.fixture

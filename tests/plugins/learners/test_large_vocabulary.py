@@ -28,7 +28,7 @@ ROWS = 64
 PROMPT = tuple(range(1000, 1400))
 
 
-class Largest(TorchDispatchMode):
+class Largest(TorchDispatchMode):  # type: ignore[misc]  # mypy does not follow torch
     """The most bytes of a tensor that any operation makes."""
 
     bytes = 0

@@ -12,7 +12,7 @@ import pytest
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack, unique_tokens
+from agentfw_plugins.learners.token_tree import FEWEST, TurnTokens, choose_size, pack, unique_tokens
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -160,4 +160,4 @@ def test_plain_rows_keep_to_the_least_size(small_model: Path) -> None:
     """Rows share nothing, so larger pieces would only take more memory."""
     _, made = figures_of(small_model, samples_of(30, 8), packing="plain")
 
-    assert made.piece_size == network.FEWEST
+    assert made.piece_size == FEWEST

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch import Tensor  # noqa: E402
+
 pytest.importorskip("bitsandbytes")
 
 from agentfw_plugins.models import load_base  # noqa: E402
+from agentfw_plugins.models.base import Precision  # noqa: E402
 from agentfw_plugins.models.locate import four_bit_folder  # noqa: E402
 from agentfw_plugins.policies.vllm.vllm_backend import engine_options  # noqa: E402
 from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
@@ -29,10 +32,10 @@ def model(make_model: Callable[..., Path], tmp_path: Path) -> Path:
     return make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
 
 
-def logprobs(folder: Path, precision: str) -> torch.Tensor:
+def logprobs(folder: Path, precision: Precision) -> Tensor:
     ids = torch.arange(10, 74)[None]
     with torch.no_grad():
-        found: torch.Tensor = load_base(folder, precision, "cpu")(ids).logits.log_softmax(-1)  # type: ignore[arg-type]
+        found: Tensor = load_base(folder, precision, "cpu")(ids).logits.log_softmax(-1)
     return found
 
 

@@ -278,7 +278,7 @@ def wandb_records(folder: Path) -> list[list[Any]]:
 
 def wandb_file(file: Path) -> list[Any]:
     """One file's records. wandb keeps them in LevelDB's log format, as messages of its own schema."""
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]  # defined when it is loaded
 
     until = time.monotonic() + 20
     while True:

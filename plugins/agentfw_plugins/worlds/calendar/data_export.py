@@ -104,7 +104,9 @@ def make_data(
                 _write(folder, f"ics/{name}.ics", year.ics, 1, files)
             progress(name)
         for kind, some in rows.items():
-            _write(folder, f"{split}/{kind}.jsonl", _jsonl(some), len(some), files)
+            _write(
+                folder, f"{split}/{kind}.jsonl", "".join(_json(row) + "\n" for row in some).encode(), len(some), files
+            )
             if table is not None and some:
                 _write(folder, f"{split}/{kind}.parquet", table(some), len(some), files)
     manifest = {
@@ -201,10 +203,6 @@ def _round_rows(calendar: Calendar) -> Rows:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    return "".join(_json(row) + "\n" for row in rows).encode()
 
 
 def _write(folder: Path, name: str, data: bytes, rows: int, files: dict[str, dict[str, Any]]) -> None:

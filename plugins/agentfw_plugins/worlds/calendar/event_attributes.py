@@ -122,6 +122,7 @@ class Event:
 
 
 def clock(minute: int) -> str:
+    """A minute of the day, such as 09:30."""
     return f"{minute // 60:02d}:{minute % 60:02d}"
 
 

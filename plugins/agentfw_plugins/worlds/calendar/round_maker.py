@@ -146,7 +146,11 @@ class RoundMaker:
         least = self._value(anchor) + self.difficulty.margin
         for _ in range(budget):
             event = self._competitor(anchor)
-            if self._value(event) >= least and self._justified(event) and event.title != anchor.title:
+            if (
+                self._value(event) >= least
+                and any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
+                and event.title != anchor.title
+            ):
                 return event
         return None
 
@@ -217,9 +221,6 @@ class RoundMaker:
     def _triggered(self, event: Event) -> list[str]:
         tags = self._tags(event)
         return [name for name in self.user.weights if self.user.principles[name].triggers(tags)]
-
-    def _justified(self, event: Event) -> bool:
-        return any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
 
     def _one_of(self, choices: Sequence[Some]) -> Some:
         return one_of(choices, self.random)
