@@ -167,7 +167,9 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
     if settings.ranking_loss:
         loss = loss + settings.ranking_loss * ranking(merged[batch.user], liked_items, embeddings.others)
     contrasts = [
-        (name, weight) for name, weight in _contrast_weights(settings).items() if weight and branches[name] is not None
+        (name, weight)
+        for name, weight in {"interest": settings.interest_loss, "conformity": settings.conformity_loss}.items()
+        if weight and branches[name] is not None
     ]
     if contrasts:
         columns = normalised(items).T / settings.temperature
@@ -206,10 +208,6 @@ def ranking(users: Any, items: Any, others: Any) -> Any:
     from torch.nn.functional import softplus
 
     return softplus((users * (others - items)).sum(-1)).mean()
-
-
-def _contrast_weights(settings: PreferenceSettings) -> dict[str, float]:
-    return {"interest": settings.interest_loss, "conformity": settings.conformity_loss}
 
 
 def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:

@@ -154,14 +154,11 @@ class ModelState:
         before = np.concatenate([self.own_users + self.by_profile[:, 0], self.own_items])
         after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
         user_rows, item_rows = after[:users], after[users:]
-        return user_rows, self._with_neighbours(item_rows, self._cold_items())
+        return user_rows, self._with_neighbours(item_rows, np.bincount(self.likes[1], minlength=len(self.items)) == 0)
 
     def with_likes(self) -> Any:
         """Return which users have likes."""
         return np.bincount(self.likes[0], minlength=len(self.users)) > 0
-
-    def _cold_items(self) -> Any:
-        return np.bincount(self.likes[1], minlength=len(self.items)) == 0
 
     def _with_neighbours(self, rows: Float32Array, cold: Any) -> Float32Array:
         """Replace the rows of cold items that have a text by the mean of their nearest items."""

@@ -214,7 +214,8 @@ def _answer(
         for conflict in moment.of("conflict"):
             weights = dict(expected(f"{conflict.data['archetype']}/{conflict.data['role']}"))
             said = [_update(weights)]
-    thought = read_terms(_last_answer(messages))
+    # Its answer in the turn before.
+    thought = read_terms(next((each.content for each in reversed(messages) if each.role == "assistant"), ""))
     for feedback in moment.of("feedback") if learns else ():
         said = learned(weights, feedback, thought)
     for conflict in moment.of("conflict"):
@@ -264,11 +265,6 @@ def _step(ahead: int, wrong: bool) -> int:
 
 def _update(weights: Mapping[str, int]) -> str:
     return write_call("strategy_hub", {"action": "update", "strategies": write_weights(weights)})
-
-
-def _last_answer(messages: Sequence[Message]) -> str:
-    """Its answer in the turn before."""
-    return next((each.content for each in reversed(messages) if each.role == "assistant"), "")
 
 
 def remembered(text: str) -> list[str]:
