@@ -313,7 +313,12 @@ class RubricJudge:
             return Judgement()
         question = make_question(attempts, self.rules, longest=self.longest)
         key = self._key(question)
-        loop = self._loop()
+        running = asyncio.get_running_loop()
+        if running not in self._loops:
+            for other in [other for other in self._loops if other.is_closed()]:
+                del self._loops[other]
+            self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
+        loop = self._loops[running]
         self.tally.groups += 1
         async with loop.locks.setdefault(key, asyncio.Lock()):
             marks, failure, usage = self._cached(key, question.count), "", _NO_USAGE
@@ -399,14 +404,6 @@ class RubricJudge:
         except sqlite3.Error as error:
             # The marks are valid even if they can't be cached.
             logger.warning("a judgement could not be cached: %s", error)
-
-    def _loop(self) -> _Loop:
-        running = asyncio.get_running_loop()
-        if running not in self._loops:
-            for other in [other for other in self._loops if other.is_closed()]:
-                del self._loops[other]
-            self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
-        return self._loops[running]
 
 
 def _judgement(question: Question, marks: Sequence[Mark], failure: str = "", usage: Usage = _NO_USAGE) -> Judgement:

@@ -12,7 +12,7 @@ import asyncio
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -115,7 +115,15 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
         try:
             await _converse(conversation, screen, out)
         finally:
-            about = _about(conversation)
+            # The last conversation, for --json.
+            about = {
+                "session": conversation.session.name if conversation.messages else None,
+                "messages": [
+                    {"role": message.role, "content": message.content, "calls": [call.name for call in message.calls]}
+                    for message in conversation.messages
+                ],
+                "recalled": conversation.recalled(),
+            }
             reward = await conversation.end()
     if out.json:
         out.data({**about, "folder": str(live.folder.path), "reward": reward})
@@ -135,18 +143,6 @@ async def _converse(conversation: Conversation, screen: Screen, out: Out) -> Non
 
     assert isinstance(screen, TerminalScreen)
     await talk_in_terminal(conversation, screen, conversation.live.folder.path / "typed")
-
-
-def _about(conversation: Conversation) -> dict[str, Any]:
-    """The last conversation, for --json."""
-    return {
-        "session": conversation.session.name if conversation.messages else None,
-        "messages": [
-            {"role": message.role, "content": message.content, "calls": [call.name for call in message.calls]}
-            for message in conversation.messages
-        ],
-        "recalled": conversation.recalled(),
-    }
 
 
 def _runs() -> Path:

@@ -205,13 +205,11 @@ class ModelLearner(Learner):
                     f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with",
                     fix=f"set learner.optimizer={kind}",
                 )
-            self._load(descent.network, self._checkpoint / "adapter")
+            adapter = self._checkpoint / "adapter"
+            checkpoint.require_base(adapter, self._base, self.settings.model)
+            descent.network.load(adapter)
             checkpoint.load_optimizer(descent.optimizer, self._checkpoint, noted["optimizer"])
             self._updates, descent.steps = noted["updates"], noted["steps"]
-
-    def _load(self, network: Network, adapter: Path) -> None:
-        checkpoint.require_base(adapter, self._base, self.settings.model)
-        network.load(adapter)
 
     def _write_start(self, network: Network, folder: Path, version: str) -> None:
         network.save_start(folder)

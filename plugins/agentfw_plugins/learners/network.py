@@ -75,7 +75,14 @@ class Network:
         self.base = self._load()
         self.attention = self.base.config._attn_implementation  # a model without sdpa has its own
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
-        self._refuse_other_layers()
+        # Tree packing needs attention by position. Other layers would give wrong results without an error.
+        other = other_layers(self.base.config)
+        if self.settings.packing == "tree" and other:
+            raise SettingsError(
+                f"{self.folder} has layers of other kinds than full or sliding attention ({', '.join(other)}), so its "
+                "turns can't be packed as a tree",
+                fix='set learner.packing="plain"',
+            )
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
         rounded = settings.weights == "all" and settings.precision == "bf16"
         self._masters = MasterWeights(self.base) if rounded else None
@@ -108,7 +115,15 @@ class Network:
         except ImportError as error:
             raise MissingExtraError("the learner lora", "train", module=error.name or "") from error
         settings = self.settings
-        self._refuse_vocabulary()
+        # Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice.
+        parts = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
+        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if part in parts}
+        if refused := sorted(names & {name.rpartition(".")[2] for name in self.settings.modules}):
+            raise SettingsError(
+                f"learner.modules: {', '.join(refused)} of {self.folder} can't have an adapter: the embeddings and "
+                "the output head share their weights in many models, and what serves adapters leaves them out",
+                fix=f"choose other layers, such as {', '.join(_linear_names(self.base))}; or set learner.weights=all",
+            )
         config = LoraConfig(
             r=settings.rank,
             lora_alpha=settings.alpha,
@@ -132,27 +147,6 @@ class Network:
         names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if isinstance(part, Linear)}
         joined = names & _JOINED if self.settings.modules == PROJECTIONS else set()
         return [*self.settings.modules, *sorted(joined)]
-
-    def _refuse_vocabulary(self) -> None:
-        """Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice."""
-        parts = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
-        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if part in parts}
-        if refused := sorted(names & {name.rpartition(".")[2] for name in self.settings.modules}):
-            raise SettingsError(
-                f"learner.modules: {', '.join(refused)} of {self.folder} can't have an adapter: the embeddings and "
-                "the output head share their weights in many models, and what serves adapters leaves them out",
-                fix=f"choose other layers, such as {', '.join(_linear_names(self.base))}; or set learner.weights=all",
-            )
-
-    def _refuse_other_layers(self) -> None:
-        """Tree packing needs attention by position. Other layers would give wrong results without an error."""
-        other = other_layers(self.base.config)
-        if self.settings.packing == "tree" and other:
-            raise SettingsError(
-                f"{self.folder} has layers of other kinds than full or sliding attention ({', '.join(other)}), so its "
-                "turns can't be packed as a tree",
-                fix='set learner.packing="plain"',
-            )
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """What the optimizer changes."""

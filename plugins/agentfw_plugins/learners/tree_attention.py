@@ -177,7 +177,10 @@ def _forward(
 ) -> Sequence[torch.Tensor]:
     """The attention of one rectangle, and the logsumexp of each row."""
     if cap is not None:
-        return _capped_forward(query, key, value, causal, mask, scale, cap)
+        # The attention [1, heads, rows, width], and the logsumexp of each row's scores.
+        scores, _ = _capped_scores(query, key, causal, mask, scale, cap)
+        sums = scores.logsumexp(-1)
+        return (scores - sums[..., None]).exp_().to(value.dtype) @ value, sums
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     found: Sequence[torch.Tensor] = flash(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
     return found
@@ -197,7 +200,12 @@ def _backward(
 ) -> Sequence[torch.Tensor]:
     """The gradients of query, key and value from one rectangle."""
     if cap is not None:
-        return _capped_backward(gradient, query, key, value, output, sums, causal, mask, scale, cap)
+        # The gradients of query, key and value. Output and logsumexp are those over all keys that a row sees.
+        scores, rise = _capped_scores(query, key, causal, mask, scale, cap)
+        chances = (scores - sums[..., None]).exp_()
+        own = (gradient.float() * output.float()).sum(-1, keepdim=True)
+        slope = ((gradient @ value.transpose(2, 3)).float() - own).mul_(chances).mul_(rise).mul_(scale).to(query.dtype)
+        return slope @ key, slope.transpose(2, 3) @ query, chances.to(value.dtype).transpose(2, 3) @ gradient
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     found: Sequence[torch.Tensor] = flash(
         gradient, query, key, value, output, sums, 0.0, causal, attn_mask=mask, scale=scale
@@ -245,38 +253,3 @@ def _capped_scores(
     if causal:
         scores.masked_fill_(torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1), -torch.inf)
     return scores if mask is None else scores + mask, 1 - bent.square_()
-
-
-def _capped_forward(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    causal: bool,
-    mask: torch.Tensor | None,
-    scale: float,
-    cap: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The attention [1, heads, rows, width], and the logsumexp of each row's scores."""
-    scores, _ = _capped_scores(query, key, causal, mask, scale, cap)
-    sums = scores.logsumexp(-1)
-    return (scores - sums[..., None]).exp_().to(value.dtype) @ value, sums
-
-
-def _capped_backward(
-    gradient: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    output: torch.Tensor,
-    sums: torch.Tensor,
-    causal: bool,
-    mask: torch.Tensor | None,
-    scale: float,
-    cap: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of query, key and value. Output and logsumexp are those over all keys that a row sees."""
-    scores, rise = _capped_scores(query, key, causal, mask, scale, cap)
-    chances = (scores - sums[..., None]).exp_()
-    own = (gradient.float() * output.float()).sum(-1, keepdim=True)
-    slope = ((gradient @ value.transpose(2, 3)).float() - own).mul_(chances).mul_(rise).mul_(scale).to(query.dtype)
-    return slope @ key, slope.transpose(2, 3) @ query, chances.to(value.dtype).transpose(2, 3) @ gradient

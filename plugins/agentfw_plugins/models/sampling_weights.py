@@ -83,7 +83,18 @@ class Weights:
             else:
                 tuned = before
                 tuned.load_adapter(adapter, adapter_name=name)
-            _check(tuned, adapter, name)
+            # Raise if PEFT ignored tensors on either side, for which it only gives a warning.
+            from peft import get_peft_model_state_dict
+            from safetensors import safe_open
+
+            with safe_open(adapter / "adapter_model.safetensors", "pt") as file:
+                given = set(file.keys())
+            wanted = set(get_peft_model_state_dict(tuned, adapter_name=name))
+            if given != wanted:
+                lacks, extra = sorted(wanted - given), sorted(given - wanted)
+                raise ValueError(
+                    f"it lacks {len(lacks)} tensors and has {len(extra)} unknown ones, such as {(lacks + extra)[0]}"
+                )
         except (KeyError, RuntimeError, ValueError) as error:
             if before is not None and name in before.peft_config:
                 before.delete_adapter(name)
@@ -99,21 +110,6 @@ class Weights:
             tuned.delete_adapter(old)
         self._tuned = tuned
         return tuned.base_model.model.eval()
-
-
-def _check(tuned: Any, adapter: Path, name: str) -> None:
-    """Raise if PEFT ignored tensors on either side, for which it only gives a warning."""
-    from peft import get_peft_model_state_dict
-    from safetensors import safe_open
-
-    with safe_open(adapter / "adapter_model.safetensors", "pt") as file:
-        given = set(file.keys())
-    wanted = set(get_peft_model_state_dict(tuned, adapter_name=name))
-    if given != wanted:
-        lacks, extra = sorted(wanted - given), sorted(given - wanted)
-        raise ValueError(
-            f"it lacks {len(lacks)} tensors and has {len(extra)} unknown ones, such as {(lacks + extra)[0]}"
-        )
 
 
 _NAME = "agentfw_blocks"

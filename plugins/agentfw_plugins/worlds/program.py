@@ -297,7 +297,12 @@ class Program(SessionEnvironment):
             said = {} if result.failed else last_json(result.out)
             reward = 0.0 if result.failed else await self._reward(row, said, folder, session)
         finally:
-            self._put_away(folder, task)
+            if self.settings.keep:
+                home = Path(self.settings.keep) / f"{task.split}-{task.id}-{folder.name}"
+                make_folder(home.parent)
+                shutil.move(folder, home)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
         session.episode.utility = reward
         session.note("utility", "reward", {"value": reward})
         late = float(result.code is None)
@@ -345,14 +350,6 @@ class Program(SessionEnvironment):
         if "answer" in row:
             return float(str(said.get("answer", "")).strip() == str(row["answer"]).strip())
         return _number(said.get("reward"))
-
-    def _put_away(self, folder: Path, task: Task) -> None:
-        if self.settings.keep:
-            home = Path(self.settings.keep) / f"{task.split}-{task.id}-{folder.name}"
-            make_folder(home.parent)
-            shutil.move(folder, home)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _number(value: object) -> float:

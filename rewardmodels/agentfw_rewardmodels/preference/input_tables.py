@@ -184,19 +184,15 @@ def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
         if kind == ".jsonl":
             return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
         if kind == ".parquet":
-            return _parquet(path)
+            try:
+                from pyarrow import parquet
+            except ImportError:
+                raise MissingExtraError("reading Parquet", "rewardmodels", module="pyarrow") from None
+            rows: list[Mapping[str, Any]] = parquet.read_table(path).to_pylist()
+            return rows
     except (OSError, ValueError, csv.Error) as error:
         raise BadInputError(f"the {what} in {path} can't be read: {error}", fix="check the file") from error
     raise BadInputError(f"unknown file type: {path}", fix="pass a .csv, .tsv, .jsonl or .parquet file")
-
-
-def _parquet(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("reading Parquet", "rewardmodels", module="pyarrow") from None
-    rows: list[Mapping[str, Any]] = parquet.read_table(path).to_pylist()
-    return rows
 
 
 def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:

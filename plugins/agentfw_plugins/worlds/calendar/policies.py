@@ -108,17 +108,14 @@ class LinearPolicy(Policy):
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
         key = f"{request.task.split}/{request.task.user}/{request.task.id}"
-        self._listen(key, request.moment)
-        for conflict in request.moment.of("conflict"):
-            return self._answer(key, conflict, request.moment)
-        return Generation(version="linear")
-
-    def _listen(self, key: str, moment: Moment) -> None:
-        for feedback in moment.of("feedback"):
+        for feedback in request.moment.of("feedback"):
             shown = self._shown.get(key)
             if shown is not None and shown.data["round"] == feedback.data["round"]:
                 said = feedback.data.get("reasons", ())
                 self._learners[key].observe_all(choices(shown.data["events"], feedback.data["accepted"], said))
+        for conflict in request.moment.of("conflict"):
+            return self._answer(key, conflict, request.moment)
+        return Generation(version="linear")
 
     def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
         data = conflict.data

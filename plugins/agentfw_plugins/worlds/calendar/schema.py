@@ -393,7 +393,13 @@ def _role(
         if key not in table:
             raise sheet.error(f'"{key}" is missing (or set user: false)')
     accepts = table["accepts"].number(0.05, 0.95) if "accepts" in table else 0.35
-    reach = _reach(name, chart)
+    # The relations that this role has on the chart.
+    found = {*OUTSIDE, "peer"}
+    if chart[name]:
+        found.add("superior")
+    if name in chart.values():
+        found.add("report")
+    reach = found
     meetings = tuple(
         _meeting(item, name, index, outsiders, reach) for index, item in enumerate(table["meetings"].items(least=3))
     )
@@ -435,16 +441,6 @@ def _known_reasons(sheet: Sheet, reasons: Mapping[str, Reason]) -> tuple[str, ..
             guess = nearest(name, reasons)
             hint = f'did you mean "{guess}"?' if guess else f"there is: {', '.join(reasons)}"
             raise item.error(f"no such reason; {hint}")
-    return found
-
-
-def _reach(name: str, chart: Mapping[str, str]) -> set[str]:
-    """The relations that this role has on the chart."""
-    found = {*OUTSIDE, "peer"}
-    if chart[name]:
-        found.add("superior")
-    if name in chart.values():
-        found.add("report")
     return found
 
 
