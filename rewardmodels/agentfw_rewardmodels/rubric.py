@@ -121,21 +121,17 @@ def _marks(value: object, count: int) -> tuple[Mark, ...]:
             raise Unusable(f"it scores an unknown attempt; the ids are 1 to {count}")
         if number in found:
             raise Unusable(f"it scores {number} twice")
-        found[number] = _mark(number, row)
+        given, why = (row.get("score"), row.get("why", "")) if isinstance(row, dict) else (row, "")
+        try:
+            score = math.nan if isinstance(given, bool) else float(given)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            score = math.nan
+        if not 0 <= score <= 1:
+            raise Unusable(f"the score of {number} is {str(given)[:40]}, and must be a number from 0 to 1")
+        found[number] = Mark(score, why if isinstance(why, str) else "")
     if missing := [str(number) for number in range(1, count + 1) if number not in found]:
         raise Unusable(f"it has no score for {', '.join(missing)}")
     return tuple(found[number] for number in range(1, count + 1))
-
-
-def _mark(number: int, row: object) -> Mark:
-    given, why = (row.get("score"), row.get("why", "")) if isinstance(row, dict) else (row, "")
-    try:
-        score = math.nan if isinstance(given, bool) else float(given)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not 0 <= score <= 1:
-        raise Unusable(f"the score of {number} is {str(given)[:40]}, and must be a number from 0 to 1")
-    return Mark(score, why if isinstance(why, str) else "")
 
 
 def _id(value: object) -> int | None:

@@ -302,7 +302,13 @@ class Trainer:
                     state.metric, state.best, state.without_improvement = metric, self._copied(), 0
             state.history.append({"epoch": state.epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
             if checkpoints is not None:
-                self._save(checkpoints, state)
+                arrays = {f"now.{name}": array for name, array in self._copied().items()}
+                arrays |= {f"best.{name}": array for name, array in state.best.items()}
+                for name, value in self.weights.items():
+                    memory = self._optimizer.state[value]
+                    arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
+                facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_improvement}
+                checkpoints.write(arrays, {**facts, "history": state.history})
             report(Progress("preferences", state.epoch, settings.epochs, loss, metric))
         return Trained(state.best if validation.size else self._copied(), state.history)
 
@@ -339,15 +345,6 @@ class Trainer:
 
     def _copied(self) -> dict[str, Float32Array]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
-
-    def _save(self, checkpoints: Checkpoints, state: _State) -> None:
-        arrays = {f"now.{name}": array for name, array in self._copied().items()}
-        arrays |= {f"best.{name}": array for name, array in state.best.items()}
-        for name, value in self.weights.items():
-            memory = self._optimizer.state[value]
-            arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
-        facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_improvement}
-        checkpoints.write(arrays, {**facts, "history": state.history})
 
     def _resumed(self, checkpoints: Checkpoints, fresh: _State) -> _State:
         import torch
