@@ -151,14 +151,16 @@ class KeypointJudge:
             self._answered = True
             return self._judgement([round(mark.score * self.scale) for mark in kept[: len(self.heads)]], kept)
         async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._parallel)):
-            return await self._asked(messages, count, key)
+            return await self._ask_until_usable(messages, count, key)
 
     def close(self) -> None:
         self._cache.close()
 
     # Helpers
 
-    async def _asked(self, messages: Sequence[Mapping[str, object]], count: int, key: str) -> KeypointJudgement:
+    async def _ask_until_usable(
+        self, messages: Sequence[Mapping[str, object]], count: int, key: str
+    ) -> KeypointJudgement:
         failure, asked, usage = "", list(messages), _NO_USAGE
         for _ in range(self._retries + 1):
             try:
@@ -172,7 +174,7 @@ class KeypointJudge:
             answer = given if isinstance(given, Answer) else Answer(given)
             usage += answer.usage
             try:
-                marks, points = self._read(answer.text, count)
+                marks, points = self._read_marks(answer.text, count)
             except ValueError as problem:
                 failure = str(problem)
                 said = {"role": "assistant", "content": answer.text[:2000]}
@@ -188,7 +190,7 @@ class KeypointJudge:
         points = tuple(round(mark.score * _POINTS) for mark in kept[len(self.heads) :])
         return KeypointJudgement(dict(zip(self.heads, marks, strict=True)), points, usage=usage)
 
-    def _read(self, text: str, count: int) -> tuple[list[int], list[int]]:
+    def _read_marks(self, text: str, count: int) -> tuple[list[int], list[int]]:
         """Return the marks and the points of an answer. Raises ValueError in words that the judge can read."""
         problem = ValueError("it contains no JSON object")
         for value, _ in json_values(text):

@@ -322,7 +322,7 @@ class RubricJudge:
                 self.tally.cached += 1
             else:
                 async with loop.slots:
-                    marks, failure, usage = await self._asked(question)
+                    marks, failure, usage = await self._ask_until_usable(question)
                 self.usage += usage
                 if failure:
                     self.tally.failed += 1
@@ -346,7 +346,7 @@ class RubricJudge:
     def close(self) -> None:
         self._cache.close()
 
-    async def _asked(self, question: Question) -> tuple[tuple[Mark, ...], str, Usage]:
+    async def _ask_until_usable(self, question: Question) -> tuple[tuple[Mark, ...], str, Usage]:
         """Return the marks, the reason for a failure or an empty string, and the tokens of all questions."""
         messages, usage = list[Message](question.messages), _NO_USAGE
         for again in range(self.retries + 1):

@@ -69,7 +69,7 @@ def chat(
             "       a folder of weights: agentfw chat --policy transformers --set policy.model=path/to/model",
         )
     from ..gateway.live import opened
-    from .commands import PlainScreen
+    from .commands import LineScreen
 
     live = opened(
         runs or _runs(),
@@ -87,7 +87,7 @@ def chat(
 
         screen: Screen = TerminalScreen(out)
     else:
-        screen = PlainScreen(out)
+        screen = LineScreen(out)
     is_new = next(iter(live.folder.path.glob("*.jsonl")), None) is None
     try:
         asyncio.run(_talk(live, user, screen, out))
@@ -132,12 +132,12 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
 
 
 async def _converse(conversation: Conversation, screen: Screen, out: Out) -> None:
-    from .commands import PlainScreen, talk_plainly
+    from .commands import LineScreen, talk_by_lines
 
-    if isinstance(screen, PlainScreen):
+    if isinstance(screen, LineScreen):
         # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
         source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        await talk_plainly(conversation, source, out)
+        await talk_by_lines(conversation, source, out)
         return
     from .terminal import TerminalScreen, talk_in_terminal
 

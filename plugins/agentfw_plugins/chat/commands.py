@@ -23,7 +23,7 @@ from agentfw.printing.out import Out
 
 from .conversation import Conversation
 
-__all__ = ["COMMANDS", "END", "PlainScreen", "obey", "said", "talk_plainly"]
+__all__ = ["COMMANDS", "END", "LineScreen", "obey", "said", "talk_by_lines"]
 
 END = ("/quit", "/exit")
 
@@ -146,7 +146,7 @@ def _value(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-class PlainScreen:
+class LineScreen:
     """Answers on stdout as they come, and everything else on stderr. With --json nothing is shown."""
 
     def __init__(self, out: Out) -> None:
@@ -164,7 +164,7 @@ class PlainScreen:
             self.out.note(text)
 
 
-async def talk_plainly(conversation: Conversation, source: IO[str], out: Out) -> None:
+async def talk_by_lines(conversation: Conversation, source: IO[str], out: Out) -> None:
     """Read and answer line by line until the end of the input."""
     typed = _typed(source)
     while (entry := await typed.get()) is not None:

@@ -32,7 +32,7 @@ from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, locate
 from ..models.conversation import tagged
-from .lessons import check_vocabulary, read, split
+from .lessons import check_vocabulary, read_lessons, split
 from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
 
@@ -93,7 +93,7 @@ class ModelLearner(Learner):
         checkpoint.require_new(batch.folder)
         descent = self._opened()
         steps = descent.steps
-        found = read(batch, descent.network.vocabulary, self.tokens)
+        found = read_lessons(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
         seeds = self._seeds().child(self._updates)
         minibatches = split(found.lessons, self.settings.minibatches, seeds)

@@ -260,7 +260,7 @@ class Team:
         read: Callable[[Plain], Result],
     ) -> Iterator[Result]:
         """The results in the order of the pieces. The longest piece comes first, to whoever is free."""
-        work: _Work[Result] = _Work(
+        work: _PieceQueue[Result] = _PieceQueue(
             sorted(range(len(pieces)), key=lambda number: (-pieces[number].packed.computed, number))
         )
 
@@ -317,7 +317,7 @@ class Team:
             torch.set_num_threads(before)
 
 
-class _Work(Generic[Result]):
+class _PieceQueue(Generic[Result]):
     """The pieces to do, and the results that nobody has taken yet; used by several threads."""
 
     def __init__(self, order: Sequence[int]) -> None:

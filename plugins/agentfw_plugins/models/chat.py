@@ -211,7 +211,7 @@ class Chat:
         ended = text.rfind(word) + len(word)
         found = self._control_pattern.search(text, ended)
         end = self._tokenizer.convert_tokens_to_ids(found.group()) if found else otherwise
-        if self._template and not found and len(ids := self._plain(text[ended:])) == 1:
+        if self._template and not found and len(ids := self._ids_of_text(text[ended:])) == 1:
             (end,) = ids
         if end is None:
             raise SettingsError(
@@ -244,12 +244,12 @@ class Chat:
         ids: list[int] = []
         start = 0
         for found in self._control_pattern.finditer(text):
-            ids += self._plain(text[start : found.start()])
+            ids += self._ids_of_text(text[start : found.start()])
             ids.append(self._tokenizer.convert_tokens_to_ids(found.group()))
             start = found.end()
-        return (*ids, *self._plain(text[start:]))
+        return (*ids, *self._ids_of_text(text[start:]))
 
-    def _plain(self, text: str) -> list[int]:
+    def _ids_of_text(self, text: str) -> list[int]:
         """The tokens of a text without control tokens."""
         for token in self._control:
             text = text.replace(_broken(token), token)

@@ -23,7 +23,7 @@ from agentfw.runs import newest_version
 from ..command_options import json_option
 from .base import choose_device, computed_in
 from .checkpoint import require_new, write_folder
-from .locate import copy_but_weights, locate, write_plain
+from .locate import copy_but_weights, locate, write_unquantized
 
 if TYPE_CHECKING:
     from agentfw.runs import RunFolder
@@ -93,4 +93,4 @@ def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:
     dtype = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
     model = Weights(source, "fp32", "cpu", "sdpa").of(adapter).to(dtype)
     copy_but_weights(source, target)
-    write_plain(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
+    write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)

@@ -42,7 +42,15 @@ from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraEr
 from .base import load_base, require_room
 from .checkpoint import fingerprint, write_folder
 
-__all__ = ["cached_folder", "copy_but_weights", "four_bit_folder", "gguf_folder", "is_gguf", "locate", "write_plain"]
+__all__ = [
+    "cached_folder",
+    "copy_but_weights",
+    "four_bit_folder",
+    "gguf_folder",
+    "is_gguf",
+    "locate",
+    "write_unquantized",
+]
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -124,7 +132,7 @@ def copy_but_weights(folder: Path, target: Path) -> None:
             shutil.copyfile(path, target / path.name)
 
 
-def write_plain(model: Any, tensors: Mapping[str, Any], target: Path) -> None:
+def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> None:
     """Write the configuration of a model without its quantization, and tensors in place of its weights."""
     from huggingface_hub import save_torch_state_dict
 
@@ -183,7 +191,7 @@ def _convert_gguf(path: Path, target: Path) -> None:
         tokenizer.chat_template = template
     tokenizer.save_pretrained(target)
     model.generation_config.save_pretrained(target)
-    write_plain(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
+    write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
 
 
 def _checked(path: Path, read: Any) -> str:
@@ -224,7 +232,7 @@ def four_bit_folder(folder: Path, device: str) -> Path:
     def write(target: Path) -> None:
         model: Any = load_base(folder, "nf4", device)
         copy_but_weights(folder, target)
-        write_plain(model, {name: _unpacked(model, name) for name, _ in model.named_parameters()}, target)
+        write_unquantized(model, {name: _unpacked(model, name) for name, _ in model.named_parameters()}, target)
 
     return cached_folder("four-bits", folder.name, identity, write)
 

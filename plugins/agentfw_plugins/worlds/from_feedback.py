@@ -226,11 +226,11 @@ class FromFeedback(SessionEnvironment):
 
 
 def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
-    return _read(settings.runs, settings.good)
+    return _cached_examples(settings.runs, settings.good)
 
 
 @lru_cache(maxsize=4)
-def _read(runs: tuple[str, ...], good: float) -> list[Example]:
+def _cached_examples(runs: tuple[str, ...], good: float) -> list[Example]:
     return read_examples([Path(run) for run in runs], good)
 
 

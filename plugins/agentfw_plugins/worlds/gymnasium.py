@@ -80,7 +80,7 @@ class GymnasiumEnvironment(Environment):
         state, info = self.inside.reset(seed=task.seed % 2**31)
         self.inside.action_space.seed(task.seed % 2**31)
         self._state, self._return, self._steps = state, 0.0, 0
-        world.observe("state", {"state": _plain(state), "info": _plain(info)})
+        world.observe("state", {"state": _as_json(state), "info": _as_json(info)})
 
     def intervene(self, intervention: Intervention) -> None:
         if self._option is not None:
@@ -102,8 +102,8 @@ class GymnasiumEnvironment(Environment):
     def _step(self, action: Any) -> None:
         self._stepping = False
         reward, ended, truncated, info = self._tick(action)
-        data = {"state": _plain(self._state), "reward": reward, "terminated": ended, "truncated": truncated}
-        self.world.observe("state", {**data, "info": _plain(info)})
+        data = {"state": _as_json(self._state), "reward": reward, "terminated": ended, "truncated": truncated}
+        self.world.observe("state", {**data, "info": _as_json(info)})
         if ended or truncated:
             self.world.finish(**self.outcome())
 
@@ -121,7 +121,13 @@ class GymnasiumEnvironment(Environment):
                 self.world.after(1, tick)
                 return
             self._option = None
-            data = {"option": name, "state": _plain(self._state), "reward": total, "ticks": ticks, "terminated": ended}
+            data = {
+                "option": name,
+                "state": _as_json(self._state),
+                "reward": total,
+                "ticks": ticks,
+                "terminated": ended,
+            }
             self.world.observe("option_ended", data)
             hold.complete()
             if ended or truncated:
@@ -184,12 +190,12 @@ def _schema(space: Any) -> dict[str, Any]:
     return schema
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Arrays and NumPy scalars as JSON values."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_as_json(item) for item in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

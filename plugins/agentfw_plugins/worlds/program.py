@@ -223,7 +223,7 @@ async def run_command(
     assert process.stdout is not None
     assert process.stderr is not None
     code: int | None = None
-    reading = asyncio.gather(_read(process.stdout, output), _read(process.stderr, output))
+    reading = asyncio.gather(_read_output(process.stdout, output), _read_output(process.stderr, output))
     try:
         async with asyncio.timeout(timeout):
             with suppress(ConnectionError):  # it need not read its input
@@ -255,7 +255,7 @@ def last_json(text: str) -> dict[str, Any]:
     return {}
 
 
-async def _read(stream: asyncio.StreamReader, most: int) -> str:
+async def _read_output(stream: asyncio.StreamReader, most: int) -> str:
     """The end of a stream. It is read to its end, because a program that can't write would wait for ever."""
     kept = b""
     while chunk := await stream.read(65536):

@@ -98,7 +98,7 @@ def gate(interest: Array, conformity: Array, weights: Weights) -> Array:
 
     A softmax over two values is a logistic function of their difference.
     """
-    difference = _asked(interest, weights) - _asked(conformity, weights)
+    difference = _gate_value(interest, weights) - _gate_value(conformity, weights)
     return 0.5 * (1.0 + tanh(0.5 * difference))
 
 
@@ -118,7 +118,7 @@ def action(texts: Array, weights: Weights) -> Array:
     return normalised(linear(texts, weights, "action"))
 
 
-def _asked(rows: Array, weights: Weights) -> Array:
+def _gate_value(rows: Array, weights: Weights) -> Array:
     return tanh(linear(rows, weights, "gate")) @ weights["gate.asks"]
 
 

@@ -154,16 +154,16 @@ class Library:
 def read_library() -> Library:
     documents = tuple(
         Document(one["title"], one["asks"], tuple(Section(**section) for section in one["sections"]))
-        for one in _read("documents.json")
+        for one in _json_file("documents.json")
     )
     scenarios: dict[str, list[Scenario]] = {}
-    for one in _read("mails.json"):
+    for one in _json_file("mails.json"):
         scenario = Scenario(one["from"], one["subject"], one["body"], one["advice"])
         scenarios.setdefault(one["urgency"], []).append(scenario)
     return Library(documents, {urgency: tuple(some) for urgency, some in scenarios.items()})
 
 
-def _read(name: str) -> list[dict[str, Any]]:
+def _json_file(name: str) -> list[dict[str, Any]]:
     read: list[dict[str, Any]] = json.loads((files(__package__) / name).read_text("utf-8"))
     return read
 
