@@ -32,7 +32,7 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, share)
 
-# MKL reads this at its first use, which may be long before the first policy is made (see models/arithmetic.py).
+# MKL reads this at its first use, which may be long before the first policy is made (see models/base.py).
 os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 
 # The same examples everywhere, however slow, and no database beside the code.

@@ -71,16 +71,15 @@ MODULES = {
     "agentfw_plugins.models.conversation": "convert a conversation to the format of chat models",
     "agentfw_plugins.memories.strategyhub": "the memory `strategyhub`",
     "agentfw_plugins.policies.scripted": "the policy `scripted`",
-    "agentfw_plugins.rewards.library_errors": "turn the errors of agentfw_rewardmodels into those of agentfw",
+    "agentfw_plugins.rewards": "turn the errors of agentfw_rewardmodels into those of agentfw",
     "agentfw_plugins.rewards.preference": "build a reward on the preference model",
-    "agentfw_plugins.rewards.round_measure": "make a reward of a figure that the environment measured",
-    "agentfw_plugins.rewards.rubric": "build a reward on the rubric judge",
+    "agentfw_plugins.rewards.measured": "make a reward of a figure that the environment measured",
+    "agentfw_plugins.rewards.judges": "build a reward on a judge",
     "agentfw_plugins.serving": "serve an application over HTTP",
     "agentfw_plugins.tools.tape": "record a toolbox, and play its answers again",
-    "agentfw_plugins.worlds.calendar.attribute_words": "what the calendar knows of an event, in words",
     "agentfw_plugins.worlds.calendar.choice_model": "learn what somebody prefers from what they choose",
     "agentfw_plugins.worlds.calendar.environment": "the environment `calendar`",
-    "agentfw_plugins.worlds.calendar.event_attributes": "what an agent is shown of an event",
+    "agentfw_plugins.worlds.calendar.event_attributes": "what an agent is shown of an event, also in words",
 }
 """The modules, each with what it is about."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
 from agentfw_rewardmodels.preference.formulas import branch, gate, normalised
-from agentfw_rewardmodels.preference.metrics import auc, recall_and_ndcg, top
+from agentfw_rewardmodels.preference.results import auc, recall_and_ndcg, top
 from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors
 
 DIMENSIONS, TEXT = 8, 12

@@ -30,8 +30,8 @@ from agentfw.errors import AgentfwError, MissingExtraError, UsageError
 from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import RunFolder, figure_text, timeline_picture
 
+from ..models.conversation import pieces
 from ..models.locate import locate
-from ..models.pieces import pieces
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen

@@ -16,7 +16,10 @@ def test_good_answers_get_one_weight_and_bad_ones_another(chosen: Chosen, make: 
 
     assert found == {("00000-0", 0): 0.5, ("00001-0", 0): -1.5}
     assert kto.loss() == Loss(
-        "agentfw_plugins.optimizers.kto:KTOLoss", sampled=False, aggregation="sequence_mean", settings={"beta": 0.2}
+        "agentfw_plugins.optimizers.imitation:KTOLoss",
+        sampled=False,
+        aggregation="sequence_mean",
+        settings={"beta": 0.2},
     )
     assert kto.metrics() == {
         "answers_good": 1.0,

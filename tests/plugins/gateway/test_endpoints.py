@@ -20,7 +20,7 @@ from agentfw.episode import Call
 from agentfw.request import Action
 from agentfw_memory.graph.index.embedders import HashEmbedder
 from agentfw_plugins.models.locate import locate
-from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.models.small_model import SmallChat
 
 from .conftest import Served
 from .upstream import Passing, passing

@@ -27,7 +27,7 @@ SESSIONS = 4
 
 @pytest.mark.slow
 def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_model: Path, tmp_path: Path) -> None:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     live = opened(tmp_path, policy="transformers", assignments=[f"policy.model={small_model}", "policy.device=cpu"])

@@ -26,7 +26,7 @@ from agentfw_plugins.gateway.learning.ratings import Rating, rated
 from agentfw_plugins.gateway.learning.trial import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
-from agentfw_plugins.rewards.feedback import feedback_of
+from agentfw_plugins.rewards.measured import feedback_of
 
 from . import killing
 

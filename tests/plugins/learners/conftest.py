@@ -14,7 +14,7 @@ from agentfw.optimizer import Advantage, Loss
 from agentfw_plugins.learners.settings import LoraSettings
 
 if TYPE_CHECKING:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
 
 TurnValues = tuple[Sequence[int], Sequence[int], float]
 """Prompt, sampled tokens, advantage."""
@@ -52,7 +52,7 @@ def make_batch(tmp_path: Path) -> Callable[..., Batch]:
 
 @pytest.fixture
 def learner_of(small_model: Path) -> Callable[..., LoraLearner]:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
 
     def make(**changes: Any) -> LoraLearner:
         return LoraLearner(LoraSettings(**({"model": str(small_model), "learning_rate": 1e-2} | changes)))

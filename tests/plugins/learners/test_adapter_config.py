@@ -18,7 +18,7 @@ from .conftest import updated
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 
 PROMPT, ANSWER = (10, 11, 12, 13), (20, 21, 22)
 

@@ -11,14 +11,14 @@ from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage
 from agentfw_plugins.learners.settings import SftSettings
-from agentfw_plugins.optimizers.kto import KTO, KTOSettings
+from agentfw_plugins.optimizers.imitation import KTO, KTOSettings
 
 from .conftest import updated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import SftLearner  # noqa: E402
 from agentfw_plugins.learners.token_tree import TurnTokens  # noqa: E402
 
 RATED = [("one guest", "green tea", 1.0), ("two guests", "green tea, please", 1.0), ("no guest", "black coffee", -1.0)]

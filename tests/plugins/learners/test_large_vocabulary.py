@@ -20,7 +20,7 @@ transformers = pytest.importorskip("transformers")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 from agentfw_plugins.policies.local.sampling import draw  # noqa: E402
 
 VOCABULARY = 262_144

@@ -25,7 +25,7 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 from agentfw_plugins.models import checkpoint  # noqa: E402
 
 MakeBatch = Callable[..., Batch]

@@ -26,9 +26,9 @@ from .conftest import updated
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
-from agentfw_plugins.models import room  # noqa: E402
-from agentfw_plugins.models.adapter import count_weights  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
+from agentfw_plugins.models import base  # noqa: E402
+from agentfw_plugins.models.checkpoint import count_weights  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
@@ -252,7 +252,7 @@ def test_a_model_of_70_billion_weights_is_refused_with_what_it_needs_before_it_i
     folder = tmp_path / "large"
     shutil.copytree(small_model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     (folder / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr(room, "machine_memory", lambda: 24 * 10**9)
+    monkeypatch.setattr(base, "machine_memory", lambda: 24 * 10**9)
     learner = LoraLearner(LoraSettings(model=str(folder), device="cpu", **changes))
 
     with pytest.raises(SettingsError, match=needs) as caught:
@@ -266,7 +266,7 @@ def test_a_model_that_fits_once_but_not_in_each_process_of_this_machine_is_refus
     small_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = 4 * count_weights(small_model)
-    monkeypatch.setattr(room, "machine_memory", lambda: int(2.5 * size))
+    monkeypatch.setattr(base, "machine_memory", lambda: int(2.5 * size))
 
     def learner(workers: int, engine: Engine) -> LoraLearner:
         return LoraLearner(LoraSettings(model=str(small_model), device="cpu", workers=workers), engine)

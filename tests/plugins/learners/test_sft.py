@@ -20,7 +20,7 @@ from .conftest import updated
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import SftLearner  # noqa: E402
 from agentfw_plugins.models import Chat  # noqa: E402
 
 ACTION: dict[str, Any] = {

@@ -19,8 +19,7 @@ from agentfw.seeds import Seeds
 from agentfw_plugins.learners.lessons import Lesson
 from agentfw_plugins.learners.settings import LoraSettings, SftSettings
 from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
-from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
-from agentfw_plugins.optimizers.kto import KTO, KTOSettings
+from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
 
 from .conftest import updated
 
@@ -30,9 +29,8 @@ pytest.importorskip("peft")
 from safetensors.torch import load_file  # noqa: E402
 
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner, SftLearner  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
 from agentfw_plugins.learners.team import Team  # noqa: E402
 
 MakeBatch = Callable[..., Batch]

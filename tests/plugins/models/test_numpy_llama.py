@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw_plugins.models.numpy_llama import NumpyLlama, log_softmax
+from agentfw_plugins.models.small_model import NumpyLlama, log_softmax
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -11,8 +11,7 @@ from agentfw import Engagement, Environment, Episode, Intervention, Moment, Poli
 from agentfw.environment import action
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, StepLoop
-from agentfw_plugins.policies.random import RandomPolicy, RandomSettings
-from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import RandomPolicy, RandomSettings, ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
 
 

@@ -23,7 +23,7 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import RewardModel
 from agentfw.testing import fresh_host
-from agentfw_plugins.rewards.rubric import Rubric
+from agentfw_plugins.rewards.judges import Rubric
 
 QUESTIONS: list[str] = []
 """What the judges below were asked, in the process of the test."""

@@ -24,7 +24,7 @@ from agentfw.testing import contract_tests
 from agentfw.tool import Tool
 from agentfw_cli.main import main
 from agentfw_plugins.tools.mcp import MCPToolbox, unknown_arguments
-from agentfw_plugins.tools.mcp_settings import MCPSettings
+from agentfw_plugins.tools.mcp_link import MCPSettings
 
 pytest.importorskip("mcp")
 

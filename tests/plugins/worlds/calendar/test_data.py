@@ -17,10 +17,9 @@ from click.testing import CliRunner
 
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw_cli.data import data
-from agentfw_plugins.worlds.calendar.data_export import make_data, organisations_for
+from agentfw_plugins.worlds.calendar.data_export import ics_of, make_data, organisations_for
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.event_attributes import parse_line
-from agentfw_plugins.worlds.calendar.ics_export import ics_of
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,7 @@ from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
 from agentfw.scores import RewardModel
 from agentfw.testing import fresh_host
-from agentfw_plugins.worlds.from_feedback.environment import FromFeedback, FromFeedbackSettings
-from agentfw_plugins.worlds.from_feedback.examples import read_examples, split_of
+from agentfw_plugins.worlds.from_feedback import FromFeedback, FromFeedbackSettings, read_examples, split_of
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 SPEC = {

@@ -23,7 +23,7 @@ from agentfw_papers.worlds.budget.environment import Budget, BudgetSettings
 from agentfw_papers.worlds.budget.problems import draw_problem, same, share_of
 from agentfw_papers.worlds.budget.rewards import Correct
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
-from agentfw_plugins.rewards.utility import Utility
+from agentfw_plugins.rewards.measured import Utility
 
 
 def solved(moment: Moment, by: int = 0) -> str:

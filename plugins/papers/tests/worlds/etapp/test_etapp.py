@@ -27,7 +27,7 @@ from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.rewards.keypoints import Keypoints, KeypointsSettings
+from agentfw_plugins.rewards.judges import Keypoints, KeypointsSettings
 
 from .copies import TOOLS, write_copy
 
