@@ -20,7 +20,7 @@ from agentfw.episode import Call
 from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 
-from ..gateway.local import arguments
+from ..protocols.chat import arguments
 
 __all__ = ["Conversation", "Screen"]
 

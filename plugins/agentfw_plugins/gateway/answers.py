@@ -20,9 +20,9 @@ from agentfw.errors import (
     UsageError,
 )
 
-from .bodies import BadRequest, Body, read_body
+from ..protocols.bodies import BadRequest, Body, read_body
+from ..protocols.protocol import Dialect, problem_of
 from .callers import Caller
-from .dialects.interface import Dialect, problem_of
 
 __all__ = ["body_of", "caller_of", "error_answer", "json_answer", "problem_of_error"]
 

@@ -24,14 +24,14 @@ from agentfw import Memory, Session
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.request import Forwarded
 
-from .bodies import BadRequest, Body
+from ..protocols import DIALECTS
+from ..protocols.bodies import BadRequest, Body
+from ..protocols.chat import read_request
+from ..protocols.protocol import About, Dialect
 from .callers import Caller, Callers
-from .dialects import DIALECTS
-from .dialects.interface import About, Dialect
 from .feedback import read_feedback
 from .learning.learning import Learning
 from .line import Line
-from .local import read_request
 from .models import OWN, Model, Models
 from .native import recorded_native, refuse_foreign
 from .recorded import recorded

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from .bodies import BadRequest
+from ..protocols.bodies import BadRequest
 from .keys import Key, KeyFile
 
 if TYPE_CHECKING:

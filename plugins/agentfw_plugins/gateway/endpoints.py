@@ -19,12 +19,12 @@ from agentfw import Request as Asking
 from agentfw.errors import UpstreamError
 from agentfw.request import Forwarded
 
+from ..protocols.bodies import BadRequest, Body
+from ..protocols.chat import read_request
+from ..protocols.messages import Messages
 from .answers import body_of, caller_of, json_answer
-from .bodies import BadRequest, Body
 from .callers import Callers
-from .dialects.messages import Messages
 from .line import Line
-from .local import read_request
 from .models import OWN, Model, Models
 
 __all__ = ["Endpoints"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .bodies import Body
+from ..protocols.bodies import Body
 
 __all__ = ["WORDS", "Feedback", "read_feedback"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agentfw.runs import LiveRun
 
-from .bodies import BadRequest
+from ..protocols.bodies import BadRequest
 from .figures import CONTENT_TYPE, Figures
 from .line import Line
 

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from agentfw.errors import UnknownNameError
 from agentfw.runs import LiveRun
 
+from ..protocols.bodies import BadRequest, Body
 from .answers import body_of, caller_of, json_answer
-from .bodies import BadRequest, Body
 
 __all__ = ["MemoryRequests"]
 

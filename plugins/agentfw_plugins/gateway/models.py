@@ -14,7 +14,7 @@ from agentfw import Policy
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
 from agentfw.runs import LiveRun
 
-from .bodies import BadRequest
+from ..protocols.bodies import BadRequest
 
 __all__ = ["OWN", "Model", "Models", "is_away", "served_models"]
 

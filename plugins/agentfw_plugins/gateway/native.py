@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from .bodies import Asked, BadRequest, Body
-from .dialects.interface import Dialect
+from ..protocols.bodies import Asked, BadRequest, Body
+from ..protocols.protocol import Dialect
 from .recorded import recorded
 
 __all__ = ["recorded_native", "refuse_foreign"]

@@ -14,7 +14,7 @@ from agentfw import Message
 from agentfw.episode import Call
 from agentfw.request import Action, Sampling
 
-from .bodies import Asked, Body
+from ..protocols.bodies import Asked, Body
 
 __all__ = ["recorded"]
 

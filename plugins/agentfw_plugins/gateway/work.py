@@ -21,7 +21,7 @@ from agentfw.errors import AgentfwError
 from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
 
-from .bodies import Asked, BadRequest
+from ..protocols.bodies import Asked, BadRequest
 from .callers import Caller
 from .line import Line
 from .models import Model, is_away

@@ -15,10 +15,10 @@ from starlette.responses import Response
 
 from agentfw.turns.session import Reply
 
+from ..protocols.bodies import Asked, BadRequest, Body
+from ..protocols.chat import Chunks, completion
+from ..protocols.protocol import About, Dialect
 from .answers import json_answer
-from .bodies import Asked, BadRequest, Body
-from .dialects.interface import About, Dialect
-from .local import Chunks, completion
 
 __all__ = ["Writing"]
 

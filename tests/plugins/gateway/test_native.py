@@ -16,12 +16,12 @@ import pytest
 from chat_server import Reply, chunks, completion
 
 from agentfw.episode import Episode
-from agentfw_plugins.gateway.bodies import BadRequest, read_body
-from agentfw_plugins.gateway.dialects import DIALECTS
-from agentfw_plugins.gateway.dialects.interface import Dialect
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.gateway.native import recorded_native
+from agentfw_plugins.protocols import DIALECTS
+from agentfw_plugins.protocols.bodies import BadRequest, read_body
+from agentfw_plugins.protocols.protocol import Dialect
 
 from .features import SCHEMA
 from .mutations import mutated

@@ -12,7 +12,7 @@ from agentfw.episode import Call, Message, Usage
 from agentfw.policy import Request
 from agentfw.request import Sampling
 from agentfw.turns.turn_builder import TurnBuilder
-from agentfw_plugins.policies.http.openai_wire import chat_body, read_answer
+from agentfw_plugins.protocols.server_answers import chat_body, read_answer
 
 OPEN = Action("open", "Open a message.", {"type": "object", "properties": {}})
 

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
-from .streamed import Malformed, StreamedReply
+from ...protocols.streamed import Malformed, StreamedReply
 
 if TYPE_CHECKING:
     import ssl

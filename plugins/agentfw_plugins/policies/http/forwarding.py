@@ -23,10 +23,10 @@ from agentfw.episode import Usage
 from agentfw.errors import UpstreamError
 from agentfw.request import Forwarded, Passed
 
+from ...protocols.server_answers import read_answer
+from ...protocols.streamed import Malformed, StreamedReply
+from ...protocols.wires import WIRES, Wire
 from .endpoint import LARGEST, Endpoint
-from .openai_wire import read_answer
-from .streamed import Malformed, StreamedReply
-from .wires import WIRES, Wire
 
 if TYPE_CHECKING:
     import httpx

@@ -34,11 +34,11 @@ from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
 from agentfw.settings import OPERATIONAL
 
+from ...protocols.server_answers import chat_body, read_answer
+from ...protocols.streamed import Malformed, StreamedReply
 from .endpoint import Endpoint, Refused, key_in
 from .forwarding import Forwarder
 from .kept_answers import KeptAnswers
-from .openai_wire import chat_body, read_answer
-from .streamed import Malformed, StreamedReply
 
 __all__ = ["OpenAIPolicy", "OpenAISettings"]
 

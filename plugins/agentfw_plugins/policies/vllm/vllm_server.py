@@ -28,9 +28,9 @@ from typing import Any, TypeVar
 
 from agentfw.errors import EndpointError, SettingsError
 
+from ...protocols.server_answers import read_usage
+from ...protocols.streamed import Malformed, StreamedReply
 from ..http.endpoint import Endpoint, Refused, key_in
-from ..http.openai_wire import read_usage
-from ..http.streamed import Malformed, StreamedReply
 from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 

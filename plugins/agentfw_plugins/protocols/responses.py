@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..bodies import BadRequest, Body
+from .bodies import BadRequest, Body
 from .chat_completions import ChatCompletions
-from .interface import event
 from .parts import choice_of, message_of, plain, reasoning_of, rest_of
+from .protocol import event
 from .responses_stream import Events, function_call, message_item, reasoning_item, response
 
 __all__ = ["Responses"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .chat_completions import ChatCompletions
 from .completions import Completions
-from .interface import Dialect
 from .messages import Messages
+from .protocol import Dialect
 from .responses import Responses
 
 __all__ = ["DIALECTS"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..bodies import Body
-from .interface import event, problem_of
+from .bodies import Body
 from .parts import choice_of, deltas, reasoning_of
+from .protocol import event, problem_of
 
 __all__ = ["Events", "function_call", "message_item", "reasoning_item", "response"]
 

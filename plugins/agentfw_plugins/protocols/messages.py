@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..bodies import BadRequest, Body
-from .interface import event, problem_of
+from .bodies import BadRequest, Body
 from .parts import choice_of, deltas, message_of, plain, reasoning_of, rest_of
+from .protocol import event, problem_of
 
 __all__ = ["Messages"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..bodies import BadRequest, Body
+from .bodies import BadRequest, Body
 from .chat_completions import ChatCompletions
-from .interface import event
 from .parts import choice_of
+from .protocol import event
 
 __all__ = ["Completions"]
 

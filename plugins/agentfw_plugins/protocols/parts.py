@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..bodies import Body
+from .bodies import Body
 
 __all__ = ["choice_of", "deltas", "message_of", "plain", "reasoning_of", "rest_of"]
 

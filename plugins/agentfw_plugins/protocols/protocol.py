@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..bodies import BadRequest, Body
+from .bodies import BadRequest, Body
 
 __all__ = ["About", "Dialect", "Stream", "event", "problem_of"]
 

@@ -25,7 +25,7 @@ from agentfw.episode import Call, Usage
 from agentfw.request import NO_CALLS, CallsInText
 from agentfw.turns.parsing import parse_calls
 
-from ...models.conversation import conversation, function, tagged
+from ..models.conversation import conversation, function, tagged
 from .streamed import Malformed
 
 __all__ = ["chat_body", "read_answer", "read_usage"]

@@ -16,7 +16,7 @@ from agentfw.episode import Call
 from agentfw.turns.session import Reply
 
 from .bodies import Asked, BadRequest, Body
-from .dialects.interface import About
+from .protocol import About
 
 __all__ = ["Chunks", "arguments", "completion", "read_request"]
 

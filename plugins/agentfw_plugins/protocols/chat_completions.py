@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..bodies import BadRequest, Body
-from .interface import event
+from .bodies import BadRequest, Body
+from .protocol import event
 
 __all__ = ["ChatCompletions"]
 
