@@ -20,21 +20,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Memory, Session
+from agentfw import Memory, Policy, Session
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.request import Forwarded
 
-from ..protocols import DIALECTS
-from ..protocols.bodies import BadRequest, Body
-from ..protocols.chat import read_request
-from ..protocols.protocol import About, Dialect
+from ..protocols import About, BadRequest, Body, Protocol, protocols
+from ..protocols.chat import ChatCompletions, read_chat, recorded
 from .callers import Caller, Callers
 from .feedback import read_feedback
 from .learning.learning import Learning
 from .line import Line
 from .models import OWN, Model, Models
-from .native import recorded_native, refuse_foreign
-from .recorded import recorded
 from .request_log import logger
 from .sessions.session_finder import SessionFinder
 from .work import HungUp, Way, Work, Working
@@ -45,11 +40,10 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import body_of, caller_of, error_answer, json_answer, problem_of_error
-    from .endpoints import Endpoints, query_of
+    from .answers import Writing, body_of, caller_of, error_answer, json_answer, problem_of_error
+    from .endpoints import Endpoints
     from .health import Health
     from .page import Page
-    from .writing import Writing
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -58,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gateway"]
 
+_CHAT = ChatCompletions()
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -94,21 +89,22 @@ class Gateway:
             routes.append(
                 Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", self._model), methods=["GET"])
             )
-            routes += [
-                Route(
-                    f"{below}/v1/{path}",
-                    self._guarded(path, partial(self._answer, dialect), dialect),
-                    methods=["POST"],
-                )
-                for path, dialect in DIALECTS.items()
-            ]
-            routes += [
-                Route(f"{below}/v1/{path}", self._guarded(path, handler, speaks), methods=["POST"])
-                for path, handler, speaks in (
-                    ("embeddings", endpoints.embeddings, None),
-                    ("messages/count_tokens", endpoints.count_tokens, DIALECTS["messages"]),
-                )
-            ]
+            for protocol in protocols().values():
+                answer = self._answer if protocol.converses else endpoints.embeddings
+                handlers: dict[str, Callable[[Protocol, Request], Awaitable[Response]]] = {
+                    protocol.path: answer,
+                    protocol.stream_path: partial(self._answer, streams=True),
+                    protocol.count_path: endpoints.count_tokens,
+                }
+                routes += [
+                    Route(
+                        below + protocol.route(path),
+                        self._guarded(path.partition("?")[0], partial(handler, protocol), protocol),
+                        methods=["POST"],
+                    )
+                    for path, handler in handlers.items()
+                    if path
+                ]
         routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
         if page is not None:
@@ -128,17 +124,17 @@ class Gateway:
         self,
         what: str,
         handler: Handler,
-        dialect: Dialect | None = None,
+        protocol: Protocol | None = None,
         *,
         needs_key: bool = True,
         admits: bool = True,
     ) -> Handler:
-        speaks = dialect or DIALECTS["chat/completions"]
+        speaks = protocol or _CHAT
 
         async def handled(request: Request) -> Response:
             try:
                 if admits and (needs_key or not self.callers.needs_key):
-                    request.state.caller = self.callers.admit(request)
+                    request.state.caller = self.callers.admit(request, speaks.key_header)
                 return await handler(request)
             except BadRequest as error:
                 problem = error
@@ -146,7 +142,7 @@ class Gateway:
                 problem = problem_of_error(error)
             except (ClientDisconnect, HungUp):
                 return Response(status_code=400)
-            return error_answer(problem, speaks, native=_is_native(request))
+            return error_answer(problem, speaks, native=_is_native(request, speaks))
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
@@ -196,13 +192,14 @@ class Gateway:
             reward = await self.finder.end(session)
         return json_answer({"session": name, "episode": session.episode.id, "reward": reward})
 
-    async def _answer(self, dialect: Dialect, request: Request) -> Response:
-        body = await body_of(request, self.max_body)
-        way = await self._way(dialect, body, request, self.models.find(body.name("model")))
+    async def _answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
+        given = await body_of(request, self.max_body)
+        body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
+        way = await self._way(protocol, given, body, request, self.models.find(body.name("model")))
         asked = way.asked
         caller = caller_of(request, body, asked.user)
-        if way.native and caller.key is not None:
-            refuse_foreign(body)
+        if way.spoken is protocol and caller.key is not None:
+            protocol.refuse_foreign(body)
         self.callers.count(caller, self.working.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         session = await self.finder.find(caller, name, asked.messages)
@@ -214,7 +211,7 @@ class Gateway:
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
             ways = [way._replace(asked=each) for each in asked.each()]
-            instead = partial(self._instead, dialect, body, request) if len(ways) == 1 else None
+            instead = partial(self._instead, protocol, given, body, request) if len(ways) == 1 else None
             works += [self.working.begin(session, caller, each, instead) for each in ways]
             request.state.work = works[0]
         finally:
@@ -222,38 +219,39 @@ class Gateway:
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
         if asked.stream:
-            return await self._streamed(works[0], partial(Writing, dialect, body, about=about), headers)
+            return await self._streamed(works[0], partial(Writing, protocol, body, about=about), headers)
         replies = [await work.reply() for work in works]
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
         if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
         way = works[0].way
-        writing = Writing(dialect, body, way.asked, about, native=way.native)
+        writing = Writing(protocol, body, way.asked, about, spoken=way.spoken)
         return writing.whole(replies, {**headers, **self._answered_by(way)})
 
-    async def _way(self, dialect: Dialect, body: Body, request: Request, model: Model) -> Way:
+    async def _way(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> Way:
         """How a model is asked. What it can't do is refused."""
-        if model.forwards and model.policy is not None:
-            if dialect.path.endswith("completions") or await model.policy.speaks(dialect.path, body.name("model")):
-                values = self.models.without_own_name(model, dict(body.values))
-                told = Forwarded(values, dialect.path, query_of(request), body.raw, {**request.headers})
-                plain = dialect.path == "completions"
-                return Way(model, replace(recorded_native(dialect, body), plain=plain), told, native=True)
-            chat = dialect.chat(body)
-            values = self.models.without_own_name(model, dict(chat.values))
-            return Way(model, recorded(chat), Forwarded(values, headers={**request.headers}))
-        if dialect.path == "completions" and not model.continues:
-            raise BadRequest(
-                "completions is not supported by this policy: it can't go on with a text",
-                code="unsupported_parameter",
-            )
-        asked = read_request(dialect.chat(body), follows_schemas=model.follows_schemas)
-        return Way(model, replace(asked, plain=dialect.path == "completions"))
+        if not model.forwards or model.policy is None:
+            if protocol.plain and not model.continues:
+                raise _no_text(protocol)
+            asked = read_chat(protocol.read_request(body), follows_schemas=model.follows_schemas)
+            return Way(model, replace(asked, plain=protocol.plain))
+        name = body.name("model")
+        spoken = await _spoken_by(model.policy, protocol, name)
+        if spoken is protocol:
+            asked = replace(recorded(protocol, body), plain=protocol.plain)
+            path = protocol.stream_path if asked.stream and protocol.stream_path else protocol.path
+            return Way(model, asked, self.models.forwarded(model, protocol, path, name, given, request), spoken)
+        chat = protocol.read_request(body)
+        asked = recorded(_CHAT, chat)
+        path = spoken.stream_path if asked.stream and spoken.stream_path else spoken.path
+        forwarded = self.models.forwarded(model, spoken, path, name, Body(spoken.write_request(chat)), request)
+        query = f"?{path.partition('?')[2]}" if "?" in path else ""
+        return Way(model, asked, replace(forwarded, query=query), spoken)
 
-    async def _instead(self, dialect: Dialect, body: Body, request: Request, model: Model) -> Way | None:
+    async def _instead(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> Way | None:
         """How the model is asked that answers if this one is away."""
         other = self.models.instead(model)
-        return None if other is None else await self._way(dialect, body, request, other)
+        return None if other is None else await self._way(protocol, given, body, request, other)
 
     def _answered_by(self, way: Way) -> dict[str, str]:
         """The header that says which of several models answered."""
@@ -284,7 +282,7 @@ class Gateway:
 
     async def _streamed(self, work: Work, write: Callable[..., Writing], headers: dict[str, str]) -> Response:
         first = await work.told.get()
-        writing = write(asked=work.way.asked, native=work.way.native)
+        writing = write(asked=work.way.asked, spoken=work.way.spoken)
         headers = {**headers, **self._answered_by(work.way)}
         if first is None:
             reply = await work.reply()  # a failure before the first word has a status code of its own
@@ -307,7 +305,7 @@ class Gateway:
         try:
             reply = await work.reply()
         except AgentfwError as error:
-            yield writing.dialect.failed(problem_of_error(error))
+            yield writing.protocol.error_event(problem_of_error(error))
             return
         except HungUp:
             return
@@ -319,13 +317,27 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
     """Clients show the message of an error, and say nothing of one without."""
     asked = f"{request.method} {request.url.path[:200]}"
     problem = BadRequest(f"the gateway has no {asked}", getattr(error, "status_code", 404), code="no_such_path")
-    return error_answer(problem, DIALECTS["chat/completions"], native=False)
+    return error_answer(problem, _CHAT, native=False)
 
 
-def _is_native(request: Request) -> bool:
-    """Whether a server's refusal has the format of the request."""
+def _is_native(request: Request, protocol: Protocol) -> bool:
+    """Whether a server's refusal is in the protocol of the request."""
     work: Work | None = getattr(request.state, "work", None)
-    return getattr(request.state, "native", False) if work is None else work.way.native
+    return getattr(request.state, "native", False) if work is None else work.way.spoken is protocol
+
+
+async def _spoken_by(policy: Policy, protocol: Protocol, model: str) -> Protocol:
+    """The protocol in which a server is asked: that of the request, or the first to which it can be translated."""
+    others = [one for one in protocols().values() if one.converses and not (one.plain or protocol.plain)]
+    for one in (protocol, *others):
+        if await policy.speaks(one.name, model):
+            return one
+    raise _no_text(protocol) if protocol.plain else BadRequest("the model's server speaks no known protocol", 502)
+
+
+def _no_text(protocol: Protocol) -> BadRequest:
+    words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
+    return BadRequest(words, code="unsupported_parameter")
 
 
 def _told_of_model(name: str) -> dict[str, Any]:

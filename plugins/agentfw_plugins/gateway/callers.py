@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..protocols.bodies import BadRequest
+from ..protocols import BadRequest
 from .keys import Key, KeyFile
 
 if TYPE_CHECKING:
@@ -71,8 +71,11 @@ class Callers:
         self._has_keys = self._has_keys or (self.file is not None and self.file.exists)
         return self._has_keys
 
-    def admit(self, request: Request) -> Caller:
-        """The caller of a request, before its body is read. Raises BadRequest for whoever is not let in."""
+    def admit(self, request: Request, key_header: str) -> Caller:
+        """The caller of a request, before its body is read. Raises BadRequest for whoever is not let in.
+
+        The key is in `authorization`, or in the header where the protocol of the request has it.
+        """
         address = request.client.host if request.client else ""
         if not self.needs_key:
             # A web page must not get at it: neither under another name of this machine, nor from another site.
@@ -81,7 +84,7 @@ class Callers:
                 raise BadRequest("without a key, only programs of this machine are served", 403, code="not_local")
             return Caller(address)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        given = given.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+        given = given.strip() if scheme.lower() == "bearer" else request.headers.get(key_header, "")
         right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]
         if any(right):
             return Caller(address)

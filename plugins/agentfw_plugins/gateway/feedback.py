@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..protocols.bodies import Body
+from ..protocols import Body
 
 __all__ = ["WORDS", "Feedback", "read_feedback"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from agentfw.runs import LiveRun
 
-from ..protocols.bodies import BadRequest
+from ..protocols import BadRequest
 from .figures import CONTENT_TYPE, Figures
 from .line import Line
 

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ..protocols.bodies import BadRequest
+from ..protocols import BadRequest
 
 __all__ = ["Line"]
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from agentfw.errors import UnknownNameError
 from agentfw.runs import LiveRun
 
-from ..protocols.bodies import BadRequest, Body
+from ..protocols import BadRequest, Body
 from .answers import body_of, caller_of, json_answer
 
 __all__ = ["MemoryRequests"]

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from agentfw import Tool
 from agentfw.report import web_page
 
-from ..protocols.bodies import BadRequest, Body
+from ..protocols import BadRequest, Body
 from ..view.app import Viewer
 from ..view.index import Index
 from .answers import body_of, caller_of, json_answer

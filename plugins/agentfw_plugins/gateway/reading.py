@@ -19,7 +19,7 @@ from agentfw import Episode, Message, Turn
 from agentfw.episode import Call, Event
 from agentfw.runs import LiveRun, read_sessions
 
-from ..protocols.bodies import BadRequest
+from ..protocols import BadRequest
 from ..view.recall_reasons import because
 from .callers import Caller
 

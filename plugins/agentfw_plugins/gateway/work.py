@@ -21,7 +21,7 @@ from agentfw.errors import AgentfwError
 from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
 
-from ..protocols.bodies import Asked, BadRequest
+from ..protocols import BadRequest, ChatRequest, Protocol
 from .callers import Caller
 from .line import Line
 from .models import Model, is_away
@@ -34,10 +34,10 @@ class Way(NamedTuple):
     """How one model is asked."""
 
     model: Model
-    asked: Asked
+    asked: ChatRequest
     forwarded: Forwarded | None = None
-    native: bool = False
-    """Whether the model's server speaks the format of the request."""
+    spoken: Protocol | None = None
+    """The protocol that the model's server is asked in, if the request is passed on."""
 
 
 Instead = Callable[[Model], Awaitable[Way | None]]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .bodies import BadRequest, Body
-from .chat_completions import ChatCompletions
-from .parts import choice_of
-from .protocol import event
+from .bodies import Body
+from .chat import ChatCompletions
+from .protocol import Malformed, StreamReader, StreamWriter, choice_of, event, objects, table, text
 
 __all__ = ["Completions"]
 
@@ -26,14 +25,14 @@ _MOST_TOKENS = 16
 """The default of OpenAI's API."""
 
 
-class Completions:
-    """The format of /v1/completions."""
+class Completions(ChatCompletions):
+    """The protocol of /v1/completions."""
 
-    path = "completions"
-    required: Mapping[str, Any] = {}
-    names: Mapping[str, str] = {"messages": "prompt"}
+    name, path = "completions", "completions"
+    plain, gives_tokens = True, False
+    fields: Mapping[str, str] = {"messages": "prompt"}
 
-    def chat(self, body: Body) -> Body:
+    def read_request(self, body: Body) -> Body:
         given = body.values.get("prompt")
         prompt = given[0] if isinstance(given, list) and len(given) == 1 else given
         if isinstance(prompt, list):
@@ -43,39 +42,57 @@ class Completions:
         body.refuse(_NEUTRAL)
         values = {name: value for name, value in body.values.items() if name not in ("prompt", *_NEUTRAL)}
         limit = {} if "max_tokens" in body else {"max_tokens": _MOST_TOKENS}
-        return Body({**values, **limit, "messages": [{"role": "user", "content": prompt}]})
+        messages = [{"role": "user", "content": prompt}]
+        return Body({**values, **limit, "messages": messages}, lenient=body.lenient)
 
-    def whole(self, reply: Mapping[str, Any], body: Body) -> dict[str, Any]:
-        choices = [_choice(choice, choice["message"]) for choice in reply["choices"]]
-        return {**reply, "id": _id(reply), "object": "text_completion", "choices": choices}
+    def write_request(self, chat: Body) -> dict[str, Any]:
+        raise chat.unsupported("messages", "can't be answered by a server that only goes on with a text")
 
-    def stream(self, body: Body) -> _Chunks:
-        return _Chunks()
+    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+        return body  # a text has no place for it
 
-    def error(self, problem: BadRequest) -> dict[str, Any]:
-        return ChatCompletions().error(problem)
+    def read_answer(self, whole: Any) -> dict[str, Any]:
+        if not isinstance(table(whole).get("choices"), list):
+            raise Malformed("the answer has no choices")
+        return {**whole, "choices": [_as_chat(choice, "message") for choice in objects(whole["choices"])]}
 
-    def failed(self, problem: BadRequest) -> bytes:
-        return ChatCompletions().failed(problem)
+    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+        return _completion(reply, [_from_chat(choice, choice["message"]) for choice in reply["choices"]])
+
+    def reader(self) -> StreamReader:
+        return _ContinuationReader()
+
+    def writer(self, body: Body) -> StreamWriter:
+        return _ContinuationWriter()
 
 
-class _Chunks:
-    """A streamed completion."""
+class _ContinuationReader(StreamReader):
+    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
+        self.ended |= any(choice.get("finish_reason") for choice in choices)
+        yield {**found, "choices": choices}
 
-    def take(self, chunk: Mapping[str, Any]) -> Iterator[bytes]:
+
+class _ContinuationWriter(StreamWriter):
+    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
         choice = choice_of(chunk)
         if choice or chunk.get("usage"):
-            choices = [_choice(choice, choice["delta"])] if choice else []
-            yield event({**chunk, "id": _id(chunk), "object": "text_completion", "choices": choices})
+            yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
 
     def end(self) -> Iterator[bytes]:
         yield b"data: [DONE]\n\n"
 
 
-def _choice(choice: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _completion(reply: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+    name = f"cmpl-{str(reply.get('id', '')).removeprefix('chatcmpl-')}"
+    return {**reply, "id": name, "object": "text_completion", "choices": choices}
+
+
+def _from_chat(choice: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
     return {**kept, "text": said.get("content") or "", "logprobs": None}
 
 
-def _id(reply: Mapping[str, Any]) -> str:
-    return f"cmpl-{str(reply.get('id', '')).removeprefix('chatcmpl-')}"
+def _as_chat(choice: dict[str, Any], key: str) -> dict[str, Any]:
+    """The choice of a completion as that of a chat completion. Its logprobs have another format."""
+    return {**choice, key: {"content": text(choice.get("text"))}, "logprobs": None}

@@ -7,8 +7,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .bodies import BadRequest, Body
-from .parts import choice_of, deltas, message_of, plain, reasoning_of, rest_of
-from .protocol import event, problem_of
+from .protocol import (
+    Malformed,
+    Protocol,
+    StreamReader,
+    StreamWriter,
+    call_deltas,
+    choice_of,
+    event,
+    message_of,
+    number,
+    objects,
+    problem_of,
+    reasoning_of,
+    rest_of,
+    table,
+    text,
+    text_alone,
+    with_text,
+)
 
 __all__ = ["Messages"]
 
@@ -41,12 +58,20 @@ _NAMES = {
 }
 
 
-class Messages:
-    """The format of /v1/messages."""
+_SAME = ("model", "stream", "temperature", "top_p", "max_tokens")
+"""Fields that are the same in chat completions."""
+_WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completion_tokens", "stop", "user"}
+_MOST_TOKENS = 4096
+"""The limit of a request that has none, as this protocol must have one."""
 
-    path = "messages"
+
+class Messages(Protocol):
+    """The protocol of /v1/messages."""
+
+    name, path, count_path = "messages", "messages", "messages/count_tokens"
+    headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     required: Mapping[str, Any] = {"max_tokens": 1}
-    names: Mapping[str, str] = {
+    fields: Mapping[str, str] = {
         "stop": "stop_sequences",
         "user": "metadata.user_id",
         "response_format": "output_config.format",
@@ -54,27 +79,29 @@ class Messages:
         "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
     }
 
-    def chat(self, body: Body) -> Body:
+    def read_request(self, body: Body) -> Body:
         body.refuse(_NEUTRAL)
-        for key in ("max_tokens", "messages"):
+        for key in ("max_tokens", "messages") if not body.lenient else ():
             if key not in body:
                 raise body.wrong(key, "is required")
         values = rest_of(body, _NAMES)
         system = body.values.get("system")
-        given = system if isinstance(system, str) else plain([_part(part) for part in body.listed("system")])
+        given = system if isinstance(system, str) else text_alone([_part(part) for part in body.listed("system")])
         messages = [{"role": "system", "content": given}] if given else []
         for message in body.listed("messages"):
             messages += _messages(message)
         values["messages"] = messages
         if tools := [_tool(tool) for tool in body.listed("tools")]:
             values["tools"] = tools
-        if "tool_choice" in body:
-            values |= _choice(body.inner("tool_choice"))
         if "metadata" in body:
             metadata = body.inner("metadata")
             metadata.refuse_others(("user_id",))
             if user := metadata.text("user_id", ""):
                 values["user"] = user
+        if body.lenient:
+            return Body(values, lenient=True)
+        if "tool_choice" in body:
+            values |= _choice(body.inner("tool_choice"))
         if "service_tier" in body:
             values["service_tier"] = {"standard_only": "default"}.get(body.text("service_tier"), "auto")
         if "output_config" in body:
@@ -90,12 +117,67 @@ class Messages:
             values["stream_options"] = {"include_usage": True}  # its events always have the token counts
         return Body(values)
 
-    def whole(self, reply: Mapping[str, Any], body: Body) -> dict[str, Any]:
+    def write_request(self, chat: Body) -> dict[str, Any]:
+        chat.refuse({"n": (1,), "seed": (), "stream_options": ({}, {"include_usage": True})})
+        chat.refuse_others((*_SAME, *_WRITTEN, "n", "seed", "stream_options"))
+        body: dict[str, Any] = {"max_tokens": chat.values.get("max_completion_tokens") or _MOST_TOKENS}
+        body |= {name: chat.values[name] for name in _SAME if name in chat}
+        system, messages = list[str](), list[dict[str, Any]]()
+        for message in chat.listed("messages"):
+            if message.text("role") in ("system", "developer"):
+                system.append(message.texts("content", ("text",)))
+                continue
+            role = "assistant" if message.text("role") == "assistant" else "user"
+            if not messages or messages[-1]["role"] != role:
+                messages.append({"role": role, "content": []})
+            messages[-1]["content"] += _blocks_of(message)
+        body |= {"messages": messages, **({"system": "\n\n".join(system)} if system else {})}
+        if "stop" in chat:
+            body["stop_sequences"] = list(chat.strings("stop", 16))
+        if user := chat.text("user", ""):
+            body["metadata"] = {"user_id": user}
+        if tools := [tool.inner("function").values for tool in chat.listed("tools")]:
+            kept = [{name: one[name] for name in ("name", "description", "strict") if name in one} for one in tools]
+            empty = {"type": "object", "properties": {}}
+            schemas = [{"input_schema": one.get("parameters") or empty} for one in tools]
+            body["tools"] = [one | schema for one, schema in zip(kept, schemas, strict=True)]
+        if "tool_choice" in chat:
+            choice = chat.values["tool_choice"]
+            name = table(table(choice).get("function")).get("name")
+            kind = {"required": "any"}.get(choice, choice) if isinstance(choice, str) else "tool"
+            body["tool_choice"] = {"type": kind, **({"name": name} if name else {})}
+        if "response_format" in chat:
+            schema = table(chat.inner("response_format").values.get("json_schema")).get("schema")
+            if schema is None:
+                raise chat.unsupported("response_format", "must be a json_schema for this server")
+            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        return body
+
+    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+        return {**body, "system": with_text(body.get("system"), recalled)}
+
+    def read_answer(self, whole: Any) -> dict[str, Any]:
+        if not isinstance(table(whole).get("content"), list):
+            raise Malformed("the answer has no content")
+        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        calls = []
+        for block in objects(whole["content"]):
+            if block.get("type") == "text":
+                message["content"] += text(block.get("text"))
+            elif block.get("type") == "thinking":
+                message["reasoning_content"] = text(message.get("reasoning_content")) + text(block.get("thinking"))
+            elif block.get("type") == "tool_use":
+                calls.append({"id": block.get("id"), "type": "function", "function": _function(block)})
+        message |= {"tool_calls": calls} if calls else {}
+        choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole.get("stop_reason"))}
+        return {**_top_of(whole), "choices": [choice], "usage": _counts(table(whole.get("usage")))}
+
+    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
         message, content = message_of(reply), list[dict[str, Any]]()
         if reasoning := reasoning_of(message):
             content.append({"type": "thinking", "thinking": reasoning, "signature": ""})
-        if text := f"{message.get('content') or ''}{message.get('refusal') or ''}":
-            content.append({"type": "text", "text": text})
+        if said := f"{message.get('content') or ''}{message.get('refusal') or ''}":
+            content.append({"type": "text", "text": said})
         for call in message.get("tool_calls") or []:
             function = call.get("function") or {}
             block = {"type": "tool_use", "id": call.get("id"), "name": function.get("name")}
@@ -103,18 +185,54 @@ class Messages:
         finish = _finish(choice_of(reply), bool(message.get("refusal")), body)
         return {**_head(reply, body), "content": content, **finish, "usage": _usage(reply.get("usage"))}
 
-    def stream(self, body: Body) -> _Events:
-        return _Events(body)
+    def write_count(self, count: int) -> dict[str, Any]:
+        return {"input_tokens": count}
+
+    def reader(self) -> StreamReader:
+        return _EventReader()
+
+    def writer(self, body: Body) -> StreamWriter:
+        return _EventWriter(body)
 
     def error(self, problem: BadRequest) -> dict[str, Any]:
         kind = _KINDS.get(problem.status, "api_error" if problem.status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": problem.message}}
 
-    def failed(self, problem: BadRequest) -> bytes:
+    def error_event(self, problem: BadRequest) -> bytes:
         return event(self.error(problem), "error")
 
 
-class _Events:
+class _EventReader(StreamReader):
+    def __init__(self) -> None:
+        self._calls, self._usage = dict[int, int](), dict[str, Any]()
+
+    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        kind, delta, place = found.get("type"), table(found.get("delta")), number(found.get("index"))
+        block = table(found.get("content_block"))
+        if kind == "message_start":
+            message = table(found.get("message"))
+            self._usage = table(message.get("usage"))
+            yield {**_top_of(message), "choices": []}
+        elif kind == "content_block_start" and block.get("type") == "tool_use":
+            index = self._calls.setdefault(place, len(self._calls))
+            # An input that isn't empty has come whole.
+            function = _function(block) if block.get("input") else {"name": block.get("name"), "arguments": ""}
+            yield _chunk({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+        elif kind == "content_block_delta" and "text" in delta:
+            yield _chunk({"content": text(delta["text"])})
+        elif kind == "content_block_delta" and "thinking" in delta:
+            yield _chunk({"reasoning_content": text(delta["thinking"])})
+        elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
+            function = {"arguments": text(delta["partial_json"])}
+            yield _chunk({"tool_calls": [{"index": self._calls[place], "function": function}]})
+        elif kind == "message_delta":
+            self._usage = {**self._usage, **table(found.get("usage"))}
+            yield {**_chunk({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
+        elif kind == "message_stop":
+            self.ended = True
+
+
+class _EventWriter(StreamWriter):
     """A streamed message: a block for the thoughts, one for the text, and one for each call."""
 
     def __init__(self, body: Body) -> None:
@@ -124,12 +242,12 @@ class _Events:
         self._finish: dict[str, Any] = {"finish_reason": "stop"}
         self._usage: object = None
 
-    def take(self, chunk: Mapping[str, Any]) -> Iterator[bytes]:
+    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
         if self._failed:
             return
         if "error" in chunk:
             self._failed = True
-            yield Messages().failed(problem_of(chunk["error"]))
+            yield Messages().error_event(problem_of(chunk["error"]))
             return
         if not self._begun:
             self._begun = True
@@ -139,16 +257,16 @@ class _Events:
         choice = choice_of(chunk)
         if choice.get("finish_reason"):
             self._finish = dict(choice)
-        delta = choice.get("delta") if isinstance(choice.get("delta"), dict) else {}
-        if thoughts := reasoning_of(delta or {}):
+        delta = table(choice.get("delta"))
+        if thoughts := reasoning_of(delta):
             yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
             yield self._delta({"type": "thinking_delta", "thinking": thoughts})
         for kind in ("content", "refusal"):
-            if isinstance(text := (delta or {}).get(kind), str) and text:
+            if said := text(delta.get(kind)):
                 self._refused |= kind == "refusal"
                 yield from self._block("text", {"type": "text", "text": ""})
-                yield self._delta({"type": "text_delta", "text": text})
-        for index, identity, name, more in deltas(chunk):
+                yield self._delta({"type": "text_delta", "text": said})
+        for index, identity, name, more in call_deltas(chunk):
             yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
             if more:
                 yield self._delta({"type": "input_json_delta", "partial_json": more})
@@ -184,7 +302,7 @@ def _messages(body: Body) -> list[dict[str, Any]]:
     """The messages that one message stands for: results of tools are messages of their own."""
     role = body.text("role")
     if role not in ("user", "assistant", "system"):
-        raise body.wrong("role", "must be user or assistant")
+        body.left_out(body.wrong("role", "must be user or assistant"))
     if not isinstance(body.values.get("content"), list):
         return [{"role": role, "content": body.text("content")}]
     found: list[dict[str, Any]] = []
@@ -198,10 +316,12 @@ def _messages(body: Body) -> list[dict[str, Any]]:
             found.append({"role": "tool", "tool_call_id": part.text("tool_use_id"), "content": _result(part)})
         elif kind == "thinking" and role == "assistant":
             thoughts += part.text("thinking", "")
+        elif kind == "redacted_thinking" and role == "assistant":
+            part.left_out(part.unsupported("type", f'"{kind}" is not supported here'))
         else:
             parts.append(_part(part))
     if parts or calls or not found:
-        message = {"role": role, "content": plain(parts) if parts or not calls else None}
+        message = {"role": role, "content": text_alone(parts) if parts or not calls else None}
         found.append(message | ({"tool_calls": calls} if calls else {}))
         if thoughts:
             found[-1]["reasoning_content"] = thoughts
@@ -214,7 +334,7 @@ def _result(part: Body) -> Any:
     parts += [] if parts else [_part(each) for each in part.listed("content")]
     if part.flag("is_error"):
         parts = [{"type": "text", "text": "error: "}, *parts]
-    return plain(parts)
+    return text_alone(parts)
 
 
 def _part(part: Body) -> dict[str, Any]:
@@ -232,17 +352,43 @@ def _part(part: Body) -> dict[str, Any]:
             return {"type": "file", "file": {"filename": part.text("title", "document.pdf"), "file_data": address}}
         if kind == "document" and origin == "text":
             return {"type": "text", "text": source.text("data")}
-    raise part.unsupported("type", f'"{kind[:50]}" is not supported here')
+    return {"type": "text", "text": part.left_out(part.unsupported("type", f'"{kind[:50]}" is not supported here'))}
 
 
 def _tool(tool: Body) -> dict[str, Any]:
     if tool.text("type", "custom") != "custom":
-        raise tool.unsupported("type", f'"{tool.text("type")[:50]}" is not supported')
+        tool.left_out(tool.unsupported("type", f'"{tool.text("type")[:50]}" is not supported'))
+        return {"type": "function", "function": {"name": tool.text("name", "") or tool.text("type")}}
     tool.refuse({"defer_loading": (False,)})
     schema = tool.values.get("input_schema")
     function = {"name": tool.text("name"), **({"parameters": schema} if schema is not None else {})}
     function |= {key: tool.values[key] for key in ("description", "strict") if key in tool}
     return {"type": "function", "function": function}
+
+
+def _blocks_of(message: Body) -> list[dict[str, Any]]:
+    """The blocks that a message of a chat completion stands for."""
+    content = message.values.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+    blocks = [_written(part) for part in Body({"content": parts}).listed("content")]
+    if message.text("role") == "tool":
+        return [{"type": "tool_result", "tool_use_id": message.text("tool_call_id"), "content": blocks}]
+    for call in message.listed("tool_calls"):
+        function = call.inner("function")
+        given = _input(function.values.get("arguments"))
+        blocks.append({"type": "tool_use", "id": call.text("id"), "name": function.text("name"), "input": given})
+    return blocks
+
+
+def _written(part: Body) -> dict[str, Any]:
+    if part.text("type") == "text":
+        return {"type": "text", "text": part.text("text")}
+    if part.text("type") == "image_url":
+        url = part.inner("image_url").text("url")
+        kind, _, data = url.removeprefix("data:").partition(";base64,")
+        inside = {"type": "base64", "media_type": kind, "data": data} if data else {"type": "url", "url": url}
+        return {"type": "image", "source": inside}
+    raise part.unsupported("type", f'"{part.text("type")[:50]}" is not supported by this server')
 
 
 def _choice(chosen: Body) -> dict[str, Any]:
@@ -279,6 +425,31 @@ def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> dict[str, A
         return {"stop_reason": "stop_sequence", "stop_sequence": ended}
     reason = "refusal" if refused else _FINISH.get(str(choice.get("finish_reason")), "end_turn")
     return {"stop_reason": reason, "stop_sequence": None}
+
+
+def _finish_of(reason: object) -> str:
+    return next((own for own, name in _FINISH.items() if name == reason), "stop")
+
+
+def _function(block: dict[str, Any]) -> dict[str, Any]:
+    given = block.get("input")
+    return {"name": block.get("name"), "arguments": given if isinstance(given, str) else json.dumps(given or {})}
+
+
+def _top_of(message: dict[str, Any]) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{text(message.get('id')).removeprefix('msg_')}", "model": message.get("model")}
+
+
+def _counts(usage: dict[str, Any]) -> dict[str, Any]:
+    """The token counts as those of a chat completion, whose prompt has the cached ones too."""
+    read = number(usage.get("cache_read_input_tokens"))
+    prompt = number(usage.get("input_tokens")) + read + number(usage.get("cache_creation_input_tokens"))
+    counts = {"prompt_tokens": prompt if usage else None, "completion_tokens": usage.get("output_tokens")}
+    return {**counts, "prompt_tokens_details": {"cached_tokens": read}}
+
+
+def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
 def _head(reply: Mapping[str, Any], body: Body) -> dict[str, Any]:
