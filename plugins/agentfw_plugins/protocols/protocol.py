@@ -21,6 +21,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from agentfw.request import Sampling
 
@@ -146,6 +147,12 @@ class Protocol:
     def route(self, path: str) -> str:
         """Where the gateway answers at one of the paths."""
         return f"/{self.version}/{path.partition('?')[0].replace('{model}', '{model:path}')}"
+
+    def address(self, path: str, model: str) -> str:
+        """Where a server is asked at one of the paths. Raises BadRequest for a model that leads to another address."""
+        if "{model}" in path and any(part in ("", ".", "..") for part in model.split("/")):
+            raise BadRequest(f'there is no model "{model[:200]}"', 404, code="model_not_found", field="model")
+        return f"/{path.replace('{model}', quote(model))}"
 
     # -- requests ------------------------------------------------------------------------------------------------------
 

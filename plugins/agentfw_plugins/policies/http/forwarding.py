@@ -140,7 +140,7 @@ class Forwarder:
     async def _has(self, protocol: Protocol, model: str) -> bool | None:
         """Whether the server knows a protocol: an empty request is then refused for that. None: it didn't say."""
         try:
-            path = protocol.path.format(model=model or "model")
+            path = protocol.address(protocol.path, model or "model")
             async with asyncio.timeout(_ASKING), self._sent(path, b"{}", {}) as response:
                 status = response.status_code
         except (UpstreamError, TimeoutError):
@@ -151,7 +151,10 @@ class Forwarder:
         protocol = protocol_named(forwarded.protocol)
         taken = await self._taken(model) if protocol.gives_tokens else _Taken()
         body, added = self._body(protocol, forwarded, model, taken)
-        path = forwarded.path.format(model=model) + forwarded.query
+        try:
+            path = protocol.address(forwarded.path, model) + forwarded.query
+        except BadRequest as problem:
+            raise UpstreamError(problem.message, problem.status) from None
         content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
         held = _NOT_SENT | {one.key_header for one in protocols().values()}
         headers = {name: value for name, value in forwarded.headers.items() if _passes(name, held)}
@@ -277,7 +280,7 @@ class Forwarder:
     # -- the server ----------------------------------------------------------------------------------------------------
 
     def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> _Exchange:
-        return _Exchange(self._endpoint, f"/{path}", content, headers, self._silent)
+        return _Exchange(self._endpoint, path, content, headers, self._silent)
 
     def _silent(self) -> UpstreamError:
         return UpstreamError(f"the model's server has sent nothing for {self._endpoint.deadline:g} s", 504)
@@ -319,7 +322,7 @@ class Forwarder:
         reply = StreamedReply(self.protocol.reader)
         try:
             content = json.dumps(body | dict(self._settings.extra_body)).encode()
-            async with self._sent(self.protocol.path, content, {}) as response:
+            async with self._sent(f"/{self.protocol.path}", content, {}) as response:
                 if response.status_code != 200:
                     return response.status_code in (400, 403, 404, 422)
                 count = 0

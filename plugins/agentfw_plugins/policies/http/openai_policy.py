@@ -284,10 +284,11 @@ class OpenAIPolicy(Policy):
         protocol = self._protocol
         try:
             body = protocol.write_request(Body(chat)) | self.settings.extra_body
+            streams = chat.get("stream") and protocol.stream_path
+            path = protocol.address(protocol.stream_path if streams else protocol.path, model)
         except BadRequest as problem:
             raise RequestRefusedError(problem.message, fix="leave it out, or set policy.protocol to another") from None
-        path = protocol.stream_path if chat.get("stream") and protocol.stream_path else protocol.path
-        return await self._endpoint.ask(f"/{path.format(model=model)}", body, read, until, streamed=streamed)
+        return await self._endpoint.ask(path, body, read, until, streamed=streamed)
 
     async def _refuses_any_tools(self, model: str, until: float) -> bool:
         """Whether the server refuses tools in a request of our own too, and not about certain tools."""
