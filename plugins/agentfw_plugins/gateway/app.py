@@ -98,12 +98,12 @@ class Gateway:
                 }
                 routes += [
                     Route(
-                        below + protocol.route(path),
+                        below + route,
                         self._guarded(path.partition("?")[0], partial(handler, protocol), protocol),
                         methods=["POST"],
                     )
                     for path, handler in handlers.items()
-                    if path
+                    for route in (protocol.routes(path) if path else ())
                 ]
         routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))

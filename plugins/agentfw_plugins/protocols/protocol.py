@@ -116,8 +116,8 @@ class Protocol:
     """What settings, policies and figures call it."""
     title = "agentfw"
     """Whose it is, in errors."""
-    version = "v1"
-    """How the paths begin at the gateway. The base URL of a server ends in it."""
+    versions: Sequence[str] = ("v1",)
+    """How the paths may begin at the gateway. The base URL of a server ends in one of them."""
     path = ""
     """Where requests go. `{model}` in it stands for the model's name, which is otherwise the field `model`."""
     stream_path = ""
@@ -144,9 +144,10 @@ class Protocol:
     headers: Mapping[str, str] = {}
     """Headers that its servers require of our own requests."""
 
-    def route(self, path: str) -> str:
+    def routes(self, path: str) -> list[str]:
         """Where the gateway answers at one of the paths."""
-        return f"/{self.version}/{path.partition('?')[0].replace('{model}', '{model:path}')}"
+        below = path.partition("?")[0].replace("{model}", "{model:path}")
+        return [f"/{version}/{below}" for version in self.versions]
 
     def address(self, path: str, model: str) -> str:
         """Where a server is asked at one of the paths. Raises BadRequest for a model that leads to another address."""
