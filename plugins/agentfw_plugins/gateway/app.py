@@ -25,14 +25,11 @@ from agentfw.errors import AgentfwError, MissingExtraError
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
+from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
 from .callers import Caller, Callers
-from .feedback import read_feedback
 from .learning.learning import Learning
-from .line import Line
 from .models import OWN, Model, Models
-from .request_log import logger
 from .sessions.session_finder import SessionFinder
-from .work import HungUp, Way, Work, Working
 
 try:
     from starlette.applications import Starlette
@@ -42,7 +39,7 @@ try:
 
     from .answers import Writing, body_of, caller_of, error_answer, json_answer, problem_of_error
     from .endpoints import Endpoints
-    from .health import Health
+    from .health import Health, logger
     from .page import Page
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
@@ -54,6 +51,12 @@ __all__ = ["Gateway"]
 
 _CHAT = ChatCompletions()
 Handler = Callable[[Request], Awaitable[Response]]
+
+_WORDS = {
+    **dict.fromkeys(("good", "yes", "like", "up", "right", "+1", "👍"), 1.0),
+    **dict.fromkeys(("bad", "no", "dislike", "down", "wrong", "-1", "👎"), -1.0),
+}
+"""Words of feedback for good (1) and bad (-1)."""
 
 
 class Gateway:
@@ -81,8 +84,8 @@ class Gateway:
         self.callers, self.health, self.learning = callers or Callers(), health, learning
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
-        self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
-        endpoints = Endpoints(self.models, self.callers, self.working.line, memories=memories, max_body=max_body)
+        self.answers = AnswersInProgress(finder, line or Line(at_once=sys.maxsize), count)
+        endpoints = Endpoints(self.models, self.callers, self.answers.line, memories=memories, max_body=max_body)
         routes = []
         for below in ("", "/s/{session}"):
             routes.append(Route(f"{below}/v1/models", self._guarded("models", self._list_models), methods=["GET"]))
@@ -176,14 +179,15 @@ class Gateway:
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
-        given = read_feedback(body)
+        value, turn = _feedback_value(body), body.whole("turn", 0)
         caller, name = caller_of(request, body), request.path_params["session"]
         async with self._known(caller, name) as session:
-            session.feedback(given.value, words=given.words, correction=given.correction, turn=given.turn)
+            words, correction = body.text("words", ""), body.text("correction", "")
+            session.feedback(value, words=words, correction=correction, turn=turn)
             await self.finder.keep(session)
         if self.learning is not None:
             self.learning.heard()
-        return json_answer({"session": name, "value": given.value, "turn": given.turn})
+        return json_answer({"session": name, "value": value, "turn": turn})
 
     async def _end(self, request: Request) -> Response:
         body = await body_of(request, self.max_body, optional=True)
@@ -195,67 +199,69 @@ class Gateway:
     async def _answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
         given = await body_of(request, self.max_body)
         body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
-        way = await self._way(protocol, given, body, request, self.models.find(body.name("model")))
-        asked = way.asked
+        route = await self._route(protocol, given, body, request, self.models.find(body.name("model")))
+        asked = route.asked
         caller = caller_of(request, body, asked.user)
-        if way.spoken is protocol and caller.key is not None:
+        if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
-        self.callers.count(caller, self.working.line.of(caller.client))
+        self.callers.count(caller, self.answers.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
         if self.learning is not None:
             headers["x-agentfw-version"] = self.learning.served.version_of(session.name)
-        works: list[Work] = []
+        answers: list[AnswerInProgress] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
-            ways = [way._replace(asked=each) for each in asked.each()]
-            instead = partial(self._instead, protocol, given, body, request) if len(ways) == 1 else None
-            works += [self.working.begin(session, caller, each, instead) for each in ways]
-            request.state.work = works[0]
+            routes = [route._replace(asked=each) for each in asked.each()]
+            instead = partial(self._instead, protocol, given, body, request) if len(routes) == 1 else None
+            answers += [self.answers.begin(session, caller, each, instead) for each in routes]
+            request.state.answer = answers[0]
         finally:
-            attending = asyncio.create_task(self._attend(request, session, works))
+            attending = asyncio.create_task(self._attend(request, session, answers))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
         if asked.stream:
-            return await self._streamed(works[0], partial(Writing, protocol, body, about=about), headers)
-        replies = [await work.reply() for work in works]
+            return await self._streamed(answers[0], partial(Writing, protocol, body, about=about), headers)
+        replies = [await answer.reply() for answer in answers]
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
         if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
-        way = works[0].way
-        writing = Writing(protocol, body, way.asked, about, spoken=way.spoken)
-        return writing.whole(replies, {**headers, **self._answered_by(way)})
+        route = answers[0].route
+        writing = Writing(protocol, body, route.asked, about, spoken=route.spoken)
+        return writing.whole(replies, {**headers, **self._answered_by(route)})
 
-    async def _way(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> Way:
+    async def _route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
         if not model.forwards or model.policy is None:
             if protocol.plain and not model.continues:
                 raise _no_text(protocol)
             asked = read_chat(protocol.read_request(body), follows_schemas=model.follows_schemas)
-            return Way(model, replace(asked, plain=protocol.plain))
+            return ModelRoute(model, replace(asked, plain=protocol.plain))
         name = body.name("model")
         spoken = await _spoken_by(model.policy, protocol, name)
         if spoken is protocol:
             asked = replace(recorded(protocol, body), plain=protocol.plain)
             path = protocol.stream_path if asked.stream and protocol.stream_path else protocol.path
-            return Way(model, asked, self.models.forwarded(model, protocol, path, name, given, request), spoken)
+            return ModelRoute(model, asked, self.models.forwarded(model, protocol, path, name, given, request), spoken)
         chat = protocol.read_request(body)
         asked = recorded(_CHAT, chat)
         path = spoken.stream_path if asked.stream and spoken.stream_path else spoken.path
         forwarded = self.models.forwarded(model, spoken, path, name, Body(spoken.write_request(chat)), request)
         query = f"?{path.partition('?')[2]}" if "?" in path else ""
-        return Way(model, asked, replace(forwarded, query=query), spoken)
+        return ModelRoute(model, asked, replace(forwarded, query=query), spoken)
 
-    async def _instead(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> Way | None:
+    async def _instead(
+        self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model
+    ) -> ModelRoute | None:
         """How the model is asked that answers if this one is away."""
         other = self.models.instead(model)
-        return None if other is None else await self._way(protocol, given, body, request, other)
+        return None if other is None else await self._route(protocol, given, body, request, other)
 
-    def _answered_by(self, way: Way) -> dict[str, str]:
+    def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The header that says which of several models answered."""
-        return {"x-agentfw-model": way.model.name or OWN} if self.models.others else {}
+        return {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
 
     async def attended(self) -> None:
         """Wait until the sessions of all requests are released."""
@@ -270,40 +276,44 @@ class Gateway:
         finally:
             await self.finder.release(session)
 
-    async def _attend(self, request: Request, session: Session, works: Sequence[Work]) -> None:
+    async def _attend(self, request: Request, session: Session, answers: Sequence[AnswerInProgress]) -> None:
         """Give answers up when their client hangs up, and release their session when all are done."""
-        if works:
-            watch = asyncio.create_task(_watch(request, works))
-            await asyncio.wait([work.task for work in works])
+        if answers:
+            watch = asyncio.create_task(_watch(request, answers))
+            await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
         await self.finder.release(session)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    async def _streamed(self, work: Work, write: Callable[..., Writing], headers: dict[str, str]) -> Response:
-        first = await work.told.get()
-        writing = write(asked=work.way.asked, spoken=work.way.spoken)
-        headers = {**headers, **self._answered_by(work.way)}
+    async def _streamed(
+        self, answer: AnswerInProgress, write: Callable[..., Writing], headers: dict[str, str]
+    ) -> Response:
+        first = await answer.told.get()
+        writing = write(asked=answer.route.asked, spoken=answer.route.spoken)
+        headers = {**headers, **self._answered_by(answer.route)}
         if first is None:
-            reply = await work.reply()  # a failure before the first word has a status code of its own
+            reply = await answer.reply()  # a failure before the first word has a status code of its own
             if reply.passed is not None:
                 return writing.whole([reply], headers)  # this server doesn't stream
-        events = self._events(work, first, writing)
-        headers = {**work.headers, **headers}
+        events = self._events(answer, first, writing)
+        headers = {**answer.headers, **headers}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def _events(self, work: Work, piece: str | bytes | None, writing: Writing) -> AsyncIterator[bytes]:
+    async def _events(
+        self, answer: AnswerInProgress, piece: str | bytes | None, writing: Writing
+    ) -> AsyncIterator[bytes]:
         while piece is not None:
             events = [*writing.piece(piece)]
             # What has come by now goes out in one write.
-            while not work.told.empty() and (piece := work.told.get_nowait()) is not None:
+            while not answer.told.empty() and (piece := answer.told.get_nowait()) is not None:
                 events += writing.piece(piece)
             if events:
                 yield b"".join(events)
             if piece is not None:
-                piece = await work.told.get()
+                piece = await answer.told.get()
         try:
-            reply = await work.reply()
+            reply = await answer.reply()
         except AgentfwError as error:
             yield writing.protocol.error_event(problem_of_error(error))
             return
@@ -311,6 +321,21 @@ class Gateway:
             return
         for event in writing.end(reply):
             yield event
+
+
+def _feedback_value(body: Body) -> float:
+    """What somebody thinks of an answer, from -1 (bad) to 1 (good). One that is only corrected was bad."""
+    given = body.values.get("value")
+    if isinstance(given, str):
+        if (found := _WORDS.get(given.strip().lower())) is None:
+            raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}")
+        return found
+    if isinstance(given, bool):
+        return 1.0 if given else -1.0
+    value = body.number("value", -1, 1)
+    if value is None and not body.text("correction", ""):
+        raise body.wrong("value", "is required, unless there is a correction")
+    return -1.0 if value is None else value
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
@@ -322,8 +347,8 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
 
 def _is_native(request: Request, protocol: Protocol) -> bool:
     """Whether a server's refusal is in the protocol of the request."""
-    work: Work | None = getattr(request.state, "work", None)
-    return getattr(request.state, "native", False) if work is None else work.way.spoken is protocol
+    answer: AnswerInProgress | None = getattr(request.state, "answer", None)
+    return getattr(request.state, "native", False) if answer is None else answer.route.spoken is protocol
 
 
 async def _spoken_by(policy: Policy, protocol: Protocol, model: str) -> Protocol:
@@ -344,9 +369,9 @@ def _told_of_model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}
 
 
-async def _watch(request: Request, works: Sequence[Work]) -> None:
+async def _watch(request: Request, answers: Sequence[AnswerInProgress]) -> None:
     """Give answers up when their client hangs up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    for work in works:
-        work.give_up()
+    for answer in answers:
+        answer.give_up()

@@ -167,9 +167,9 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
+    from .health import log_as_json
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
-    from .request_log import log_as_json
     from .stderr_thread import stderr_in_a_thread
 
     given_limits = {

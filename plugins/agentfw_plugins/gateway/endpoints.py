@@ -19,9 +19,9 @@ from agentfw.errors import UpstreamError
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
 from ..protocols.embeddings import Embeddings
+from .answering import Line
 from .answers import body_of, caller_of, json_answer
 from .callers import Callers
-from .line import Line
 from .models import OWN, Model, Models
 
 __all__ = ["Endpoints"]

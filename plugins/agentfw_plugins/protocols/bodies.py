@@ -173,6 +173,13 @@ class Body:
                 found.append(part.text("refusal") if "refusal" in part else part.text("text"))
         return "".join(found)
 
+    def parts(self, key: str) -> list[Body]:
+        """The parts of a content. A text is one of them."""
+        value = self.values.get(key)
+        if isinstance(value, str):
+            return [Body({"type": "text", "text": value}, f"{self.where}{key}.", lenient=self.lenient)] if value else []
+        return self.listed(key)
+
     def strings(self, key: str, most: int) -> tuple[str, ...]:
         value = self.values.get(key)
         items = [value] if isinstance(value, str) else value or []

@@ -15,13 +15,17 @@ from agentfw.request import Sampling
 
 from .bodies import BadRequest, Body
 from .protocol import (
+    Json,
     Malformed,
     Protocol,
     StreamReader,
     StreamWriter,
+    arguments_of,
     call_deltas,
     choice_of,
+    chosen_in,
     event,
+    functions_of,
     objects,
     problem_of,
     reasoning_of,
@@ -32,8 +36,6 @@ from .protocol import (
 )
 
 __all__ = ["Google"]
-
-Json = dict[str, Any]
 
 _CONFIG = {
     "temperature": "temperature",
@@ -145,16 +147,14 @@ class Google(Protocol):
         body: Json = {"contents": contents}
         if system:
             body["systemInstruction"] = {"parts": [{"text": one} for one in system]}
-        if tools := [tool.inner("function").values for tool in chat.listed("tools")]:
-            kept = [{name: one[name] for name in ("name", "description") if one.get(name)} for one in tools]
-            schemas = [{"parametersJsonSchema": one["parameters"]} if one.get("parameters") else {} for one in tools]
-            body["tools"] = [{"functionDeclarations": [a | b for a, b in zip(kept, schemas, strict=True)]}]
+        if functions := functions_of(chat):
+            names = {"name": "name", "description": "description", "parameters": "parametersJsonSchema"}
+            declared = [{own: one[name] for name, own in names.items() if one.get(name)} for one in functions]
+            body["tools"] = [{"functionDeclarations": declared}]
         if "tool_choice" in chat:
-            choice = chat.values["tool_choice"]
-            name = table(table(choice).get("function")).get("name")
-            mode = {"auto": "AUTO", "none": "NONE"}.get(choice, "ANY") if isinstance(choice, str) else "ANY"
-            chosen = {"mode": mode, **({"allowedFunctionNames": [name]} if name else {})}
-            body["toolConfig"] = {"functionCallingConfig": chosen}
+            mode, name = chosen_in(chat)
+            chosen: Json = {"mode": {"auto": "AUTO", "none": "NONE"}.get(mode, "ANY")}
+            body["toolConfig"] = {"functionCallingConfig": chosen | ({"allowedFunctionNames": [name]} if name else {})}
         config = {own: chat.values[name] for name, own in _CONFIG.items() if name in chat}
         if "max_completion_tokens" in chat:
             config["maxOutputTokens"] = chat.values["max_completion_tokens"]
@@ -402,10 +402,8 @@ def _written(message: Body, names: dict[str, str]) -> list[Json]:
         identity = message.text("tool_call_id")
         said = {"output": message.texts("content", ("text",))}
         return [{"functionResponse": {"id": identity, "name": names.get(identity, ""), "response": said}}]
-    content = message.values.get("content")
-    given = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
     parts: list[Json] = []
-    for part in Body({"content": given}).listed("content"):
+    for part in message.parts("content"):
         url = part.inner("image_url").text("url") if part.text("type") == "image_url" else ""
         mime, _, data = url.removeprefix("data:").partition(";base64,")
         if data:
@@ -447,12 +445,7 @@ def _words(message: Json) -> list[Json]:
 
 
 def _call(identity: str, name: object, arguments: object) -> Json:
-    try:
-        given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        given = None
-    args = given if isinstance(given, dict) else {"arguments": arguments}
-    return {"functionCall": {"id": identity, "name": name, "args": args}}
+    return {"functionCall": {"id": identity, "name": name, "args": arguments_of(arguments)}}
 
 
 def _candidate(parts: list[Json], finish: str = "", index: object = 0) -> Json:

@@ -8,13 +8,18 @@ from typing import Any
 
 from .bodies import BadRequest, Body
 from .protocol import (
+    Json,
     Malformed,
     Protocol,
     StreamReader,
     StreamWriter,
+    arguments_of,
     call_deltas,
     choice_of,
+    chosen_in,
+    chunk_of,
     event,
+    functions_of,
     message_of,
     number,
     objects,
@@ -117,12 +122,12 @@ class Messages(Protocol):
             values["stream_options"] = {"include_usage": True}  # its events always have the token counts
         return Body(values)
 
-    def write_request(self, chat: Body) -> dict[str, Any]:
+    def write_request(self, chat: Body) -> Json:
         chat.refuse({"n": (1,), "seed": (), "stream_options": ({}, {"include_usage": True})})
         chat.refuse_others((*_SAME, *_WRITTEN, "n", "seed", "stream_options"))
-        body: dict[str, Any] = {"max_tokens": chat.values.get("max_completion_tokens") or _MOST_TOKENS}
+        body: Json = {"max_tokens": chat.values.get("max_completion_tokens") or _MOST_TOKENS}
         body |= {name: chat.values[name] for name in _SAME if name in chat}
-        system, messages = list[str](), list[dict[str, Any]]()
+        system, messages = list[str](), list[Json]()
         for message in chat.listed("messages"):
             if message.text("role") in ("system", "developer"):
                 system.append(message.texts("content", ("text",)))
@@ -136,16 +141,13 @@ class Messages(Protocol):
             body["stop_sequences"] = list(chat.strings("stop", 16))
         if user := chat.text("user", ""):
             body["metadata"] = {"user_id": user}
-        if tools := [tool.inner("function").values for tool in chat.listed("tools")]:
-            kept = [{name: one[name] for name in ("name", "description", "strict") if name in one} for one in tools]
+        if functions := functions_of(chat):
             empty = {"type": "object", "properties": {}}
-            schemas = [{"input_schema": one.get("parameters") or empty} for one in tools]
-            body["tools"] = [one | schema for one, schema in zip(kept, schemas, strict=True)]
+            body["tools"] = [{"input_schema": one.pop("parameters", None) or empty, **one} for one in functions]
         if "tool_choice" in chat:
-            choice = chat.values["tool_choice"]
-            name = table(table(choice).get("function")).get("name")
-            kind = {"required": "any"}.get(choice, choice) if isinstance(choice, str) else "tool"
-            body["tool_choice"] = {"type": kind, **({"name": name} if name else {})}
+            mode, name = chosen_in(chat)
+            kind = {"required": "any"}.get(mode, mode)
+            body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
         if "response_format" in chat:
             schema = table(chat.inner("response_format").values.get("json_schema")).get("schema")
             if schema is None:
@@ -153,13 +155,13 @@ class Messages(Protocol):
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return body
 
-    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+    def with_recalled(self, body: Json, recalled: str) -> Json:
         return {**body, "system": with_text(body.get("system"), recalled)}
 
-    def read_answer(self, whole: Any) -> dict[str, Any]:
+    def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("content"), list):
             raise Malformed("the answer has no content")
-        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        message: Json = {"role": "assistant", "content": ""}
         calls = []
         for block in objects(whole["content"]):
             if block.get("type") == "text":
@@ -172,8 +174,8 @@ class Messages(Protocol):
         choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole.get("stop_reason"))}
         return {**_top_of(whole), "choices": [choice], "usage": _counts(table(whole.get("usage")))}
 
-    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
-        message, content = message_of(reply), list[dict[str, Any]]()
+    def write_answer(self, reply: Json, body: Body) -> Json:
+        message, content = message_of(reply), list[Json]()
         if reasoning := reasoning_of(message):
             content.append({"type": "thinking", "thinking": reasoning, "signature": ""})
         if said := f"{message.get('content') or ''}{message.get('refusal') or ''}":
@@ -181,11 +183,11 @@ class Messages(Protocol):
         for call in message.get("tool_calls") or []:
             function = call.get("function") or {}
             block = {"type": "tool_use", "id": call.get("id"), "name": function.get("name")}
-            content.append({**block, "input": _input(function.get("arguments"))})
+            content.append({**block, "input": arguments_of(function.get("arguments"))})
         finish = _finish(choice_of(reply), bool(message.get("refusal")), body)
         return {**_head(reply, body), "content": content, **finish, "usage": _usage(reply.get("usage"))}
 
-    def write_count(self, count: int) -> dict[str, Any]:
+    def write_count(self, count: int) -> Json:
         return {"input_tokens": count}
 
     def reader(self) -> StreamReader:
@@ -194,7 +196,7 @@ class Messages(Protocol):
     def writer(self, body: Body) -> StreamWriter:
         return _EventWriter(body)
 
-    def error(self, problem: BadRequest) -> dict[str, Any]:
+    def error(self, problem: BadRequest) -> Json:
         kind = _KINDS.get(problem.status, "api_error" if problem.status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": problem.message}}
 
@@ -204,9 +206,9 @@ class Messages(Protocol):
 
 class _EventReader(StreamReader):
     def __init__(self) -> None:
-        self._calls, self._usage = dict[int, int](), dict[str, Any]()
+        self._calls, self._usage = dict[int, int](), Json()
 
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def read(self, found: Json) -> Iterator[Json]:
         kind, delta, place = found.get("type"), table(found.get("delta")), number(found.get("index"))
         block = table(found.get("content_block"))
         if kind == "message_start":
@@ -217,17 +219,17 @@ class _EventReader(StreamReader):
             index = self._calls.setdefault(place, len(self._calls))
             # An input that isn't empty has come whole.
             function = _function(block) if block.get("input") else {"name": block.get("name"), "arguments": ""}
-            yield _chunk({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+            yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
         elif kind == "content_block_delta" and "text" in delta:
-            yield _chunk({"content": text(delta["text"])})
+            yield chunk_of({"content": text(delta["text"])})
         elif kind == "content_block_delta" and "thinking" in delta:
-            yield _chunk({"reasoning_content": text(delta["thinking"])})
+            yield chunk_of({"reasoning_content": text(delta["thinking"])})
         elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
             function = {"arguments": text(delta["partial_json"])}
-            yield _chunk({"tool_calls": [{"index": self._calls[place], "function": function}]})
+            yield chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
         elif kind == "message_delta":
             self._usage = {**self._usage, **table(found.get("usage"))}
-            yield {**_chunk({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
+            yield {**chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
         elif kind == "message_stop":
             self.ended = True
 
@@ -239,10 +241,10 @@ class _EventWriter(StreamWriter):
         self._body, self._blocks = body, 0
         self._open: Any = None
         self._begun = self._failed = self._refused = False
-        self._finish: dict[str, Any] = {"finish_reason": "stop"}
+        self._finish: Json = {"finish_reason": "stop"}
         self._usage: object = None
 
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+    def take(self, chunk: Json) -> Iterator[bytes]:
         if self._failed:
             return
         if "error" in chunk:
@@ -251,7 +253,7 @@ class _EventWriter(StreamWriter):
             return
         if not self._begun:
             self._begun = True
-            begun: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(None)}
+            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(None)}
             yield _event("message_start", message={**_head(chunk, self._body), **begun})
         self._usage = chunk.get("usage") or self._usage
         choice = choice_of(chunk)
@@ -279,7 +281,7 @@ class _EventWriter(StreamWriter):
         yield _event("message_delta", delta=finish, usage=_usage(self._usage))
         yield _event("message_stop")
 
-    def _block(self, key: Any, block: dict[str, Any]) -> Iterator[bytes]:
+    def _block(self, key: Any, block: Json) -> Iterator[bytes]:
         if key != self._open:
             yield from self._close()
             self._open = key
@@ -290,7 +292,7 @@ class _EventWriter(StreamWriter):
             yield _event("content_block_stop", index=self._blocks)
             self._open, self._blocks = None, self._blocks + 1
 
-    def _delta(self, delta: dict[str, Any]) -> bytes:
+    def _delta(self, delta: Json) -> bytes:
         return _event("content_block_delta", index=self._blocks, delta=delta)
 
 
@@ -298,15 +300,15 @@ def _event(name: str, /, **data: Any) -> bytes:
     return event({"type": name, **data}, name)
 
 
-def _messages(body: Body) -> list[dict[str, Any]]:
+def _messages(body: Body) -> list[Json]:
     """The messages that one message stands for: results of tools are messages of their own."""
     role = body.text("role")
     if role not in ("user", "assistant", "system"):
         body.left_out(body.wrong("role", "must be user or assistant"))
     if not isinstance(body.values.get("content"), list):
         return [{"role": role, "content": body.text("content")}]
-    found: list[dict[str, Any]] = []
-    parts, calls, thoughts = list[dict[str, Any]](), list[dict[str, Any]](), ""
+    found: list[Json] = []
+    parts, calls, thoughts = list[Json](), list[Json](), ""
     for part in body.listed("content"):
         kind = part.text("type")
         if kind == "tool_use" and role == "assistant":
@@ -337,7 +339,7 @@ def _result(part: Body) -> Any:
     return text_alone(parts)
 
 
-def _part(part: Body) -> dict[str, Any]:
+def _part(part: Body) -> Json:
     kind = part.text("type")
     part.refuse({"citations": ({"enabled": False}, [])})
     if kind == "text":
@@ -355,7 +357,7 @@ def _part(part: Body) -> dict[str, Any]:
     return {"type": "text", "text": part.left_out(part.unsupported("type", f'"{kind[:50]}" is not supported here'))}
 
 
-def _tool(tool: Body) -> dict[str, Any]:
+def _tool(tool: Body) -> Json:
     if tool.text("type", "custom") != "custom":
         tool.left_out(tool.unsupported("type", f'"{tool.text("type")[:50]}" is not supported'))
         return {"type": "function", "function": {"name": tool.text("name", "") or tool.text("type")}}
@@ -366,21 +368,19 @@ def _tool(tool: Body) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _blocks_of(message: Body) -> list[dict[str, Any]]:
+def _blocks_of(message: Body) -> list[Json]:
     """The blocks that a message of a chat completion stands for."""
-    content = message.values.get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-    blocks = [_written(part) for part in Body({"content": parts}).listed("content")]
+    blocks = [_written(part) for part in message.parts("content")]
     if message.text("role") == "tool":
         return [{"type": "tool_result", "tool_use_id": message.text("tool_call_id"), "content": blocks}]
     for call in message.listed("tool_calls"):
         function = call.inner("function")
-        given = _input(function.values.get("arguments"))
+        given = arguments_of(function.values.get("arguments"))
         blocks.append({"type": "tool_use", "id": call.text("id"), "name": function.text("name"), "input": given})
     return blocks
 
 
-def _written(part: Body) -> dict[str, Any]:
+def _written(part: Body) -> Json:
     if part.text("type") == "text":
         return {"type": "text", "text": part.text("text")}
     if part.text("type") == "image_url":
@@ -391,9 +391,9 @@ def _written(part: Body) -> dict[str, Any]:
     raise part.unsupported("type", f'"{part.text("type")[:50]}" is not supported by this server')
 
 
-def _choice(chosen: Body) -> dict[str, Any]:
+def _choice(chosen: Body) -> Json:
     kind = chosen.text("type")
-    found: dict[str, Any] = {"parallel_tool_calls": False} if chosen.flag("disable_parallel_tool_use") else {}
+    found: Json = {"parallel_tool_calls": False} if chosen.flag("disable_parallel_tool_use") else {}
     if kind == "tool":
         return {**found, "tool_choice": {"type": "function", "function": {"name": chosen.text("name")}}}
     if kind not in ("auto", "any", "none"):
@@ -401,7 +401,7 @@ def _choice(chosen: Body) -> dict[str, Any]:
     return {**found, "tool_choice": "required" if kind == "any" else kind}
 
 
-def _format(form: Body) -> dict[str, Any]:
+def _format(form: Body) -> Json:
     if form.text("type") != "json_schema":
         raise form.unsupported("type")
     return {
@@ -410,16 +410,7 @@ def _format(form: Body) -> dict[str, Any]:
     }
 
 
-def _input(arguments: object) -> dict[str, Any]:
-    """The arguments of a call. Those that are no JSON object are there as they came."""
-    try:
-        found = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {"arguments": arguments}
-
-
-def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> dict[str, Any]:
+def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> Json:
     ended = choice.get("stop_reason")  # vLLM says which stop sequence it was
     if isinstance(ended, str) and ended in (body.values.get("stop_sequences") or ()):
         return {"stop_reason": "stop_sequence", "stop_sequence": ended}
@@ -431,16 +422,16 @@ def _finish_of(reason: object) -> str:
     return next((own for own, name in _FINISH.items() if name == reason), "stop")
 
 
-def _function(block: dict[str, Any]) -> dict[str, Any]:
+def _function(block: Json) -> Json:
     given = block.get("input")
     return {"name": block.get("name"), "arguments": given if isinstance(given, str) else json.dumps(given or {})}
 
 
-def _top_of(message: dict[str, Any]) -> dict[str, Any]:
+def _top_of(message: Json) -> Json:
     return {"id": f"chatcmpl-{text(message.get('id')).removeprefix('msg_')}", "model": message.get("model")}
 
 
-def _counts(usage: dict[str, Any]) -> dict[str, Any]:
+def _counts(usage: Json) -> Json:
     """The token counts as those of a chat completion, whose prompt has the cached ones too."""
     read = number(usage.get("cache_read_input_tokens"))
     prompt = number(usage.get("input_tokens")) + read + number(usage.get("cache_creation_input_tokens"))
@@ -448,11 +439,7 @@ def _counts(usage: dict[str, Any]) -> dict[str, Any]:
     return {**counts, "prompt_tokens_details": {"cached_tokens": read}}
 
 
-def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-
-def _head(reply: Mapping[str, Any], body: Body) -> dict[str, Any]:
+def _head(reply: Mapping[str, Any], body: Body) -> Json:
     return {
         "id": f"msg_{str(reply.get('id', '')).removeprefix('chatcmpl-')}",
         "type": "message",

@@ -29,13 +29,19 @@ from .bodies import BadRequest, Body
 
 __all__ = [
     "About",
+    "Json",
     "Malformed",
     "Protocol",
     "StreamReader",
     "StreamWriter",
+    "arguments_of",
+    "as_chunk",
     "call_deltas",
     "choice_of",
+    "chosen_in",
+    "chunk_of",
     "event",
+    "functions_of",
     "message_of",
     "number",
     "objects",
@@ -290,6 +296,37 @@ def choice_of(reply: Mapping[str, Any]) -> Json:
 
 def message_of(reply: Mapping[str, Any]) -> Json:
     return table(choice_of(reply).get("message"))
+
+
+def as_chunk(reply: Json) -> Json:
+    """A whole answer as the only chunk of a stream."""
+    return {**reply, "choices": [{**choice_of(reply), "delta": message_of(reply)}]}
+
+
+def chunk_of(delta: Json, finish: str | None = None) -> Json:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def functions_of(chat: Body) -> list[Json]:
+    """The functions that a request for a chat completion offers."""
+    return [dict(tool.inner("function").values) for tool in chat.listed("tools")]
+
+
+def chosen_in(chat: Body) -> tuple[str, str]:
+    """The `tool_choice` of a chat completion as its mode, and the name of the function that must be called."""
+    choice = chat.values.get("tool_choice")
+    if isinstance(choice, str):
+        return choice, ""
+    return "required", text(table(table(choice).get("function")).get("name"))
+
+
+def arguments_of(written: object) -> Json:
+    """The arguments of a call. Those that are no JSON object are there as they came."""
+    try:
+        found = json.loads(written or "{}") if isinstance(written, str) else written
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"arguments": written}
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:

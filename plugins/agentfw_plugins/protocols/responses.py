@@ -7,14 +7,18 @@ from typing import Any
 
 from .bodies import BadRequest, Body
 from .protocol import (
+    Json,
     Malformed,
     Protocol,
     StreamReader,
     StreamWriter,
+    as_chunk,
     call_deltas,
     choice_of,
+    chosen_in,
+    chunk_of,
     event,
-    message_of,
+    functions_of,
     objects,
     problem_of,
     reasoning_of,
@@ -39,35 +43,15 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _NAMES = {
-    "input": "",
-    "instructions": "",
-    "tools": "",
-    "tool_choice": "",
-    "text": "",
-    "reasoning": "",
-    "include": "",
+    **dict.fromkeys((*_NEUTRAL, "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include"), ""),
     "max_output_tokens": "max_completion_tokens",
-    **dict.fromkeys(_NEUTRAL, ""),
 }
-
-
-_SAME = (
-    "model",
-    "stream",
-    "temperature",
-    "top_p",
-    "user",
-    "safety_identifier",
-    "parallel_tool_calls",
-    "store",
-    "metadata",
-)
+_SAME = {"model", "stream", "temperature", "top_p", "user", "safety_identifier", "store", "metadata"}
+_SAME |= {"parallel_tool_calls"}
 """Fields that are the same in chat completions."""
-_WRITTEN = (
-    *("messages", "tools", "tool_choice", "response_format", "reasoning_effort", "max_tokens", "max_completion_tokens"),
-    *("stop", "n", "seed", "stream_options"),
-)
-_ECHOED: dict[str, Any] = {
+_WRITTEN = {"messages", "tools", "tool_choice", "response_format", "reasoning_effort", "max_tokens", "stream_options"}
+_WRITTEN |= {"max_completion_tokens", "stop", "n", "seed"}
+_ECHOED: Json = {
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
@@ -104,7 +88,7 @@ class Responses(Protocol):
         body.refuse(_NEUTRAL)
         values = rest_of(body, _NAMES)
         instructions = body.text("instructions", "")
-        messages: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+        messages: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
         if isinstance(body.values.get("input"), str):
             messages.append({"role": "user", "content": body.text("input")})
         else:
@@ -136,20 +120,19 @@ class Responses(Protocol):
             values["logprobs"] = True
         return Body(values)
 
-    def write_request(self, chat: Body) -> dict[str, Any]:
-        chat.refuse_others((*_SAME, *_WRITTEN))
+    def write_request(self, chat: Body) -> Json:
+        chat.refuse_others(_SAME | _WRITTEN)
         chat.refuse({"stop": ([],), "n": (1,), "seed": ()})
-        body = {name: chat.values[name] for name in _SAME if name in chat}
+        body = {name: value for name, value in chat.values.items() if name in _SAME and value is not None}
         body["input"] = [item for message in chat.listed("messages") for item in _items(message)]
         for name in ("max_tokens", "max_completion_tokens"):
             if name in chat:
                 body["max_output_tokens"] = chat.values[name]
-        if tools := chat.listed("tools"):
-            body["tools"] = [{"type": "function", **tool.inner("function").values} for tool in tools]
+        if functions := functions_of(chat):
+            body["tools"] = [{"type": "function", **function} for function in functions]
         if "tool_choice" in chat:
-            choice = chat.values["tool_choice"]
-            called = table(table(choice).get("function")).get("name")
-            body["tool_choice"] = {"type": "function", "name": called} if called else choice
+            mode, name = chosen_in(chat)
+            body["tool_choice"] = {"type": "function", "name": name} if name else mode
         if "response_format" in chat:
             form = chat.inner("response_format").values
             body["text"] = {"format": {"type": form.get("type"), **table(form.get("json_schema"))}}
@@ -163,37 +146,25 @@ class Responses(Protocol):
             if item.values.get("type") == "item_reference":
                 raise item.unsupported("type", '"item_reference" is not supported')
 
-    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+    def with_recalled(self, body: Json, recalled: str) -> Json:
         given = body.get("instructions")
         return {**body, "instructions": f"{given}\n\n{recalled}" if given else recalled}
 
-    def read_answer(self, whole: Any) -> dict[str, Any]:
+    def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("output"), list):
             raise Malformed("the answer has no output")
-        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        message: Json = {"role": "assistant", "content": ""}
         for item in objects(whole["output"]):
             for name, value in _said(item).items():
                 message[name] = message[name] + value if name in message else value
         choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole, bool(message.get("tool_calls")))}
         return {**_top_of(whole), "choices": [choice]}
 
-    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
-        message, choice = message_of(reply), choice_of(reply)
-        name = str(reply.get("id", "")).removeprefix("chatcmpl-")
-        items: list[dict[str, Any]] = []
-        if reasoning := reasoning_of(message):
-            items.append(_reasoning_item(f"rs_{name}", reasoning))
-        calls = message.get("tool_calls") or []
-        said, refusal = message.get("content") or "", message.get("refusal") or ""
-        if said or refusal or not calls:
-            logprobs = (choice.get("logprobs") or {}).get("content") or []
-            items.append(_message_item(f"msg_{name}", said, refusal, logprobs))
-        for index, call in enumerate(calls):
-            function = call.get("function") or {}
-            items.append(
-                _function_call(f"fc_{name}_{index}", call.get("id"), function.get("name"), function.get("arguments"))
-            )
-        return _response(body, reply, items, choice.get("finish_reason"))
+    def write_answer(self, reply: Json, body: Body) -> Json:
+        writer = _EventWriter(body)
+        for _ in (*writer.take(as_chunk(reply)), *writer.end()):
+            pass
+        return writer.whole
 
     def reader(self) -> StreamReader:
         return _EventReader()
@@ -209,12 +180,12 @@ class Responses(Protocol):
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _conversation(items: list[Body]) -> list[dict[str, Any]]:
+def _conversation(items: list[Body]) -> list[Json]:
     """The messages of a list of items. Calls and thoughts belong to the answer that they were made in."""
-    found: list[dict[str, Any]] = []
+    found: list[Json] = []
     thoughts = ""
 
-    def answer() -> dict[str, Any]:
+    def answer() -> Json:
         """The answer that the next item belongs to."""
         nonlocal thoughts
         if thoughts or not found or found[-1]["role"] != "assistant":
@@ -229,12 +200,7 @@ def _conversation(items: list[Body]) -> list[dict[str, Any]]:
             role = item.text("role")
             if role not in _ROLES:
                 item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
-            content = item.values.get("content")
-            given = (
-                content
-                if isinstance(content, str)
-                else text_alone([_read_part(part) for part in item.listed("content")])
-            )
+            given = text_alone([_read_part(part) for part in item.parts("content")])
             if role == "assistant" and thoughts:
                 answer()["content"] = given
             else:
@@ -244,10 +210,7 @@ def _conversation(items: list[Body]) -> list[dict[str, Any]]:
             call = {"id": item.text("call_id"), "type": "function", "function": function}
             answer().setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
-            output = item.values.get("output")
-            given = (
-                output if isinstance(output, str) else text_alone([_read_part(part) for part in item.listed("output")])
-            )
+            given = text_alone([_read_part(part) for part in item.parts("output")])
             found.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": given})
         elif kind == "reasoning":
             if "encrypted_content" in item:
@@ -260,7 +223,7 @@ def _conversation(items: list[Body]) -> list[dict[str, Any]]:
     return found
 
 
-def _read_part(part: Body) -> dict[str, Any]:
+def _read_part(part: Body) -> Json:
     kind = part.text("type")
     if kind in ("input_text", "output_text", "text"):
         return {"type": "text", "text": part.text("text")}
@@ -277,7 +240,7 @@ def _read_part(part: Body) -> dict[str, Any]:
     return {"type": "text", "text": part.left_out(part.unsupported("type", f'"{kind[:50]}" is not supported here'))}
 
 
-def _tool(tool: Body) -> dict[str, Any]:
+def _tool(tool: Body) -> Json:
     if (kind := tool.text("type")) != "function":
         tool.left_out(tool.unsupported("type", "must be function: other tools are not supported"))
         return {"type": "function", "function": {"name": tool.text("name", "") or kind}}
@@ -293,16 +256,13 @@ def _choice(body: Body) -> Any:
     if kind == "function":
         return {"type": "function", "function": {"name": body.inner("tool_choice").text("name")}}
     if kind == "allowed_tools":
-        tools = [_tool_named(tool) for tool in body.inner("tool_choice").listed("tools")]
+        names = [tool.text("name") for tool in body.inner("tool_choice").listed("tools")]
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
         return {"type": "allowed_tools", "allowed_tools": {"mode": choice.get("mode", "auto"), "tools": tools}}
     raise body.unsupported("tool_choice")
 
 
-def _tool_named(tool: Body) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": tool.text("name")}}
-
-
-def _format(form: Body) -> dict[str, Any] | None:
+def _format(form: Body) -> Json | None:
     kind = form.text("type")
     if kind == "text":
         return None
@@ -312,23 +272,22 @@ def _format(form: Body) -> dict[str, Any] | None:
     return dict(form.values)
 
 
-def _items(message: Body) -> Iterator[dict[str, Any]]:
+def _items(message: Body) -> Iterator[Json]:
     """The items that one message of a chat completion stands for."""
     role, content = message.text("role"), message.values.get("content")
     if role == "tool":
         yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": content or ""}
         return
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-    if parts:
+    if parts := message.parts("content"):
         kind = "output_text" if role == "assistant" else "input_text"
-        yield {"role": role, "content": [_written(part, kind) for part in Body({"content": parts}).listed("content")]}
+        yield {"role": role, "content": [_written(part, kind) for part in parts]}
     for call in message.listed("tool_calls"):
         function = call.inner("function")
         words = {"name": function.text("name"), "arguments": function.text("arguments")}
         yield {"type": "function_call", "call_id": call.text("id"), **words}
 
 
-def _written(part: Body, kind: str) -> dict[str, Any]:
+def _written(part: Body, kind: str) -> Json:
     if part.text("type") == "text":
         return {"type": kind, "text": part.text("text")}
     if part.text("type") == "image_url":
@@ -346,15 +305,15 @@ class _EventReader(StreamReader):
     def __init__(self) -> None:
         self._told, self._calls = "", set[str]()
 
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def read(self, found: Json) -> Iterator[Json]:
         kind, whole = text(found.get("type")), table(found.get("response"))
         if kind == "response.output_text.delta":
             self._told += text(found.get("delta"))
-            yield _chunk({"content": text(found.get("delta"))})
+            yield chunk_of({"content": text(found.get("delta"))})
         elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
-            yield _chunk({"reasoning_content": text(found.get("delta"))})
+            yield chunk_of({"reasoning_content": text(found.get("delta"))})
         elif kind == "response.refusal.delta":
-            yield _chunk({"refusal": text(found.get("delta"))})
+            yield chunk_of({"refusal": text(found.get("delta"))})
         elif kind == "response.output_item.done":
             yield from self._call(table(found.get("item")))
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
@@ -362,20 +321,20 @@ class _EventReader(StreamReader):
                 yield from self._call(item)
             said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
             if said.startswith(self._told) and said != self._told:
-                yield _chunk({"content": said[len(self._told) :]})
+                yield chunk_of({"content": said[len(self._told) :]})
             self.ended = True
-            yield {**_chunk({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
+            yield {**chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
         elif whole:
             yield {**_top_of(whole), "choices": []}
 
-    def _call(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _call(self, item: Json) -> Iterator[Json]:
         calls, name = _said(item).get("tool_calls"), text(item.get("call_id"))
         if calls and name not in self._calls:
-            yield _chunk({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
+            yield chunk_of({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
             self._calls.add(name)
 
 
-def _said(item: dict[str, Any]) -> dict[str, Any]:
+def _said(item: Json) -> Json:
     """What an item adds to the message of a chat completion."""
     kind = item.get("type")
     if kind == "function_call":
@@ -393,7 +352,7 @@ def _said(item: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _top_of(whole: dict[str, Any]) -> dict[str, Any]:
+def _top_of(whole: Json) -> Json:
     usage = table(whole.get("usage"))
     counts = {
         "prompt_tokens": usage.get("input_tokens"),
@@ -402,22 +361,13 @@ def _top_of(whole: dict[str, Any]) -> dict[str, Any]:
         "prompt_tokens_details": usage.get("input_tokens_details"),
         "completion_tokens_details": usage.get("output_tokens_details"),
     }
-    name, created = text(whole.get("id")).removeprefix("resp_"), whole.get("created_at")
-    return {
-        "id": f"chatcmpl-{name}",
-        "created": created,
-        "model": whole.get("model"),
-        "usage": counts if usage else None,
-    }
+    head = {"id": f"chatcmpl-{text(whole.get('id')).removeprefix('resp_')}", "created": whole.get("created_at")}
+    return {**head, "model": whole.get("model"), "usage": counts if usage else None}
 
 
-def _finish_of(whole: dict[str, Any], calls: bool) -> str:
+def _finish_of(whole: Json, calls: bool) -> str:
     reason = table(whole.get("incomplete_details")).get("reason")
     return next((own for own, name in _CUT.items() if name == reason), "tool_calls" if calls else "stop")
-
-
-def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
 # -- what is answered --------------------------------------------------------------------------------------------------
@@ -428,14 +378,15 @@ class _EventWriter(StreamWriter):
 
     def __init__(self, body: Body) -> None:
         self._body, self._number = body, 0
-        self._top: dict[str, Any] = {}
+        self._top: Json = {}
         self._name, self._finish = "", ""
-        self._items: list[dict[str, Any]] = []
+        self._items: list[Json] = []
         self._open: dict[Any, int] = {}
         """The places of the items that are not done, by what they are."""
         self._failed = False
+        self.whole: Json = {}
 
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+    def take(self, chunk: Json) -> Iterator[bytes]:
         if self._failed:
             return
         if "error" in chunk:
@@ -464,19 +415,21 @@ class _EventWriter(StreamWriter):
     def end(self) -> Iterator[bytes]:
         if self._failed:
             return
-        if not self._items:
+        if all(item["type"] == "reasoning" for item in self._items):
             yield from self._message()
         for place in list(self._open.values()):
             yield from self._close(place)
         cut = self._finish in _CUT
-        whole = _response(self._body, self._top, self._items, self._finish)
-        yield self._event("response.incomplete" if cut else "response.completed", response=whole)
+        self.whole = _response(self._body, self._top, self._items, self._finish)
+        yield self._event("response.incomplete" if cut else "response.completed", response=self.whole)
 
     # -- items ---------------------------------------------------------------------------------------------------------
 
     def _thought(self, text: str) -> Iterator[bytes]:
         if "reasoning" not in self._open:
-            yield from self._begin("reasoning", {**_reasoning_item(f"rs_{self._name}", ""), "status": "in_progress"})
+            content = [{"type": "reasoning_text", "text": ""}]
+            item = {"type": "reasoning", "id": f"rs_{self._name}", "summary": [], "content": content}
+            yield from self._begin("reasoning", item)
         place = self._open["reasoning"]
         item = self._items[place]
         item["content"][0]["text"] += text
@@ -485,7 +438,8 @@ class _EventWriter(StreamWriter):
 
     def _message(self) -> Iterator[bytes]:
         if "message" not in self._open:
-            yield from self._begin("message", {**_message_item(f"msg_{self._name}", "", ""), "status": "in_progress"})
+            item: Json = {"type": "message", "id": f"msg_{self._name}", "role": "assistant", "content": []}
+            yield from self._begin("message", item)
 
     def _text(self, kind: str, text: str, logprobs: list[Any]) -> Iterator[bytes]:
         yield from self._message()
@@ -506,8 +460,8 @@ class _EventWriter(StreamWriter):
 
     def _call(self, index: int, identity: str, name: str, more: str) -> Iterator[bytes]:
         if index not in self._open:
-            item = _function_call(f"fc_{self._name}_{index}", identity, name, "")
-            yield from self._begin(index, {**item, "status": "in_progress"})
+            call = {"call_id": identity, "name": name, "arguments": ""}
+            yield from self._begin(index, {"type": "function_call", "id": f"fc_{self._name}_{index}", **call})
         place = self._open[index]
         item = self._items[place]
         item["call_id"], item["name"] = item["call_id"] or identity, item["name"] or name
@@ -516,11 +470,11 @@ class _EventWriter(StreamWriter):
             where = {"item_id": item["id"], "output_index": place}
             yield self._event("response.function_call_arguments.delta", **where, delta=more)
 
-    def _begin(self, key: Any, item: dict[str, Any]) -> Iterator[bytes]:
+    def _begin(self, key: Any, item: Json) -> Iterator[bytes]:
         if key != "message" or "reasoning" in self._open:
             for before in [each for each in self._open if not isinstance(key, int) or not isinstance(each, int)]:
                 yield from self._close(self._open[before])
-        self._open[key] = len(self._items)
+        self._open[key], item["status"] = len(self._items), "in_progress"
         self._items.append(item)
         shown = {**item, "content": []} if "content" in item else item
         yield self._event("response.output_item.added", output_index=self._open[key], item=shown)
@@ -551,29 +505,7 @@ class _EventWriter(StreamWriter):
         return event({"type": name, "sequence_number": self._number - 1, **data}, name)
 
 
-def _reasoning_item(name: str, text: str) -> dict[str, Any]:
-    content = [{"type": "reasoning_text", "text": text}]
-    return {"type": "reasoning", "id": name, "summary": [], "content": content, "status": "completed"}
-
-
-def _message_item(name: str, text: str, refusal: str, logprobs: list[Any] | None = None) -> dict[str, Any]:
-    content = [{**_part("output_text", text), "logprobs": logprobs or []}] if text else []
-    content += [_part("refusal", refusal)] if refusal else []
-    return {"type": "message", "id": name, "role": "assistant", "status": "completed", "content": content}
-
-
-def _function_call(name: str, call: object, function: object, arguments: object) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": name,
-        "call_id": str(call or ""),
-        "name": str(function or ""),
-        "arguments": str(arguments or ""),
-        "status": "completed",
-    }
-
-
-def _part(kind: str, text: str) -> dict[str, Any]:
+def _part(kind: str, text: str) -> Json:
     if kind == "refusal":
         return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
@@ -581,14 +513,14 @@ def _part(kind: str, text: str) -> dict[str, Any]:
 
 def _response(
     body: Body,
-    reply: dict[str, Any],
-    items: list[dict[str, Any]],
+    reply: Json,
+    items: list[Json],
     finish: object = None,
     *,
     status: str = "completed",
-) -> dict[str, Any]:
+) -> Json:
     cut = _CUT.get(str(finish))
-    found: dict[str, Any] = {
+    found: Json = {
         "id": f"resp_{str(reply.get('id', '')).removeprefix('chatcmpl-')}",
         "object": "response",
         "created_at": reply.get("created") or 0,

@@ -18,12 +18,14 @@ and a resumed run asks none of these requests again.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -32,6 +34,7 @@ from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UpstreamError, nearest
 from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
+from agentfw.runs import Journal, read_journal
 from agentfw.settings import OPERATIONAL
 
 from ...protocols import BadRequest, Body, protocol_named
@@ -39,7 +42,6 @@ from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
 from .endpoint import Endpoint, Refused, key_in
 from .forwarding import Forwarder
-from .kept_answers import KeptAnswers
 
 __all__ = ["OpenAIPolicy", "OpenAISettings"]
 
@@ -149,7 +151,7 @@ class OpenAIPolicy(Policy):
         self.settings, self.price = settings, settings.price
         self._model, self._protocol = settings.model, protocol_named(settings.protocol)
         self._refused: set[str] = set()
-        self._kept: KeptAnswers | None = None
+        self._kept: _KeptAnswers | None = None
         self._endpoint = Endpoint(
             settings.base_url,
             concurrency=settings.concurrency,
@@ -162,7 +164,7 @@ class OpenAIPolicy(Policy):
         self._forwarder = Forwarder(self._endpoint, settings)
 
     def open(self, folder: Path) -> None:
-        self._kept = KeptAnswers(folder / "answers.jsonl")
+        self._kept = _KeptAnswers(folder / "answers.jsonl")
 
     async def generate(self, request: Request) -> Generation:
         return await self._answer(request, None)
@@ -374,3 +376,49 @@ class OpenAIPolicy(Policy):
             + (f"did you mean {guess!r}? " if guess else "")
             + f"known: {shown}"
         )
+
+
+class _KeptAnswer(NamedTuple):
+    reply: dict[str, Any]
+    repeated: bool
+    """Whether this process has had it before, from the server or from the file."""
+
+
+class _KeptAnswers:
+    """Answers by what was asked, so that a resumed run asks nothing again. The file is made with the first of them.
+
+    An interrupted episode is played again from its beginning. Its requests are then the same, up to where it stopped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._journal: Journal | None = None
+        self._replies: dict[str, Any] = {record["asked"]: record["reply"] for record in read_journal(path)}
+        self._given = set[str]()
+
+    def find(self, asked: Mapping[str, Any]) -> _KeptAnswer | None:
+        """The reply to this request, or None if it was never answered."""
+        digest = _digest(asked)
+        if digest not in self._replies:
+            return None
+        repeated = digest in self._given
+        self._given.add(digest)
+        return _KeptAnswer(self._replies[digest], repeated)
+
+    async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
+        """Save a reply. It is on disk when this returns."""
+        if self._journal is None:
+            self._journal = Journal.open(self._path)
+        digest = _digest(asked)
+        self._replies[digest] = reply
+        self._given.add(digest)
+        await self._journal.commit({"asked": digest, "reply": reply})
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+
+def _digest(asked: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
