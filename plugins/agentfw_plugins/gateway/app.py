@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Memory, Policy, Session
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.errors import AgentfwError, MissingExtraError, in_words
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
@@ -145,6 +145,13 @@ class Gateway:
                 problem = problem_of_error(error)
             except (ClientDisconnect, HungUp):
                 return Response(status_code=400)
+            except Exception as error:
+                if not speaks.title:
+                    raise
+                # It may be unable to word errors, too.
+                problem = BadRequest(f"{speaks.title} failed: {in_words(error)}", 500, code="protocol_failed")
+                logging.getLogger(__name__).warning("%s", problem.message, exc_info=True)
+                return error_answer(problem, _CHAT, native=False)
             return error_answer(problem, speaks, native=_is_native(request, speaks))
 
         async def guarded(request: Request) -> Response:

@@ -158,9 +158,9 @@ def serve(
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
 
-    It speaks OpenAI's chat completions, completions, responses and embeddings, and Anthropic's messages. A program
-    needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address
-    itself is a page to talk with the policy, and to read and rate sessions.
+    It speaks OpenAI's chat completions, completions, responses and embeddings, Anthropic's messages and Google's
+    generateContent. A program needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is
+    any name. The address itself is a page to talk with the policy, and to read and rate sessions.
 
     Ctrl-C ends all sessions. SIGTERM, which service managers send, keeps them for a process that continues the run.
     With --sessions, several gateways answer in the same sessions, and the end of one ends none of them.

@@ -2,7 +2,7 @@
 
 They belong to no session, and no record has them. Where a server has the endpoint, they are passed on as they are.
 
-    POST /v1/embeddings    POST /v1/messages/count_tokens
+    POST /v1/embeddings    POST /v1/messages/count_tokens    POST /v1beta/models/MODEL:countTokens
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ class Protocol:
 
     name = ""
     """What settings, policies and figures call it."""
-    title = "agentfw"
-    """Whose it is, in errors."""
+    title = ""
+    """What errors name: the protocol and the distribution that brought it. Empty for those that are known here."""
     versions: Sequence[str] = ("v1",)
     """How the paths may begin at the gateway. The base URL of a server ends in one of them."""
     path = ""

@@ -124,7 +124,10 @@ class Responses(Protocol):
         chat.refuse_others(_SAME | _WRITTEN)
         chat.refuse({"stop": ([],), "n": (1,), "seed": ()})
         body = {name: value for name, value in chat.values.items() if name in _SAME and value is not None}
-        body["input"] = [item for message in chat.listed("messages") for item in _items(message)]
+        messages = chat.listed("messages")
+        if messages and messages[0].text("role") in ("system", "developer"):
+            body["instructions"] = messages.pop(0).texts("content", ("text",))
+        body["input"] = [item for message in messages for item in _items(message)]
         for name in ("max_tokens", "max_completion_tokens"):
             if name in chat:
                 body["max_output_tokens"] = chat.values[name]
