@@ -1,4 +1,4 @@
-"""What the handlers of the gateway share: bodies of requests, who sends them, answers, and errors.
+"""What the handlers of the gateway share: bodies of requests, answers, and errors.
 
 An answer is written in the protocol of its request: that of a policy that samples by itself, or that of a server, which
 is passed on as it is or translated.
@@ -33,9 +33,8 @@ from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protoco
 from ..protocols.bodies import read_body
 from ..protocols.chat import Chunks, headed, write_completion
 from ..protocols.protocol import problem_of
-from .callers import Caller
 
-__all__ = ["Writing", "body_of", "caller_of", "error_answer", "json_answer", "problem_of_error"]
+__all__ = ["Writing", "body_of", "error_answer", "json_answer", "problem_of_error"]
 
 
 async def body_of(request: Request, most: int, *, optional: bool = False) -> Body:
@@ -53,34 +52,6 @@ async def body_of(request: Request, most: int, *, optional: bool = False) -> Bod
 def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     # In ASCII: a model can write lone surrogates, which UTF-8 can't encode.
     return Response(json.dumps(content), status, headers, media_type="application/json")
-
-
-def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
-    """Who sends a request: the user is named in its body, in its address, or in a header.
-
-    `safety_identifier` counts, and so does `hint`, where nothing else names a user.
-    """
-    found = {
-        body.name("user", ""),
-        Body(dict(request.query_params)).name("user", ""),
-        Body({"x-agentfw-user": _header(request, "x-agentfw-user")}).name("x-agentfw-user", ""),
-    } - {""}
-    if len(found) > 1:
-        raise BadRequest("the request names several users", field="user")
-    hint = body.name("safety_identifier", "") or hint
-    caller: Caller = request.state.caller
-    caller = caller.named(found.pop() if found else "", hint)
-    if "\ufffd" in caller.user:  # what stands for a character that can't be read is nobody's name
-        raise BadRequest("the user's name has a character that can't be read", field="user")
-    return caller
-
-
-def _header(request: Request, name: str) -> str:
-    """A header's text, so that a name means the same there and in a body."""
-    try:
-        return request.headers.get(name, "").encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadRequest(f"{name} must be in UTF-8", field=name) from None
 
 
 def error_answer(problem: BadRequest, protocol: Protocol, *, native: bool) -> Response:

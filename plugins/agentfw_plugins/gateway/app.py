@@ -26,7 +26,7 @@ from agentfw.errors import AgentfwError, MissingExtraError, in_words
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
 from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
-from .callers import Caller, Callers
+from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .models import OWN, Model, Models
 from .sessions.session_finder import SessionFinder
@@ -37,7 +37,7 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import Writing, body_of, caller_of, error_answer, json_answer, problem_of_error
+    from .answers import Writing, body_of, error_answer, json_answer, problem_of_error
     from .endpoints import Endpoints
     from .health import Health, logger
     from .page import Page

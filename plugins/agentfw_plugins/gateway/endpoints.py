@@ -20,8 +20,8 @@ from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
 from ..protocols.embeddings import Embeddings
 from .answering import Line
-from .answers import body_of, caller_of, json_answer
-from .callers import Callers
+from .answers import body_of, json_answer
+from .callers import Callers, caller_of
 from .models import OWN, Model, Models
 
 __all__ = ["Endpoints"]

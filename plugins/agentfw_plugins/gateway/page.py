@@ -28,7 +28,8 @@ from agentfw.report import web_page
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
 from ..view.index import Index
-from .answers import body_of, caller_of, json_answer
+from .answers import body_of, json_answer
+from .callers import caller_of
 from .sessions.session_finder import LiveSessionFinder
 
 __all__ = ["Page"]
