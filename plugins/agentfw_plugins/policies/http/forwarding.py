@@ -13,11 +13,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-from typing import Protocol as Interface
 
 from agentfw import Generation, Request
 from agentfw.episode import Usage
@@ -31,6 +30,8 @@ from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
     import httpx
+
+    from .openai_policy import OpenAISettings
 
 __all__ = ["Forwarder"]
 
@@ -58,19 +59,6 @@ _CHANGING = {
 _MISSING = {404, 405, 501}
 """What a server answers that doesn't have an API."""
 _CUT_OFF = "the model's server ended the stream before the answer"
-
-
-class Settings(Interface):
-    """What it takes of the policy's settings."""
-
-    @property
-    def token_ids(self) -> str: ...
-    @property
-    def extra_body(self) -> Mapping[str, Any]: ...
-    @property
-    def protocol(self) -> str: ...
-    @property
-    def apis(self) -> Sequence[str] | None: ...
 
 
 class _Taken(NamedTuple):
@@ -109,7 +97,7 @@ class _Added(NamedTuple):
 class Forwarder:
     """Passes requests on to one server."""
 
-    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+    def __init__(self, endpoint: Endpoint, settings: OpenAISettings) -> None:
         self._endpoint, self._settings, self.protocol = endpoint, settings, protocol_named(settings.protocol)
         self._known: dict[str, _Taken] = {}
         """What each model of the server takes."""
@@ -279,8 +267,21 @@ class Forwarder:
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
-    def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> _Exchange:
-        return _Exchange(self._endpoint, path, content, headers, self._silent)
+    @asynccontextmanager
+    async def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
+        """Send a request. Failures to get an answer are UpstreamErrors without the address."""
+        import httpx
+
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._endpoint.deadline):
+                    response = await stack.enter_async_context(self._endpoint.once(path, content, headers))
+            except TimeoutError:
+                raise self._silent() from None
+            except httpx.RequestError as error:
+                logger.warning("%s can't be reached: %s: %s", self._endpoint.url, type(error).__name__, error)
+                raise UpstreamError("the model's server can't be reached", 502) from None
+            yield response
 
     def _silent(self) -> UpstreamError:
         return UpstreamError(f"the model's server has sent nothing for {self._endpoint.deadline:g} s", 504)
@@ -335,29 +336,6 @@ class Forwarder:
             return reply.so_far()
         except (UpstreamError, Malformed):
             return False
-
-
-class _Exchange:
-    """One request, and its answer while it is read. Failures to get one are UpstreamErrors without the address."""
-
-    def __init__(self, endpoint: Endpoint, path: str, content: bytes, headers: Mapping[str, str], silent: Any) -> None:
-        self._endpoint, self._silent = endpoint, silent
-        self._once = endpoint.once(path, content, headers)
-
-    async def __aenter__(self) -> httpx.Response:
-        import httpx
-
-        try:
-            async with asyncio.timeout(self._endpoint.deadline):
-                return await self._once.__aenter__()
-        except TimeoutError:
-            raise self._silent() from None
-        except httpx.RequestError as error:
-            logger.warning("%s can't be reached: %s: %s", self._endpoint.url, type(error).__name__, error)
-            raise UpstreamError("the model's server can't be reached", 502) from None
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._once.__aexit__(*error)
 
 
 def _broken_off(words: str) -> BadRequest:
