@@ -23,7 +23,7 @@ from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 
 from ..gateway.environment import Sessions
-from ..gateway.local import arguments
+from ..protocols.chat import arguments
 
 __all__ = ["Conversation", "Conversations", "Screen"]
 

@@ -158,18 +158,18 @@ def serve(
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
 
-    It speaks OpenAI's chat completions, completions, responses and embeddings, and Anthropic's messages. A program
-    needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address
-    itself is a page to talk with the policy, and to read and rate sessions.
+    It speaks OpenAI's chat completions, completions, responses and embeddings, Anthropic's messages and Google's
+    generateContent. A program needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is
+    any name. The address itself is a page to talk with the policy, and to read and rate sessions.
 
     Ctrl-C ends all sessions. SIGTERM, which service managers send, keeps them for a process that continues the run.
     With --sessions, several gateways answer in the same sessions, and the end of one ends none of them.
     """
     if context.invoked_subcommand is not None:
         return
+    from .health import log_as_json
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
-    from .request_log import log_as_json
     from .stderr_thread import stderr_in_a_thread
 
     given_limits = {

@@ -284,7 +284,7 @@ class Program(SessionEnvironment):
         return tasks_of(self.settings.tasks, count, seed, split)
 
     async def play(self, session: Session) -> None:
-        from ..gateway.shared import reachable
+        from ..gateway.live import reachable
 
         task = session.episode.task
         row = read_tasks(self.settings.tasks, task.split)[task.index]

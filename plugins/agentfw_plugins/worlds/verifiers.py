@@ -66,7 +66,7 @@ class Verifiers(SessionEnvironment):
     async def play(self, session: Session) -> None:
         import verifiers.v1 as vf
 
-        from ..gateway.shared import reachable
+        from ..gateway.live import reachable
 
         task, settings = session.episode.task, self.settings
         config = configured(settings, task.split)

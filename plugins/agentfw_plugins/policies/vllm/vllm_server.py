@@ -28,9 +28,10 @@ from typing import Any, TypeVar
 
 from agentfw.errors import EndpointError, SettingsError
 
+from ...protocols.answers import StreamedReply, read_usage
+from ...protocols.chat import ChatCompletions
+from ...protocols.protocol import Malformed
 from ..http.endpoint import Endpoint, Refused, key_in
-from ..http.openai_wire import read_usage
-from ..http.streamed import Malformed, StreamedReply
 from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
@@ -105,7 +106,7 @@ class VLLMServer:
         streamed = None
         if heard is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-            streamed = StreamedReply(lambda choice: heard(_ids(choice)))
+            streamed = StreamedReply(ChatCompletions().reader, lambda choice: heard(_ids(choice)))
         sampled = await self._completed(body, name, lambda reply: _sampled(reply, question, name), streamed)
         return sampled if known else replace(sampled, logprobs=())
 

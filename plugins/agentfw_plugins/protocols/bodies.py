@@ -1,7 +1,11 @@
 """Reads the JSON bodies of requests. Everything in them is checked, because anybody may have written them.
 
-body = read_body(raw)
-body.text("model"), body.number("temperature", 0, 2), body.listed("messages")
+    body = read_body(raw)
+    body.text("model"), body.number("temperature", 0, 2), body.listed("messages")
+
+A request that is passed on to a server is read for the record only, and the server says what is wrong with it. Such a
+body is lenient: what can't be read is taken for missing, and what a record has no place for, such as a picture, is
+there by its kind and a digest.
 """
 
 from __future__ import annotations
@@ -11,13 +15,14 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from agentfw import Message
 from agentfw.episode import Call
 from agentfw.request import Action, Sampling
 
-__all__ = ["Asked", "BadRequest", "Body", "read_body"]
+__all__ = ["BadRequest", "Body", "ChatRequest", "read_body"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_NAME = 200
@@ -46,8 +51,8 @@ class BadRequest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request asks for, whatever its format."""
+class ChatRequest:
+    """What a request asks for, whatever its protocol."""
 
     model: str
     messages: tuple[Message, ...]
@@ -71,7 +76,7 @@ class Asked:
     with_logprobs: bool = False
     """Whether the answer has the logprob of each token."""
 
-    def each(self) -> list[Asked]:
+    def each(self) -> list[ChatRequest]:
         """What is asked for each answer. With one seed, they would all be the same."""
         seed = self.sampling.seed
         seeds = [None if seed is None else seed + number for number in range(self.answers)]
@@ -81,8 +86,8 @@ class Asked:
 class Body:
     """A JSON object of a request. Methods raise BadRequest if a value is not what it must be."""
 
-    def __init__(self, values: Mapping[str, Any], where: str = "", raw: bytes = b"") -> None:
-        self.values, self.where, self.raw = values, where, raw
+    def __init__(self, values: Mapping[str, Any], where: str = "", raw: bytes = b"", *, lenient: bool = False) -> None:
+        self.values, self.where, self.raw, self.lenient = values, where, raw, lenient
 
     def __contains__(self, key: str) -> bool:
         return self.values.get(key) is not None
@@ -96,29 +101,34 @@ class Body:
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
+            if self.lenient:
+                return default or ""
             raise self.wrong(key, "is required" if value is None else "must be text")
         return value
 
     def name(self, key: str, default: str | None = None) -> str:
         """A short printable text."""
         value = self.text(key, default)
-        if len(value) > _LONGEST_NAME or not value.isprintable():
+        if (len(value) > _LONGEST_NAME or not value.isprintable()) and not self.lenient:
             raise self.wrong(key, f"must be at most {_LONGEST_NAME} printable characters")
         return value
 
     def flag(self, key: str) -> bool:
         value = self.values.get(key)
-        if value is not None and not isinstance(value, bool):
+        if value is not None and not isinstance(value, bool) and not self.lenient:
             raise self.wrong(key, "must be true or false")
-        return bool(value)
+        return value is True
 
     def number(self, key: str, low: float, high: float) -> float | None:
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise self.wrong(key, f"must be a number from {low:g} to {high:g}")
-        return float(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and (self.lenient or low <= value <= high):
+            return float(value)
+        if self.lenient:
+            return None
+        raise self.wrong(key, f"must be a number from {low:g} to {high:g}")
 
     def whole(self, key: str, low: int, high: int = 2**63 - 1) -> int | None:
         value = self.values.get(key)
@@ -131,8 +141,10 @@ class Body:
     def inner(self, key: str) -> Body:
         value = self.values.get(key)
         if not isinstance(value, dict):
-            raise self.wrong(key, "must be an object")
-        return Body(value, f"{self.where}{key}.")
+            if not self.lenient:
+                raise self.wrong(key, "must be an object")
+            value = {}
+        return Body(value, f"{self.where}{key}.", lenient=self.lenient)
 
     def listed(self, key: str) -> list[Body]:
         """A list of objects. Empty if there is none."""
@@ -140,8 +152,10 @@ class Body:
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self.wrong(key, "must be a list of objects")
-        return [Body(item, f"{self.where}{key}[{index}].") for index, item in enumerate(value)]
+            if not self.lenient:
+                raise self.wrong(key, "must be a list of objects")
+            value = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        return [Body(item, f"{self.where}{key}[{at}].", lenient=self.lenient) for at, item in enumerate(value)]
 
     def texts(self, key: str, parts: tuple[str, ...]) -> str:
         """Text, or a list of parts that have text. Parts of other types are refused."""
@@ -153,9 +167,18 @@ class Body:
         found = []
         for part in self.listed(key):
             if part.values.get("type", "text") not in parts:
-                raise part.wrong("type", f"must be {' or '.join(parts)}: this server reads text only")
-            found.append(part.text("refusal") if "refusal" in part else part.text("text"))
+                words = f"must be {' or '.join(parts)}: this server reads text only"
+                found.append(part.left_out(part.wrong("type", words)))
+            else:
+                found.append(part.text("refusal") if "refusal" in part else part.text("text"))
         return "".join(found)
+
+    def parts(self, key: str) -> list[Body]:
+        """The parts of a content. A text is one of them."""
+        value = self.values.get(key)
+        if isinstance(value, str):
+            return [Body({"type": "text", "text": value}, f"{self.where}{key}.", lenient=self.lenient)] if value else []
+        return self.listed(key)
 
     def strings(self, key: str, most: int) -> tuple[str, ...]:
         value = self.values.get(key)
@@ -184,25 +207,30 @@ class Body:
     def refuse(self, neutral: Mapping[str, tuple[Any, ...]]) -> None:
         """Refuse what can't be done, by name. The values are those that change nothing, besides null."""
         for key, values in neutral.items():
-            if key in self and self.values[key] not in values:
+            if key in self and self.values[key] not in values and not self.lenient:
                 raise self.unsupported(key)
 
     def refuse_others(self, known: Collection[str]) -> None:
         """Refuse every key that isn't known."""
         for key in self.values:
-            if key in self and key not in known:
+            if key in self and key not in known and not self.lenient:
                 raise self.unsupported(key)
 
     def unsupported(self, key: str, words: str = "is not supported") -> BadRequest:
         field = f"{self.where}{key}"
         return BadRequest(f"{field[:200]} {words}", code="unsupported_parameter", field=field[:200])
 
+    def left_out(self, problem: BadRequest) -> str:
+        """What the record has in place of this object. Raises the problem unless the body is lenient."""
+        if not self.lenient:
+            raise problem
+        kind = self.values.get("type")
+        digest = blake2b(json.dumps(self.values, sort_keys=True).encode(), digest_size=6).hexdigest()
+        return f"[{kind if isinstance(kind, str) and kind else 'part'} {digest}]"
+
     def action(self, name: str = "name", schema: str = "parameters") -> Action:
-        parameters = self.values.get(schema)
-        if parameters is not None and not isinstance(parameters, dict):
-            raise self.wrong(schema, "must be an object")
-        called = self.name(name)
-        if not called.strip():
+        called, parameters = self.name(name), self.inner(schema).values if schema in self else {}
+        if not called.strip() and not self.lenient:
             raise self.wrong(name, "must not be empty")
         return Action(called, self.text("description", ""), parameters or {"type": "object", "properties": {}})
 

@@ -1,14 +1,16 @@
-"""Builds requests to a chat completions server, and parses its answers.
+"""Reads answers of servers: chat completions, whole or in chunks, as the framework's generations.
 
 Answers are not trusted to be well-formed. An answer that is not a chat completion raises `Malformed` with the reason. A
 broken call is a failure, and stays in the text as data. A server that is offered the tools (`native`) tells calls apart
 by itself: the text is then text, whatever it contains. Otherwise, calls are what stands in the format that the model
 was told, at the place of a call.
 
-    body = {"model": name, **chat_body(request, native=True)}
-    generation = read_answer(reply, {action.name for action in request.actions})
+    generation = read_generation(reply, {action.name for action in request.actions})
 
-`agentfw_plugins.models.conversation` converts the conversation, with tools (`native`) or without.
+    reply = StreamedReply(protocol.reader, lambda choice: print(choice))
+    for line in lines:
+        reply.take(line)            # b'data: {"choices": [{"delta": {"content": "He"}}]}'
+    generation = read_generation(reply.whole(), names)
 """
 
 from __future__ import annotations
@@ -16,40 +18,117 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentfw import Generation, Request
+from agentfw import Generation
 from agentfw.episode import Call, Usage
 from agentfw.request import NO_CALLS, CallsInText
 from agentfw.turns.parsing import parse_calls
 
-from ...models.conversation import conversation, function, tagged
-from .streamed import Malformed
+from ..models.conversation import tagged
+from .protocol import Malformed, StreamReader, objects, table
 
-__all__ = ["chat_body", "read_answer", "read_usage"]
+__all__ = ["StreamedReply", "read_generation", "read_usage"]
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
 
 
-def chat_body(request: Request, *, native: bool) -> dict[str, Any]:
-    """The fields of the request's body that depend on the turn."""
-    body: dict[str, Any] = {"messages": conversation(request.messages, request.actions, native=native)}
-    if request.actions and native:
-        body["tools"] = [function(action) for action in request.actions]
-    sampling = request.sampling
-    for name in ("temperature", "top_p", "max_tokens", "seed"):
-        value = getattr(sampling, name)
-        if value is not None:
-            body[name] = value
-    if request.schema is not None:
-        form = {"name": "answer", "schema": dict(request.schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": form}
-    return body
+class StreamedReply:
+    """One answer that comes in chunks."""
+
+    def __init__(
+        self, reader: Callable[[], StreamReader], hear: Callable[[Mapping[str, Any]], object] = lambda choice: None
+    ) -> None:
+        """`hear` is called with the choice of each chunk that has one."""
+        self._read_anew, self._hear = reader, hear
+        self.heard = False
+        """Whether something was passed on, which can't be taken back."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew, with nothing received."""
+        self.came = False
+        """Whether anything came as a stream."""
+        self._top: dict[str, Any] = {}
+        self._choices: dict[int, _Parts] = {}
+        self._reader = self._read_anew()
+
+    def take(self, line: bytes) -> None:
+        """Take the next line of the stream. Raises `Malformed` if it can't be read."""
+        self.came = True
+        for chunk in self._reader.take(line):
+            self._top |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
+            for choice in objects(chunk.get("choices")):
+                index = choice.get("index")
+                self._choices.setdefault(index if isinstance(index, int) else 0, _Parts()).add(choice)
+                self.heard |= bool(choice.get("token_ids") or choice.get("delta"))
+                self._hear(choice)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer has come to its end."""
+        return self._reader.ended
+
+    def whole(self) -> dict[str, Any]:
+        """The reply. Raises `Malformed` if the stream ended before the answer did."""
+        if not self.ended:
+            raise Malformed("the stream ended before the answer")
+        return self.so_far()
+
+    def so_far(self) -> dict[str, Any]:
+        """The reply as far as it came."""
+        return {**self._top, "choices": [self._choices[index].whole() for index in sorted(self._choices)]}
 
 
-def read_answer(reply: object, names: Collection[str], *, native: bool = True) -> Generation:
+class _Parts:
+    """What came of one choice."""
+
+    def __init__(self) -> None:
+        self.choice: dict[str, Any] = {}
+        self._message: dict[str, Any] = {"role": "assistant"}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def whole(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"content": "", **self._message}
+        if self._calls:
+            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        return {**self.choice, "message": message}
+
+    def add(self, choice: Mapping[str, Any]) -> None:
+        for name, value in choice.items():
+            if name == "delta" and isinstance(value, dict):
+                self._add_delta(value)
+            elif name == "logprobs" and isinstance(value, dict):
+                logprobs = self.choice.setdefault("logprobs", {})
+                for part, values in value.items():
+                    if isinstance(values, list):
+                        logprobs.setdefault(part, []).extend(values)
+            elif name == "token_ids" and isinstance(value, list):
+                self.choice.setdefault("token_ids", []).extend(value)
+            elif name in ("finish_reason", "prompt_token_ids", "index") and value is not None:
+                self.choice[name] = value
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> None:
+        for name in ("content", "refusal", "reasoning_content", "reasoning"):
+            if isinstance(text := delta.get(name), str):
+                self._message[name] = self._message.get(name, "") + text
+        for part in objects(delta.get("tool_calls")):
+            # A server that gives no index gives each call whole.
+            index = part.get("index")
+            call = self._calls.setdefault(
+                index if isinstance(index, int) else len(self._calls), {"id": "", "type": "function", "function": {}}
+            )
+            call["id"] = call["id"] or part.get("id") or ""
+            for name, value in table(part.get("function")).items():
+                # Arguments come in pieces; some servers give them as an object.
+                before = call["function"].get(name)
+                both = isinstance(before, str) and isinstance(value, str)
+                call["function"][name] = before + value if both else before if value is None else value
+
+
+def read_generation(reply: object, names: Collection[str], *, native: bool = True) -> Generation:
     """Parse an answer. `names` are the offered actions. Raises `Malformed` if it is not a chat completion."""
     if not isinstance(reply, dict):
         raise Malformed("the answer is not a JSON object")
@@ -94,12 +173,11 @@ def read_answer(reply: object, names: Collection[str], *, native: bool = True) -
 
 def read_usage(reply: Mapping[str, Any]) -> Usage:
     """How many tokens a server says that an answer took. A value that is no count is taken for unknown."""
-    usage = reply.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    details = usage.get("prompt_tokens_details")
+    usage = table(reply.get("usage"))
+    details = table(usage.get("prompt_tokens_details"))
     # Where servers report it: OpenAI and vLLM, Moonshot, DeepSeek.
     found = (
-        details.get("cached_tokens") if isinstance(details, Mapping) else None,
+        details.get("cached_tokens"),
         usage.get("cached_tokens"),
         usage.get("prompt_cache_hit_tokens"),
     )
@@ -129,8 +207,7 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
     failures: list[str] = []
     written: list[str] = []
     for index, one in enumerate(found):
-        function = one.get("function") if isinstance(one, dict) else None
-        function = function if isinstance(function, dict) else {}
+        function = table(table(one).get("function"))
         written.append(tagged(function.get("name"), function.get("arguments")))
         # Parsed like any other, so that the rules for calls don't depend on who extracted them.
         parsed = parse_calls(written[-1], names)
@@ -151,7 +228,7 @@ def _integers(values: object) -> tuple[int, ...]:
 
 def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
     """The logprob and the text of each token."""
-    content = given.get("content") if isinstance(given, dict) else None
+    content = table(given).get("content")
     if not isinstance(content, list):
         return (), ()
     # A character can be split over several tokens. It belongs to the token that completes it.
@@ -159,7 +236,7 @@ def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
     logprobs: list[float] = []
     pieces: list[str] = []
     for entry in content:
-        logprob = entry.get("logprob") if isinstance(entry, dict) else None
+        logprob = table(entry).get("logprob")
         if not isinstance(logprob, int | float) or not math.isfinite(logprob):
             return (), ()
         logprobs.append(float(logprob))

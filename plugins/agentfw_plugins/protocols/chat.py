@@ -1,26 +1,46 @@
-"""Requests to a policy that samples by itself, and its answers, in the format of chat completions.
+"""OpenAI's chat completions, the format that all protocols are read into and written from.
 
-What such a policy can't do is refused by name. Answers can have what training needs: with `return_token_ids`, as in
+Here, too, is how the framework's own values are made from that format, and answers from them. What a policy that
+samples by itself can't do is refused by name. Its answers can have what training needs: with `return_token_ids`, as in
 vLLM, they have the token ids of prompt and answer, and with `logprobs` the logprob of each token. So the gateway itself
 is a server for the policy `openai`.
+
+    request = read_chat(protocol.read_request(body))        # or recorded(protocol, body), of which nothing is refused
+    reply = write_completion([reply], request, about)
+    body = write_chat(request, native=True)                 # what a policy asks its server
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from agentfw import Message
+from agentfw import Message, Request
 from agentfw.episode import Call
-from agentfw.turns.session import Reply
+from agentfw.request import Action, Sampling
 
-from .bodies import Asked, BadRequest, Body
-from .dialects.interface import About
+from ..models.conversation import conversation, function
+from .bodies import BadRequest, Body, ChatRequest
+from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter, event, objects, table, with_text
 
-__all__ = ["Chunks", "arguments", "completion", "read_request"]
+if TYPE_CHECKING:
+    from agentfw.turns.session import Reply
+
+__all__ = [
+    "ChatCompletions",
+    "Chunks",
+    "arguments",
+    "headed",
+    "read_chat",
+    "recorded",
+    "write_chat",
+    "write_completion",
+]
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_EARLIER_ROLES = {"function": "tool"}
 _FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls"}
 _MOST_ANSWERS = 16
 _DONE = {
@@ -49,39 +69,114 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Values that change nothing, of fields whose other values can't be done."""
 
 
-def read_request(body: Body, *, follows_schemas: bool = False) -> Asked:
-    """What a request asks for. Whatever a policy in this process can't do is refused."""
+class ChatCompletions(Protocol):
+    """The protocol of /v1/chat/completions."""
+
+    name, path = "chat", "chat/completions"
+    is_of_openai = gives_tokens = has_seed = True
+    limits = ("max_completion_tokens", "max_tokens")
+
+    def read_request(self, body: Body) -> Body:
+        return body
+
+    def write_request(self, chat: Body) -> dict[str, Any]:
+        return dict(chat.values)
+
+    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+        messages = body.get("messages")
+        if not isinstance(messages, list):
+            return body
+        first = table(messages[0]) if messages else {}
+        if first.get("role") not in ("system", "developer"):
+            return {**body, "messages": [{"role": "system", "content": recalled}, *messages]}
+        told = {**first, "content": with_text(first.get("content"), recalled)}
+        return {**body, "messages": [told, *messages[1:]]}
+
+    def read_answer(self, whole: Any) -> dict[str, Any]:
+        if not isinstance(whole, dict):
+            raise Malformed("the answer is not a JSON object")
+        return whole
+
+    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+        return reply
+
+    def reader(self) -> StreamReader:
+        return _ChunkReader()
+
+    def writer(self, body: Body) -> StreamWriter:
+        return _ChunkWriter()
+
+
+class _ChunkReader(StreamReader):
+    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
+        yield found
+
+
+class _ChunkWriter(StreamWriter):
+    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+        yield event(chunk)
+
+    def end(self) -> Iterator[bytes]:
+        yield b"data: [DONE]\n\n"
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def recorded(protocol: Protocol, body: Body) -> ChatRequest:
+    """What the record has of a request that is passed on, whatever stands in it."""
+    lenient = Body(body.values, lenient=True)
+    try:
+        return read_chat(protocol.read_request(lenient))
+    except BadRequest:  # its server says what is wrong with it
+        return ChatRequest(lenient.text("model", ""), (Message("user", lenient.left_out(BadRequest(""))),))
+
+
+def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
+    """What a request asks for. What a policy in this process can't do is refused, unless the body is lenient."""
     body.refuse(_NEUTRAL)
     body.refuse_others(_DONE | _HINTS | _NEUTRAL.keys())
+    actions = dict[str, Action]()
+    for tool in body.listed("tools"):
+        kind = tool.text("type", "function")
+        if kind != "function":
+            tool.left_out(tool.wrong("type", "must be function"))
+        inside = tool.inner(kind) if kind in tool or not body.lenient else tool
+        action = inside.action()
+        if action.name in actions and not body.lenient:
+            raise BadRequest(f"two tools are called {action.name}", code="duplicate_tool", field="tools")
+        actions.setdefault(action.name or kind, replace(action, name=action.name or kind))
+    messages = tuple(map(_message, body.listed("messages")))
+    user = body.name("user", "") or body.name("safety_identifier", "")
+    if body.lenient:
+        if not messages:
+            raise body.wrong("messages", "must be a list of messages")
+        sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1))
+        return ChatRequest(
+            body.text("model", ""), messages, tuple(actions.values()), sampling, stream=body.flag("stream"), user=user
+        )
     if "messages" not in body:
         raise body.wrong("messages", "is required")
-    actions = []
-    for tool in body.listed("tools"):
-        if tool.text("type", "function") != "function":
-            raise tool.wrong("type", "must be function")
-        actions.append(tool.inner("function").action())
-    names = [action.name for action in actions]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadRequest(f"two tools are called {', '.join(twice)}", code="duplicate_tool", field="tools")
     choice = body.values.get("tool_choice")
     if isinstance(choice, dict):
         if choice.get("type", "function") != "function":
             raise body.unsupported("tool_choice")
         name = body.inner("tool_choice").inner("function").name("name")
-        if name not in names:
+        if name not in actions:
             raise body.wrong("tool_choice", f'names "{name[:100]}", which is no tool of this request')
-        actions = [action for action in actions if action.name == name]
+        actions = {name: actions[name]}
     elif choice not in (None, "auto", "required", "none"):
         raise body.wrong("tool_choice", "must be auto, none, required or an object that names a function")
     options = body.inner("stream_options") if "stream_options" in body else Body({})
-    asked = Asked(
+    asked = ChatRequest(
         model=body.name("model"),
-        messages=tuple(_message(message) for message in body.listed("messages")),
-        actions=() if choice == "none" else tuple(actions),
+        messages=messages,
+        actions=() if choice == "none" else tuple(actions.values()),
         sampling=body.sampling("max_tokens", "max_completion_tokens"),
         stop=body.strings("stop", 16),
         stream=body.flag("stream"),
-        user=body.name("user", "") or body.name("safety_identifier", ""),
+        user=user,
         answers=body.whole("n", 1, _MOST_ANSWERS) or 1,
         schema=_schema(body),
         must_call=choice == "required" or isinstance(choice, dict),
@@ -114,21 +209,41 @@ def _schema(body: Body) -> Mapping[str, Any] | None:
 
 
 def _message(body: Body) -> Message:
-    role = _ROLES.get(body.text("role"))
+    given, calls = body.text("role"), list[Call]()
+    role = _ROLES.get(given)
     if role is None:
-        raise body.wrong("role", f"must be {', '.join(_ROLES)}")
+        body.left_out(body.wrong("role", f"must be {', '.join(_ROLES)}"))
+        role = _EARLIER_ROLES.get(given, given)
     if role != "tool":
         body.refuse({"name": ("",)})
-    given = body.listed("tool_calls") if role == "assistant" else []
-    calls = [call.inner("function").call(call.name("id")) for call in given]
-    answers = body.name("tool_call_id") if role == "tool" else ""
+    for call in body.listed("tool_calls") if role == "assistant" else ():
+        try:
+            calls.append(call.inner("function").call(call.name("id")))
+        except BadRequest:
+            if not body.lenient:
+                raise
+    answers = body.name("tool_call_id", "" if body.lenient else None) if role == "tool" else ""
     return Message(role, body.texts("content", ("text", "refusal")), tuple(calls), answers)
+
+
+def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
+    """The fields of a request to a server that depend on the turn. Tools are offered, or else described (`native`)."""
+    body: dict[str, Any] = {"messages": conversation(request.messages, request.actions, native=native)}
+    if request.actions and native:
+        body["tools"] = [function(action) for action in request.actions]
+    for name in ("temperature", "top_p", "max_tokens", "seed"):
+        if (value := getattr(request.sampling, name)) is not None:
+            body[name] = value
+    if request.schema is not None:
+        form = {"name": "answer", "schema": dict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    return body
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def completion(replies: Sequence[Reply], asked: Asked, about: About) -> dict[str, Any]:
+def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> dict[str, Any]:
     """A whole answer."""
     choices = []
     for index, reply in enumerate(replies):
@@ -136,7 +251,7 @@ def completion(replies: Sequence[Reply], asked: Asked, about: About) -> dict[str
         if reply.calls:
             message["tool_calls"] = [_call(call) for call in reply.calls]
         choices.append(
-            {"index": index, "message": message, "finish_reason": _FINISH[reply.finish], **_tokens(reply, asked)}
+            {"index": index, "message": message, "finish_reason": _FINISH[reply.finish], **_exact_tokens(reply, asked)}
         )
     return {
         **_head("chat.completion", about),
@@ -149,7 +264,7 @@ def completion(replies: Sequence[Reply], asked: Asked, about: About) -> dict[str
 class Chunks:
     """A streamed answer."""
 
-    def __init__(self, asked: Asked, about: About) -> None:
+    def __init__(self, asked: ChatRequest, about: About) -> None:
         self._asked, self._about = asked, about
 
     def start(self) -> Iterator[dict[str, Any]]:
@@ -162,7 +277,7 @@ class Chunks:
         for index, call in enumerate(reply.calls):
             yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
         # The tokens come together: some of their text may have to wait, and some belong to calls.
-        yield self._chunk({}, _FINISH[reply.finish], **_tokens(reply, self._asked))
+        yield self._chunk({}, _FINISH[reply.finish], **_exact_tokens(reply, self._asked))
         if self._asked.with_usage:
             yield {**_head("chat.completion.chunk", self._about), "choices": [], "usage": _usage([reply])}
 
@@ -179,7 +294,7 @@ def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call)}}
 
 
-def _tokens(reply: Reply, asked: Asked) -> dict[str, Any]:
+def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
     """The exact tokens, for whoever asks for them."""
     turn = reply.turn
     found: dict[str, Any] = {}
@@ -194,6 +309,11 @@ def _tokens(reply: Reply, asked: Asked) -> dict[str, Any]:
             ]
         }
     return found
+
+
+def headed(reply: dict[str, Any], kind: str, about: About) -> dict[str, Any]:
+    """An answer, or a chunk, with what it says of itself where another protocol had no place for that."""
+    return {**_head(kind, about), **{name: value for name, value in reply.items() if value is not None}}
 
 
 def _head(kind: str, about: About) -> dict[str, Any]:
