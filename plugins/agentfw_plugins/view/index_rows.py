@@ -1,8 +1,8 @@
 """What the index says of an episode: the columns of its row, made of the lines of four journals.
 
-The journals below a folder of runs are read from where the last look ended. A line is known by its place, so that it can
-be read again later. A line that is no record is told as damaged, and what comes after it is read all the same. Lines
-are read as plain values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
+The journals below a folder of runs are read from where the last look ended. A line is known by its place, so that it
+can be read again later. A line that is no record is told as damaged, and what comes after it is read all the same.
+Lines are read as plain values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
 """
 
 from __future__ import annotations
