@@ -262,7 +262,7 @@ def serve(
             if live.assembly.memories:
                 out.note("memories take part in requests that name a user: `user`, x-agentfw-user, or a user's key")
             if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
-                out.note("a memory acts through tools, so requests are not passed on as they are: see any-agent.md")
+                out.note("a memory acts through tools, so requests are rewritten: see docs/reference/gateway.md")
             out.note(
                 f"{url}/ to talk, read and rate; models: {', '.join((*(names or ('any',)), *others))}; stop with Ctrl-C"
             )

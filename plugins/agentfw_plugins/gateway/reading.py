@@ -20,7 +20,7 @@ from agentfw.episode import Call, Event
 from agentfw.runs import LiveRun, read_sessions
 
 from ..protocols import BadRequest
-from ..view.recall_reasons import because
+from ..view.pages import because
 from .callers import Caller
 
 __all__ = ["Reading"]

@@ -126,7 +126,7 @@ class VLLMServer:
 
     async def load(self, name: str, adapter: Path) -> None:
         try:
-            await self._told("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
+            await self._post_command("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
         except Refused as refusal:
             if "already" in refusal.words:  # the answer to a first try was lost
                 return
@@ -137,7 +137,7 @@ class VLLMServer:
 
     async def unload(self, name: str) -> None:
         try:
-            await self._told("/v1/unload_lora_adapter", {"lora_name": name})
+            await self._post_command("/v1/unload_lora_adapter", {"lora_name": name})
         except Refused as refusal:
             raise self._blamed(f"{refusal}: {refusal.words}", _ADVICE) from None
 
@@ -204,7 +204,7 @@ class VLLMServer:
 
         return await self._completed(body, "", read)
 
-    async def _told(self, path: str, body: Mapping[str, Any]) -> None:
+    async def _post_command(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             async with self._endpoint.slot() as until:
                 await self._endpoint.ask(path, body, lambda reply: None, until, text=True)
@@ -213,7 +213,7 @@ class VLLMServer:
 
     async def _switched(self, path: str) -> None:
         try:
-            await self._told(path, {})
+            await self._post_command(path, {})
         except Refused as refusal:
             raise self._blamed(
                 f"{refusal}: {refusal.words}",
