@@ -24,8 +24,6 @@ data.
     InterventionRefused                 not a failure: the agent receives it as an observation
     Interruption                        not a failure: a signal ends what is going on
 
-Example:
-
     >>> str(UnknownNameError("environment", "calender", ["calendar", "inbox"]))
     'no environment is called "calender"; did you mean "calendar"?'
 """
@@ -33,10 +31,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Any
 
 __all__ = [
     "AgentfwError",
@@ -64,7 +59,6 @@ __all__ = [
     "nearest",
     "not_implemented",
     "one_line",
-    "source_folder",
     "strike_with",
     "with_extra",
 ]
@@ -174,7 +168,6 @@ class UpstreamError(EndpointError):
     def __init__(self, message: str, status: int, *, headers: Mapping[str, str] | None = None, content: bytes = b""):
         super().__init__(message)
         self.status, self.headers, self.content = status, headers or {}, content
-        """Status, headers and body of the answer. Without a body, there was none."""
 
 
 class QuotaEndedError(EndpointError):
@@ -243,34 +236,25 @@ def known_names(what: str, name: str, choices: Iterable[str]) -> str:
 
 
 def direct_url(distribution: str) -> dict[str, Any]:
-    """pip's record of where a distribution came from. Empty if that was an index."""
+    """pip's record of where a distribution came from, with `folder` if that was one. Empty if it was an index."""
     import json
     from importlib import metadata
-
-    try:
-        origin = json.loads(metadata.distribution(distribution).read_text("direct_url.json") or "{}")
-    except (metadata.PackageNotFoundError, OSError, ValueError):
-        return {}
-    return origin if isinstance(origin, dict) else {}
-
-
-def source_folder(origin: Mapping[str, Any]) -> Path | None:
-    """The folder that pip's record names. None if there is none, or it is gone."""
-    from pathlib import Path
+    from os.path import isdir
     from urllib.parse import unquote, urlsplit
 
+    try:
+        origin = dict(json.loads(metadata.distribution(distribution).read_text("direct_url.json") or "{}"))
+    except (metadata.PackageNotFoundError, OSError, ValueError, TypeError):
+        return {}
     url = urlsplit(str(origin.get("url", "")))
-    folder = Path(unquote(url.path))
-    return folder if url.scheme == "file" and folder.is_dir() else None
+    return {**origin, "folder": unquote(url.path)} if url.scheme == "file" and isdir(unquote(url.path)) else origin
 
 
 def with_extra(distribution: str, extra: str) -> str:
     """What to give pip for an extra of an installed distribution: the folder it was installed from, or its name."""
     origin = direct_url(distribution)
-    if (folder := source_folder(origin)) is None:
-        return f'"{distribution}[{extra}]"'
-    editable = dict(origin.get("dir_info", {})).get("editable")
-    return f'{"-e " if editable else ""}"{folder}[{extra}]"'
+    editable = "folder" in origin and dict(origin.get("dir_info", {})).get("editable")
+    return f'{"-e " if editable else ""}"{origin.get("folder", distribution)}[{extra}]"'
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -18,7 +18,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import direct_url, source_folder
+from ..errors import direct_url
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -165,7 +165,8 @@ def _mentions(installed: Distribution, group: str) -> bool:
 
 def source_tree(name: str) -> Path | None:
     """The folder that a distribution was installed from. None if it came from an index, or the folder is gone."""
-    return source_folder(direct_url(name))
+    folder = direct_url(name).get("folder")
+    return Path(folder) if folder else None
 
 
 def source_of(name: str, folder: str, *, beside: str) -> str:
