@@ -26,7 +26,7 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, unquote
 
-from agentfw_memory.adapters.plain_text import leaves, plain_text
+from agentfw_memory.adapters import leaves, plain_text
 from agentfw_memory.errors import MissingExtraError, UnknownSkillError
 from agentfw_memory.graph.metadata_filter import check_filter, fits
 from agentfw_memory.graph.records import NewSkill, Skill

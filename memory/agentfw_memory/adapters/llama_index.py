@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentfw_memory.adapters.plain_text import plain_text
+from agentfw_memory.adapters import plain_text
 from agentfw_memory.errors import MissingExtraError
 from agentfw_memory.graph.records import NewSkill
 from agentfw_memory.skill_graph import SkillGraph

@@ -15,7 +15,7 @@ import asyncio
 import uuid
 from typing import Any
 
-from agentfw_memory.adapters.plain_text import plain_text
+from agentfw_memory.adapters import plain_text
 from agentfw_memory.graph.records import NewSkill, Skill
 from agentfw_memory.skill_graph import SkillGraph
 
