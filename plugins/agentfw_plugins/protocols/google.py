@@ -24,6 +24,7 @@ from .protocol import (
     call_deltas,
     choice_of,
     chosen_in,
+    counts_in,
     event,
     functions_of,
     objects,
@@ -201,7 +202,7 @@ class Google(Protocol):
                 parts.append(_call(text(call.get("id")), function.get("name"), function.get("arguments")))
             finish = _FINISH.get(text(choice.get("finish_reason")), "STOP")
             candidates.append(_candidate(parts, finish, choice.get("index")))
-        return {"candidates": candidates, **_head(reply, body), "usageMetadata": _usage(table(reply.get("usage")))}
+        return {"candidates": candidates, **_head(reply, body), "usageMetadata": _usage(reply)}
 
     def write_count(self, count: int) -> Json:
         return {"totalTokens": count}
@@ -268,7 +269,7 @@ class _EventWriter(StreamWriter):
     def end(self) -> Iterator[bytes]:
         if not self._failed:
             parts = [_call(*call) for call in self._calls.values()]
-            usage = _usage(table(self._top.get("usage")))
+            usage = _usage(self._top)
             ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
             yield event({"candidates": ended, **_head(self._top, self._body), "usageMetadata": usage})
 
@@ -481,11 +482,9 @@ def _head(reply: Json, body: Body) -> Json:
     return {"modelVersion": reply.get("model") or body.values.get("model"), "responseId": name}
 
 
-def _usage(usage: Json) -> Json:
-    prompt, sampled_tokens = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    thoughts = table(usage.get("completion_tokens_details")).get("reasoning_tokens") or 0
-    cached = table(usage.get("prompt_tokens_details")).get("cached_tokens") or 0
-    counts = {"promptTokenCount": prompt, "candidatesTokenCount": sampled_tokens - thoughts}
-    counts |= {"cachedContentTokenCount": cached} if cached else {}
-    counts |= {"thoughtsTokenCount": thoughts} if thoughts else {}
-    return {**counts, "totalTokenCount": usage.get("total_tokens") or prompt + sampled_tokens}
+def _usage(reply: Json) -> Json:
+    found = counts_in(reply)
+    counts = {"promptTokenCount": found.prompt, "candidatesTokenCount": max(0, found.sampled - found.reasoning)}
+    counts |= {"cachedContentTokenCount": found.cached} if found.cached else {}
+    counts |= {"thoughtsTokenCount": found.reasoning} if found.reasoning else {}
+    return {**counts, "totalTokenCount": found.total}

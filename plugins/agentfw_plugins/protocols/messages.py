@@ -18,6 +18,7 @@ from .protocol import (
     choice_of,
     chosen_in,
     chunk_of,
+    counts_in,
     event,
     functions_of,
     message_of,
@@ -180,12 +181,12 @@ class Messages(Protocol):
             content.append({"type": "thinking", "thinking": reasoning, "signature": ""})
         if said := f"{message.get('content') or ''}{message.get('refusal') or ''}":
             content.append({"type": "text", "text": said})
-        for call in message.get("tool_calls") or []:
-            function = call.get("function") or {}
+        for call in objects(message.get("tool_calls")):
+            function = table(call.get("function"))
             block = {"type": "tool_use", "id": call.get("id"), "name": function.get("name")}
             content.append({**block, "input": arguments_of(function.get("arguments"))})
         finish = _finish(choice_of(reply), bool(message.get("refusal")), body)
-        return {**_head(reply, body), "content": content, **finish, "usage": _usage(reply.get("usage"))}
+        return {**_head(reply, body), "content": content, **finish, "usage": _usage(reply)}
 
     def write_count(self, count: int) -> Json:
         return {"input_tokens": count}
@@ -253,7 +254,7 @@ class _EventWriter(StreamWriter):
             return
         if not self._begun:
             self._begun = True
-            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(None)}
+            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
             yield _event("message_start", message={**_head(chunk, self._body), **begun})
         self._usage = chunk.get("usage") or self._usage
         choice = choice_of(chunk)
@@ -278,7 +279,7 @@ class _EventWriter(StreamWriter):
             return
         yield from self._close()
         finish = _finish(self._finish, self._refused, self._body)
-        yield _event("message_delta", delta=finish, usage=_usage(self._usage))
+        yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))
         yield _event("message_stop")
 
     def _block(self, key: Any, block: Json) -> Iterator[bytes]:
@@ -449,13 +450,11 @@ def _head(reply: Mapping[str, Any], body: Body) -> Json:
     }
 
 
-def _usage(usage: object) -> dict[str, int]:
-    found = usage if isinstance(usage, dict) else {}
-    prompt, sampled = found.get("prompt_tokens") or 0, found.get("completion_tokens") or 0
-    cached = (found.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+def _usage(reply: Json) -> dict[str, int]:
+    counts = counts_in(reply)
     return {
-        "input_tokens": max(0, prompt - cached),
+        "input_tokens": max(0, counts.prompt - counts.cached),
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": cached,
-        "output_tokens": sampled,
+        "cache_read_input_tokens": counts.cached,
+        "output_tokens": counts.sampled,
     }

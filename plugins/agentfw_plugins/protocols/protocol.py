@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from agentfw.request import Sampling
@@ -29,6 +29,7 @@ from .bodies import BadRequest, Body
 
 __all__ = [
     "About",
+    "Counts",
     "Json",
     "Malformed",
     "Protocol",
@@ -40,6 +41,7 @@ __all__ = [
     "choice_of",
     "chosen_in",
     "chunk_of",
+    "counts_in",
     "event",
     "functions_of",
     "message_of",
@@ -327,6 +329,28 @@ def arguments_of(written: object) -> Json:
     except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {"arguments": written}
+
+
+class Counts(NamedTuple):
+    """How many tokens an answer took. What a server doesn't say is 0."""
+
+    prompt: int
+    cached: int
+    sampled: int
+    reasoning: int
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.sampled
+
+
+def counts_in(reply: Mapping[str, Any]) -> Counts:
+    """The token counts of a chat completion."""
+    usage = table(reply.get("usage"))
+    cached = table(usage.get("prompt_tokens_details")).get("cached_tokens")
+    reasoning = table(usage.get("completion_tokens_details")).get("reasoning_tokens")
+    found = (usage.get("prompt_tokens"), cached, usage.get("completion_tokens"), reasoning)
+    return Counts(*(max(0, number(one)) for one in found))
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from .protocol import (
     choice_of,
     chosen_in,
     chunk_of,
+    counts_in,
     event,
     functions_of,
     objects,
@@ -404,11 +405,11 @@ class _EventWriter(StreamWriter):
                 yield self._event(name, response=_response(self._body, self._top, [], status="in_progress"))
         self._top |= {name: chunk[name] for name in ("usage", "service_tier") if chunk.get(name)}
         choice = choice_of(chunk)
-        self._finish = choice.get("finish_reason") or self._finish
+        self._finish = text(choice.get("finish_reason")) or self._finish
         delta = table(choice.get("delta"))
         if thoughts := reasoning_of(delta):
             yield from self._thought(thoughts)
-        logprobs = (choice.get("logprobs") or {}).get("content") or []
+        logprobs = objects(table(choice.get("logprobs")).get("content"))
         for kind, name in (("content", "output_text"), ("refusal", "refusal")):
             if said := text(delta.get(kind)):
                 yield from self._text(name, said, logprobs)
@@ -536,15 +537,13 @@ def _response(
         **{name: body.values[name] if name in body else value for name, value in _ECHOED.items()},
         "service_tier": reply.get("service_tier") or body.values.get("service_tier"),
     }
-    usage = reply.get("usage")
-    if status != "in_progress" and isinstance(usage, dict):
-        prompt, sampled = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-        details, made = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    if status != "in_progress" and table(reply.get("usage")):
+        counts = counts_in(reply)
         found["usage"] = {
-            "input_tokens": prompt,
-            "input_tokens_details": {"cached_tokens": details.get("cached_tokens") or 0, "cache_write_tokens": 0},
-            "output_tokens": sampled,
-            "output_tokens_details": {"reasoning_tokens": made.get("reasoning_tokens") or 0},
-            "total_tokens": usage.get("total_tokens") or prompt + sampled,
+            "input_tokens": counts.prompt,
+            "input_tokens_details": {"cached_tokens": counts.cached, "cache_write_tokens": 0},
+            "output_tokens": counts.sampled,
+            "output_tokens_details": {"reasoning_tokens": counts.reasoning},
+            "total_tokens": counts.total,
         }
     return found

@@ -7,7 +7,7 @@ import json
 import random
 from typing import Any
 
-__all__ = ["mutated"]
+__all__ = ["mutate", "mutated"]
 
 _FUNCTION = {"name": "weather", "description": "d", "parameters": {"type": "object", "properties": {}}}
 _CALL = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"a": 1}'}}
@@ -84,7 +84,7 @@ def mutated(number: int) -> tuple[str, bytes, dict[str, str]]:
     draw = random.Random(number)
     path, body = copy.deepcopy(draw.choice(_SEEDS))
     for _ in range(draw.choice([0, 1, 1, 1, 2, 4])):
-        _mutate(body, draw)
+        mutate(body, draw)
     raw = json.dumps(body).encode()
     if draw.random() < 0.2:
         cut = draw.randrange(len(raw) + 1)
@@ -98,7 +98,7 @@ def mutated(number: int) -> tuple[str, bytes, dict[str, str]]:
     return whole, raw, headers
 
 
-def _mutate(value: Any, draw: random.Random) -> None:
+def mutate(value: Any, draw: random.Random) -> None:
     """Change something, somewhere in a value."""
     keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
     if not keys:
@@ -106,7 +106,7 @@ def _mutate(value: Any, draw: random.Random) -> None:
     key = draw.choice(keys)
     inner = value[key]
     if isinstance(inner, (dict, list)) and inner and draw.random() < 0.7:
-        _mutate(inner, draw)
+        mutate(inner, draw)
     elif draw.random() < 0.2:
         del value[key]
     else:

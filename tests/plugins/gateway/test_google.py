@@ -350,16 +350,15 @@ def test_the_official_client_is_answered(upstream: Callable[..., Passing], assig
     call = {"message": {"tool_calls": [tool_call("weather", city="Rome")]}, "finish_reason": "tool_calls"}
     pieces = [{"index": 0, "delta": {"content": one}, "finish_reason": None} for one in ("Sun", "ny.")]
     ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
-    stream = chunks(*({"id": "c", "model": "served", "choices": [one]} for one in (*pieces, ended)))
-    script = [Reply(ANSWER), streamed()] if assignments == SPEAKS_IT else [completion("Sunny.", **call), stream]
+    whole_stream = chunks(*({"id": "c", "model": "served", "choices": [one]} for one in (*pieces, ended)))
+    script = [Reply(ANSWER), streamed()] if assignments == SPEAKS_IT else [completion("Sunny.", **call), whole_stream]
     gateway = upstream(*script, assignments=assignments)
     client = genai.Client(api_key="none", http_options={"base_url": f"{gateway.url}/s/tea"})
     config = {"tools": [{"function_declarations": [WEATHER]}], "automatic_function_calling": {"disable": True}}
 
     whole = client.models.generate_content(model="served", contents="Rome?", config=config)
-    text = "".join(
-        piece.text or "" for piece in client.models.generate_content_stream(model="served", contents="Rome?")
-    )
+    stream = client.models.generate_content_stream(model="served", contents="Rome?", config=config)
+    text = "".join(piece.text or "" for piece in stream)
 
     assert whole.function_calls[0].name == "weather"
     assert whole.function_calls[0].args == {"city": "Rome"}

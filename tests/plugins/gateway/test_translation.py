@@ -3,7 +3,9 @@ what has none is refused by name."""
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,15 +15,38 @@ import httpx
 import pytest
 from chat_server import Reply, chunks, completion
 
+from agentfw_plugins.protocols import About, Malformed, Protocol, protocols
 from agentfw_plugins.protocols import Body as RequestBody
-from agentfw_plugins.protocols import Protocol, protocols
+from agentfw_plugins.protocols.answers import read_generation
+from agentfw_plugins.protocols.chat import headed
+from agentfw_plugins.protocols.protocol import as_chunk
 
 from .conftest import Served
 from .features import HEAD, HELLO, MESSAGES, NO_MESSAGES, NO_RESPONSES, RESPONSES, RICH, STREAM
+from .mutations import mutate
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
 from .upstream import Passing, passing
 
 Body = dict[str, Any]
+CALL = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+REPLY: Body = {
+    "id": "chatcmpl-1",
+    "created": 1,
+    "model": "served",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hi", "reasoning_content": "Hm.", "tool_calls": [CALL]},
+            "finish_reason": "tool_calls",
+        }
+    ],
+    "usage": {
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    },
+}
 
 
 @pytest.fixture
@@ -182,8 +207,9 @@ def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
     settings = (f"policy.protocol={protocol}", "policy.apis=[]")
     gateway = upstream(Reply(whole), stream, apis=(protocol,), assignments=settings)
 
-    answer = post(gateway, "chat/completions", {"messages": HELLO, "max_tokens": 9})
-    streamed = post(gateway, "chat/completions", {"messages": HELLO, "max_tokens": 9, "stream": True})
+    ask = {"messages": HELLO, "max_tokens": 9, "tools": [{"type": "function", "function": {"name": "weather"}}]}
+    answer = post(gateway, "chat/completions", ask)
+    streamed = post(gateway, "chat/completions", {**ask, "stream": True})
     refused = post(gateway, "chat/completions", {"messages": HELLO, "logit_bias": {"7": 1}})
 
     assert gateway.server.paths == [protocol, protocol]
@@ -200,6 +226,30 @@ def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logit_bias")
     turns = gateway.live.sessions["tea"].episode.turns
     assert [(turn.text, turn.usage.sampled) for turn in turns] == [("Sunny.", 5), ("Sunny.", 5)]
+
+
+def test_whatever_a_server_answers_is_translated_or_malformed() -> None:
+    about, names = About("1", 1, "m"), RequestBody({"model": "m"})
+    conversing = [one for one in protocols().values() if one.converses and not one.plain]
+    read = 0
+    for number in range(400):
+        draw = random.Random(number)
+        for spoken in conversing:
+            whole = spoken.write_answer(copy.deepcopy(REPLY), names)
+            for _ in range(draw.choice([1, 1, 2, 4])):
+                mutate(whole, draw)
+            try:
+                reply = spoken.read_answer(whole)
+                read_generation(reply, {"weather"})
+            except Malformed:
+                continue
+            read += 1
+            for other in conversing:
+                writer = other.writer(names)
+                assert other.write_answer(headed(reply, "chat.completion", about), names)
+                assert b"".join([*writer.take(as_chunk(reply)), *writer.end()])
+
+    assert read > 400
 
 
 class _Broken(Protocol):
