@@ -6,7 +6,6 @@ import argparse
 import importlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,16 +18,6 @@ from agentfw_benchmarks import make_model
 pytestmark = pytest.mark.nightly
 
 load = importlib.import_module
-
-
-@pytest.mark.slow
-def test_the_timeline_plays_the_same_queue_as_simpy_and_faster(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("simpy")
-    result = load("timeline_against_simpy").main(["--customers", "5000", "--repeats", "3", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {row["engine"]: row for row in result["engines"]}
-    assert rows["timeline"]["against simpy, processes"] > 2
-    assert rows["engagement"]["against simpy, processes"] > 2
 
 
 @pytest.mark.slow
@@ -69,32 +58,6 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
-def test_a_language_model_decides_at_its_own_pace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-    result = load("inbox_pretrained").main(["--days", "2", "--pace", "2", "--model", str(model), "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {(row["agent"], row["interface"]): row for row in result["rows"]}
-    for agent in ("model", "rule", "chance"):
-        assert (
-            0 < rows[agent, "step_loop"]["decisions"]["mean"] < rows[agent, "event_driven"]["decisions"]["mean"] <= 45
-        )
-    reflex, loop = (rows["rule", interface]["balanced"]["mean"] for interface in ("reflex", "step_loop"))
-    assert reflex > loop, "mails that nobody has to think about"
-
-
-def test_the_floor_keeps_noise_small_and_differences_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    noise = load("advantage_noise")
-    result = noise.main(["--seeds", "10", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    before, trl, *_ = rows = result["rows"]
-    ours = next(row for row in rows if "the default" in row["divided by"])
-    assert ours["noise"]["1e-05"] < 0.2 * trl["noise"]["1e-05"] < 0.2 * before["noise"]["1e-05"]
-    assert ours["kept"]["0.01"] > 0.95
-    noise.show(rows)
-    assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)
-
-
-@pytest.mark.slow
 def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     bias = load("optimizers_bias")
     some = ["--optimizers", "parpo", "parpo, no base track (C2)", "grpo (C1)", "--regimes", "groups of 4"]
@@ -106,17 +69,6 @@ def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.
     assert all(value > 0 for value in rows["grpo (C1)"]["error"])
     bias.show(result["rows"])
     assert len(capsys.readouterr().out.splitlines()) == 8
-
-
-@pytest.mark.slow
-def test_a_tree_computes_less_than_rows_and_the_same_gradients(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("peft")
-    tree = load("tree_training")
-    result = tree.main(["--trees", "4", "--repeats", "1", "--scale", "0.3", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert max(row["apart"] for row in result["rows"]) < 1e-4
-    assert max(row["spared"] for row in result["rows"]) > 2
-    assert all(row["faster"] > 0 for row in result["rows"])
 
 
 @pytest.mark.slow
@@ -162,65 +114,6 @@ def test_a_real_model_is_found_compared_sampled_and_trained(
 
 
 @pytest.mark.slow
-def test_users_who_come_back_are_judged_by_their_anchors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("openai")
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-    size = ["--users", "4", "--questions", "2", "--tasks", "8", "--samples", "3", "--updates", "5"]
-    options = ["--work", str(tmp_path / "work"), "--variants", "PARPO", "no anchor", *size, "--model", str(model)]
-    comparison = load("parpo_pretrained")
-
-    result = comparison.main([*options, "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert list(result["figures"]) == ["before", "PARPO", "no anchor"]
-    assert all(0 <= figure["mean"] <= 1 for figures in result["figures"].values() for figure in figures.values())
-    assert set(result["anchored"]) == {"PARPO", "no anchor"}
-    comparison.main(options)
-    assert "suits the user" in capsys.readouterr().out, "and nothing is trained again"
-
-
-@pytest.mark.slow
-def test_a_model_is_trained_and_loaded_again_in_four_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    for module in ("peft", "bitsandbytes"):
-        pytest.importorskip(module)
-    result = load("four_bit").main(["--updates", "6", "--precisions", "nf4", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    (row,) = result["rows"]
-    assert row["loss last"] < row["loss first"]
-    assert row["resumed to the last bit"]
-    assert row["logprobs apart"] < 1e-3
-
-
-@pytest.mark.slow
-def test_right_versions_in_few_bits_raise_no_alarm_and_faults_are_found(capsys: pytest.CaptureFixture[str]) -> None:
-    for module in ("peft", "transformers"):
-        pytest.importorskip(module)
-    alarms = load("probe_alarms")
-    result = alarms.main(["--cases", "1", "--seed", "3", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["alarms"]["count"] == 0
-    assert result["found"]["another model"]["count"] == result["found"]["nothing new"]["count"] == 1
-    alarms.show(result)
-    assert len(capsys.readouterr().out.splitlines()) == 14
-
-
-@pytest.mark.slow
-def test_a_training_proves_each_version(capsys: pytest.CaptureFixture[str]) -> None:
-    for module in ("peft", "transformers"):
-        pytest.importorskip(module)
-    loop = load("vllm_loop")
-    result = loop.main(["--policies", "transformers", "--updates", "2", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    ((first, second),) = (one["updates"] for one in result["results"])
-    assert (first["version"], second["version"]) == ("policy@1", "policy@2")
-    assert all(
-        row["proven"] == 1 and row["probe, most"] < 1e-4 and row["tokens, most"] < 1e-4 for row in (first, second)
-    )
-    loop.show(result["results"])
-    assert len(capsys.readouterr().out.splitlines()) == 12
-
-
-@pytest.mark.slow
 def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("peft", "trl", "datasets"):
         pytest.importorskip(module)
@@ -234,101 +127,10 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_rows_for_a_gpu_run_in_small_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for module in ("peft", "transformers", "bitsandbytes"):
-        pytest.importorskip(module)
-    names = ["flex", "train"]  # the others are those of trl_side_by_side with another model
-
-    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--rows", *names])
-
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {row["row"]: row for row in result["rows"]}
-    assert [name for name in names if "failed" in rows[name]] == []
-    assert max(each["output, tree from fp32"] for each in rows["flex"]["trees"]) < 0.01
-    assert [update["proven"] for update in rows["train"]["updates"]] == [1]
-
-
-@pytest.mark.slow
-def test_rows_of_a_pretrained_model_for_a_gpu_run_in_small_without_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for module in ("peft", "transformers", "bitsandbytes", "openai"):
-        pytest.importorskip(module)
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-
-    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--real", "--model", str(model)])
-
-    assert json.loads(capsys.readouterr().out) == result
-    compared, *trained = result["rows"]
-    assert [row["precision"] for row in compared["rows"]] == ["bf16", "nf4"]
-    assert compared["rows"][1]["most"] < 1e-4
-    assert [row["row"] for row in trained] == ["additions_bf16", "additions_nf4"]
-    assert [row for row in trained if "failed" in row] == []
-
-
-def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-
-    with pytest.raises(SystemExit, match="--device cpu --small"):
-        load("gpu_rows").main(["--rows", "flex"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["timeline_against_simpy", "turn_overhead"])
-def test_a_benchmark_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if name == "timeline_against_simpy":
-        pytest.importorskip("simpy")
-    size = ["--customers", "200"] if name == "timeline_against_simpy" else ["--turns", "20"]
-    load(name).main([*size, "--repeats", "1"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6
-    assert all(word in lines[1] for word in ("min", "median", "max"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", load("processors").VARIANTS)
-def test_what_is_promised_holds_on_every_processor_that_can_be_imitated(
-    variant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for module in ("peft", "bitsandbytes"):
-        pytest.importorskip(module)
-    processors = load("processors")
-    if not processors.can_imitate(variant):
-        pytest.skip("needs a C compiler, or a processor with these instructions")
-    result = processors.main(["--variants", variant, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    (row,) = result["rows"]
-    # To the last bit: a training that is resumed meets other neighbours, and has to be the same training.
-    assert row["neighbours apart"] == row["tiny apart"] == 0.0
-    assert row["four bits apart"] < 1e-4
-
-
-@pytest.mark.slow
 def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("pool_scaling").main(["--requests", "8", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["answers equal to one process"]
-
-
-@pytest.mark.slow
-def test_a_pool_schedules_nearly_linearly(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("pool_queue").main(["--requests", "120", "--repeats", "1", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    # In order, whatever else the machine does meanwhile.
-    assert [row["servers"] for row in result["scaling"]] == [1, 2, 4, 8]
-    assert result["scaling"][1]["seconds"] < result["scaling"][0]["seconds"]
-
-
-@pytest.mark.slow
-def test_prompts_are_shared_among_replicas_by_their_beginning(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("pool_prefixes").main(["--repeats", "1", "--size", "0.05", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert {(row["caller"], row["affinity"]) for row in result["rows"]} == {
-        (caller, way) for caller in ("training", "sessions", "documents") for way in ("off", "by task", "on")
-    }
-    assert all(0 < row["computed"] <= row["prompts"] for row in result["rows"])
 
 
 @pytest.mark.slow
@@ -349,14 +151,6 @@ def test_an_update_whose_node_is_killed_is_equal(capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out) == result
     (update,) = result["updates"]
     assert (update["workers lost"], update["equal"]) == (1, True)
-
-
-@pytest.mark.slow
-def test_adding_up_gradients_is_measured_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
-    result = load("parallel_reduce").main(["--megabytes", "2", "--workers", "2", "--repeats", "1", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["2 workers"]["gloo, in each worker, ms"] > 0
 
 
 @pytest.mark.slow
@@ -402,66 +196,6 @@ def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixtu
     assert set(result["found"]["struck"].values()) == {0}
     for place in ("episodes.jsonl", "placements.log", "printed", "prompts", "streamed"):
         assert result["found"]["not told of"][place] > 0, "the search finds nothing"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="each plugin is run in a fork")
-@pytest.mark.parametrize("only", ["memory-recall", "policy-generate", "environment-begin"])
-def test_broken_plugins_end_and_are_named(only: str) -> None:
-    command = [
-        sys.executable,
-        str(Path(__file__).parents[2] / "benchmarks" / "plugin_zoo.py"),
-        "--only",
-        only,
-        "--most",
-        "8",
-        "--json",
-    ]
-
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    result = json.loads(ended.stdout)
-    assert result["plugins"] >= 8
-    assert result["wrong"] == []
-
-
-def test_many_runs_are_begun_and_listed() -> None:
-    result = load("many_runs").main(["--begun", "6", "--listed", "20", "--processes", "2", "--json"])
-    assert (result["begun"], result["of these complete and different"]) == (6, 6)
-    assert "s of CPU" in result["list, again (median)"]
-
-
-@pytest.mark.slow
-def test_shared_flushes_are_fewer(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("group_commit").main(["--episodes", "100", "--repeats", "1", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["flushes"]["shared flushes"] < result["flushes"]["a flush each"]
-
-
-@pytest.mark.slow
-def test_shares_of_a_step_are_less_noisy_than_replicated_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("peft")
-    size = ["--tasks", "8", "--each", "2", "--seeds", "0", "--draws", "200"]
-
-    result = load("parallel_modes").main([*size, "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    noise = result["noise of a step's gradient"]
-    assert 0 < noise["exact"] < noise["replicated"] < noise["copies"]
-
-
-@pytest.mark.slow
-def test_a_long_tree_has_the_gradient_of_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    benchmark = load("long_tree")
-    model = str(make_model(tmp_path / "model", **benchmark.SHAPE))
-    size = ["--prompt", "120", "--answer", "20", "--model", model]
-
-    tree, plain = (benchmark.main([*size, "--side", side]) for side in ("tree", "plain"))
-
-    assert json.loads(capsys.readouterr().out.splitlines()[0]) == tree
-    assert tree["gradient norm"] == pytest.approx(plain["gradient norm"], rel=1e-3)
-    assert (tree["tokens computed"], plain["tokens computed"]) == (120 + 8 * 19, 8 * 139)
 
 
 @pytest.mark.slow

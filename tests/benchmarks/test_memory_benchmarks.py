@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,43 +11,6 @@ import pytest
 pytestmark = pytest.mark.nightly
 
 load = importlib.import_module
-
-
-@pytest.mark.slow
-def test_growing_communities_costs_little_beside_a_full_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    benchmark = load("skill_graph_communities")
-    size = ["--nodes", "3000", "--edges", "15000", "--added", "100", "--repeats", "2"]
-    result = benchmark.main([*size, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    for row in result["graphs"]:
-        assert row["full against igraph"]["median"] > 0
-        for growth in row["growth"]:
-            assert growth["against full"]["median"] < 1
-            assert growth["modularity behind a full pass"] < 0.05
-    benchmark.main(size)
-    assert len(capsys.readouterr().out.splitlines()) == 13
-
-
-@pytest.mark.slow
-def test_the_graph_finds_more_of_what_fits_than_a_guess_would(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    benchmark = load("skill_graph_quality")
-    size = ["--users", "6", "--seeds", "1", "--embedder", "hash", "--search", "1", "--training", "1"]
-    result = benchmark.main([*size, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {row["system"]: row for row in result["systems"]}
-    assert rows.keys() == {*benchmark.SYSTEMS, "found on training seeds"}
-    # One skill in sixteen is about the query's scenario, and one of three of these fits.
-    assert rows["graph score"]["precision"]["mean"] > 3 / 48
-
-
-def test_adds_are_measured_in_graphs_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--sizes", "50", "200", "--repeats", "2", "--each", "5"]
-    result = load("skill_graph_add").main([*size, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert [row["graph"] for row in result["graphs"]] == ["50", "50, power-safe", "200", "200, power-safe"]
-    assert all(row["single/s"]["median"] > 0 for row in result["graphs"])
 
 
 @pytest.mark.slow
@@ -60,14 +22,6 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
     assert row["its share of the true ten"] == 1.0
     # What it finds is the graph's business; that it takes longer than the search alone is a fact of life.
     assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
-
-
-def test_a_hundred_tenants_get_their_own_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    result = load("skill_graph_tenants").main(["--tenants", "8", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["recall of own"] == 1.0
-    assert result["of other tenants"] == 0.0
 
 
 @pytest.mark.slow
@@ -141,50 +95,6 @@ def test_public_sets_are_asked_beside_words_and_vectors(capsys: pytest.CaptureFi
         load("memory_sets").main([*given, "--sets", "realtalk"])
 
 
-def test_a_model_answers_from_what_was_recalled(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, make_model: Callable[..., Path]
-) -> None:
-    pytest.importorskip("bm25s")
-    subjects = ("harbour", "violin", "garden")
-    spoken = {"speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:05 pm on 7 May, 2023"}
-    turns = [
-        {"speaker": "Ana", "dia_id": f"D1:{place}", "text": f"the {subject} is {place} years old"}
-        for place, subject in enumerate(subjects)
-    ]
-    asked = [
-        {"question": f"How old is the {subject}?", "category": 4, "evidence": [f"D1:{place}"], "answer": place}
-        for place, subject in enumerate(subjects)
-    ]
-    record = {"sample_id": "one", "qa": asked, "conversation": {**spoken, "session_1": turns}}
-    folder = tmp_path / "REALTALK/data/locomo"
-    folder.mkdir(parents=True)
-    (folder / "Chat_1_Ana_Ben.json").write_text(json.dumps(record), "utf-8")
-    model = make_model(tmp_path / "model", max_position_embeddings=4096)
-    given = ["--data", str(tmp_path), "--model", str(model), "--embedder", "hash", "--work", str(tmp_path / "work")]
-    given += ["--sets", "locomo", "--questions", "3", "--history", "4096", "--json"]
-
-    result = load("memory_answers").main(given)
-
-    assert json.loads(capsys.readouterr().out) == result
-    (row,) = result["sets"]
-    assert [some["system"] for some in row["systems"]] == ["nothing", "BM25", "skill graph", "evidence", "history"]
-    assert all(some["questions"] == 3 and some["log-likelihood"]["mean"] < 0 for some in row["systems"])
-    # Three notes fit into five places, so what is recalled is the history, read in another order of parts.
-    history = row["systems"][-1]
-    assert abs(history["log-likelihood of ours against it"]["mean"]) < 0.5
-    rows = (tmp_path / "work/locomo.jsonl").read_text()
-    assert load("memory_answers").main(given) == result
-    assert (tmp_path / "work/locomo.jsonl").read_text() == rows
-
-
-def test_answers_are_compared_without_case_punctuation_and_articles() -> None:
-    benchmark = load("memory_answers")
-    assert benchmark.f1("The grey Cat, Pixel.", "pixel") == pytest.approx(0.5)
-    assert benchmark.f1("nothing", "pixel") == 0.0
-    assert benchmark.contains("It was the Pixel!", "a pixel") == 1.0
-    assert benchmark.contains("pixels", "pixel") == 0.0
-
-
 def test_embedders_are_compared_with_the_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("bm25s")
     (tmp_path / "xquad").mkdir()
@@ -201,36 +111,6 @@ def test_embedders_are_compared_with_the_first(capsys: pytest.CaptureFixture[str
     assert [(row["embedder"], row["MRR"]["mean"]) for row in result["sets"]] == [("hash", 1.0), ("hash:64", 1.0)]
     assert result["sets"][0]["R@10 against the first"]["mean"] == 0.0
     assert all(cost["texts"] == 3 and cost["for many"] >= 0 for cost in result["costs"])
-
-
-def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_words").main(["--texts", "500", "--queries", "10", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["ms of a search"]["word index"]["p50"] > 0
-    assert result["ms of a search for rare words"]["FTS5"]["p50"] > 0
-
-
-def test_facts_that_change_are_found_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--people", "2", "--embedder", "hash", "--json"]
-    result = load("memory_facts").main(["--half", "chosen", *size])
-    assert json.loads(capsys.readouterr().out) == result
-    kept = load("memory_facts").main(["--half", "chosen", "--keep-all", *size])
-    assert result["newest first"]["mean"] > 0.9 > kept["newest first"]["mean"]
-    assert (kept["superseded"], result["stale"]) == (0, 0)
-
-
-def test_what_people_say_of_themselves_is_found_again(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_plain_speech").main(["--half", "chosen", "--embedder", "hash", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["found"]["mean"] > 0.9
-    assert result["taken"]["mean"] < 0.05
-
-
-def test_thumbs_teach_and_a_wrong_one_locks_nobody_in(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_thumbs").main(["--users", "3", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["right thumbs"]["right at the end"]["mean"] == 1.0
-    assert result["one wrong thumb"]["right at the end"]["mean"] == 1.0
 
 
 def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,25 +130,6 @@ def test_the_files_that_a_recall_goes_through_are_counted(capsys: pytest.Capture
 
 
 @pytest.mark.slow
-def test_opening_a_graph_is_measured_with_and_without_saved_words(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
-    pytest.importorskip("leidenalg")
-    result = load("skill_graph_open").main(["--skills", "300", "--repeats", "2", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert min(one["median"] for one in result["seconds"].values()) > 0
-    assert result["MB of the saved words"] > 0
-
-
-@pytest.mark.slow
-def test_weights_are_learned_and_judged_on_held_out_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    result = load("memory_learned_weights").main(["--users", "5", "--seeds", "1", "--embedder", "hash", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert {way["evidence"] for way in result["ways"]} == {"choices", "outcomes"}
-    assert all(0.0 < way["suitable"]["fixed"] < 1.0 and way["multiples"]["query"] == [1.0] for way in result["ways"])
-
-
-@pytest.mark.slow
 def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -276,16 +137,6 @@ def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert result["file whole"]
     assert result["index equals store"]
     assert result["words equal store"]
-
-
-@pytest.mark.slow
-def test_a_store_with_many_namespaces_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("langgraph")
-    pytest.importorskip("igraph")
-    result = load("memory_namespaces").main(["--namespaces", "20", "--items", "2", "--calls", "5", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["items"] == 40
-    assert set(result["milliseconds"]) == {"get", "search", "search without a query", "put and search"}
 
 
 @pytest.mark.slow
