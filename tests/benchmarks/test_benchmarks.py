@@ -31,16 +31,6 @@ def test_the_overhead_of_a_turn_is_measured(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
-def test_a_quota_that_ends_costs_no_answer_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("quota").main(["--users", "4", "--rounds", "2", "--answered", "10", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["answered before the quota ended"] == 10
-    assert result["turns in the record"] == result["requests of the run"] == 28
-    assert result["answered after resuming"] == 18
-    assert result["asked again although answered"] == 0
-
-
-@pytest.mark.slow
 def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> None:
     inbox = load("inbox_interfaces")
     result = inbox.main(["--seeds", "4", "--jobs", "1", "--json"])
@@ -134,15 +124,6 @@ def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.slow
-def test_a_run_whose_replica_is_killed_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
-    if not sys.platform.startswith("linux"):
-        pytest.skip("finds its replicas in /proc")
-    result = load("pool_kill").main(["--kills", "1", "--episodes", "1", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert (result["kills"], result["equal"]) == (1, 1)
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="hides a folder from a node")
 def test_an_update_whose_node_is_killed_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ray")
@@ -205,14 +186,6 @@ def test_many_episodes_are_indexed_listed_and_searched(capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out) == result
     assert result["index_mb"] < result["journals_mb"]
     assert {"first page", "search, phrase"} < result["pages"].keys()
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_asks_for_no_answer_again(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("rounds_kept").main(["--rounds", "6", "--interruptions", "2", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["turns"] <= result["asked"] <= result["turns"] + result["at_work_when_interrupted"]
-    assert result["kept"] == sorted(result["kept"])
 
 
 def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_everything_right() -> None:
