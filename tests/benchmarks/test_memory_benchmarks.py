@@ -47,72 +47,6 @@ def test_large_and_many_tenants_are_measured_on_a_server(capsys: pytest.CaptureF
     assert abs(result["quality"]["NDCG against memory"]["mean"]) < 0.1
 
 
-def test_evidence_is_looked_for_in_conversations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("leidenalg")
-    subjects = ("harbour", "violin", "garden", "marathon", "recipe", "telescope")
-    spoken = {"speaker_a": "Ana", "speaker_b": "Ben", "session_1_date_time": "1:05 pm on 7 May, 2023"}
-    turns = [
-        {"speaker": ("Ana", "Ben")[place % 2], "dia_id": f"D1:{place}", "text": f"we spoke of the {subject}"}
-        for place, subject in enumerate(subjects)
-    ]
-    asked = [
-        {"question": f"Who mentioned a {subject}?", "category": 1 + place % 5, "evidence": [f"D1:{place}", "D9:9"]}
-        for place, subject in enumerate(subjects)
-    ]
-    record = {"sample_id": "one", "qa": asked, "conversation": {**spoken, "session_1": turns}}
-    (tmp_path / "file.json").write_text(json.dumps([record, {**record, "sample_id": "two"}]), "utf-8")
-    size = ["--data", str(tmp_path / "file.json"), "--embedder", "hash", "--systems", "defaults", "vectors alone"]
-
-    result = load("memory_locomo").main([*size, "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert (result["questions"], result["turns"]) == (5, 6)
-    assert result["systems"][0]["R@20"]["mean"] == 1.0
-    assert result["systems"][0]["MRR"]["mean"] > 0.5
-
-
-def test_public_sets_are_asked_beside_words_and_vectors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("bm25s")
-    folder = tmp_path / "xquad"
-    folder.mkdir()
-    for code, subjects, question in (
-        ("en", ("harbour", "violin", "garden"), "Where is the {}?"),
-        ("zh", ("港口", "小提琴", "花园"), "{}在哪里？"),
-    ):
-        paragraphs = [
-            {"context": f"{subject} 1, {subject} 2", "qas": [{"question": question.format(subject)}]}
-            for subject in subjects
-        ]
-        (folder / f"xquad.{code}.json").write_text(json.dumps({"data": [{"title": code, "paragraphs": paragraphs}]}))
-    given = ["--data", str(tmp_path), "--embedder", "hash"]
-
-    result = load("memory_sets").main([*given, "--sets", "xquad-en", "xquad-zh", "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert [row["questions"] for row in result["sets"]] == [3, 3]
-    assert all(row["systems"][name]["MRR"]["mean"] == 1.0 for row in result["sets"] for name in ("skill graph", "BM25"))
-    with pytest.raises(SystemExit, match="git clone https://github"):
-        load("memory_sets").main([*given, "--sets", "realtalk"])
-
-
-def test_embedders_are_compared_with_the_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("bm25s")
-    (tmp_path / "xquad").mkdir()
-    paragraphs = [
-        {"context": f"{subject} 1, {subject} 2", "qas": [{"question": f"Where is the {subject}?"}]}
-        for subject in ("harbour", "violin", "garden")
-    ]
-    (tmp_path / "xquad/xquad.en.json").write_text(json.dumps({"data": [{"title": "en", "paragraphs": paragraphs}]}))
-    given = ["--data", str(tmp_path), "--sets", "xquad-en", "--embedders", "hash", "hash:64", "--sample", "3", "--json"]
-
-    result = load("memory_embedders").main(given)
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert [(row["embedder"], row["MRR"]["mean"]) for row in result["sets"]] == [("hash", 1.0), ("hash:64", 1.0)]
-    assert result["sets"][0]["R@10 against the first"]["mean"] == 0.0
-    assert all(cost["texts"] == 3 and cost["for many"] >= 0 for cost in result["costs"])
-
-
 def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss")
     pytest.importorskip("leidenalg")
@@ -167,21 +101,42 @@ def test_the_tests_of_langgraph_are_told_apart(tmp_path: Path, capsys: pytest.Ca
     assert "one is not two" in result["not passed"][1]["reason"]
 
 
-@pytest.mark.slow
-def test_the_skill_graph_is_measured_beside_langmem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("langgraph")
-    pytest.importorskip("igraph")
-    folder = tmp_path / "xquad"
-    folder.mkdir()
-    texts = ("The dentist is called Keller", "The garden needs water in June")
-    paragraphs = [{"context": text, "qas": [{"question": text, "answers": []}]} for text in texts]
-    (folder / "xquad.en.json").write_text(json.dumps({"data": [{"title": "notes", "paragraphs": paragraphs}]}))
+@pytest.fixture
+def sets(tmp_path: Path) -> list[str]:
+    """The options that name a small set of English and Chinese paragraphs, and a conversation."""
+    (tmp_path / "xquad").mkdir()
+    for code, subjects in (("en", ("harbour", "violin", "garden")), ("zh", ("港口", "小提琴", "花园"))):
+        paragraphs = [{"context": f"{one} 1, {one} 2", "qas": [{"question": f"{one}?"}]} for one in subjects]
+        (tmp_path / f"xquad/xquad.{code}.json").write_text(
+            json.dumps({"data": [{"title": code, "paragraphs": paragraphs}]})
+        )
+    return ["--data", str(tmp_path), "--json"]
 
-    given = ["--data", str(tmp_path), "--embedder", "hash", "--sets", "xquad-en", "--json"]
-    result = load("memory_rivals").main(given)
+
+def test_public_sets_are_asked_beside_words_vectors_and_parts(
+    sets: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("bm25s")
+    result = load("memory_questions").main(
+        [*sets, "--sets", "xquad-en", "xquad-zh", "--embedders", "hash", "hash:64", "--parts"]
+    )
 
     assert json.loads(capsys.readouterr().out) == result
-    ours, theirs = result["rows"]
-    assert (ours["side"], theirs["side"]) == ("skill graph", "LangMem")
-    assert ours["MRR"]["mean"] == theirs["MRR"]["mean"] == 1.0
-    assert ours["MB for 10,000 notes"] > 0 == theirs["MB for 10,000 notes"]
+    assert [row["questions"] for row in result["sets"]] == [3, 3]
+    for row in result["sets"]:
+        systems = row["systems"]
+        assert {"skill graph", "BM25", "words alone", "the paper's score", "skill graph, hash:64"} <= systems.keys()
+        assert systems["skill graph"]["MRR"]["mean"] == systems["BM25"]["MRR"]["mean"] == 1.0
+    with pytest.raises(SystemExit, match="git clone https://github"):
+        load("memory_questions").main([*sets, "--sets", "realtalk"])
+
+
+def test_the_skill_graph_is_asked_beside_langmem(sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("langgraph")
+    pytest.importorskip("igraph")
+    result = load("memory_questions").main([*sets, "--sets", "xquad-en", "--embedders", "hash", "--rivals"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    (row,) = result["sets"]
+    assert [*row["systems"]] == ["skill graph", "LangMem"]
+    assert all(one["MRR"]["mean"] == 1.0 and one["adds per second"] > 0 for one in row["systems"].values())
