@@ -144,14 +144,6 @@ def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.slow
-def test_a_warm_cache_asks_no_judge(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("judge_parallel").main(["--groups", "8", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["questions"] == {"cold": 8, "warm": 0}
-    assert result["eight against one"] > 1.5
-
-
-@pytest.mark.slow
 def test_a_list_of_many_components_is_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -168,24 +160,6 @@ def test_the_guards_of_a_run_cost_little(capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out) == result
     # A machine under load is no reason to fail here, a guard that waits is.
     assert all(0.2 < row["ratio"]["median"] < 5 for row in result["rows"].values())
-
-
-@pytest.mark.slow
-def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("secrets_struck").main(["--placements", "100", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert set(result["found"]["struck"].values()) == {0}
-    for place in ("episodes.jsonl", "placements.log", "printed", "prompts", "streamed"):
-        assert result["found"]["not told of"][place] > 0, "the search finds nothing"
-
-
-@pytest.mark.slow
-def test_many_episodes_are_indexed_listed_and_searched(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("jinja2")
-    result = load("view_size").main(["--episodes", "120", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["index_mb"] < result["journals_mb"]
-    assert {"first page", "search, phrase"} < result["pages"].keys()
 
 
 def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_everything_right() -> None:

@@ -98,11 +98,26 @@ def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.
 
 
 @pytest.mark.slow
+def test_a_gateway_that_learns_is_measured_beside_a_memory_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
+        pytest.importorskip(module)
+    size = ["--users", "10", "--conversations", "80", "--guests", "1", "--every", "40", "--json"]
+    result = load("gateway_learns").main(["--work", str(tmp_path / "work"), *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert all(
+        0 <= low <= share <= high <= 1 for arm in result["liked, by quarter"].values() for share, low, high in arm
+    )
+    assert result["versions"]
+
+
+@pytest.mark.slow
 def test_kills_of_a_gateway_that_learns_lose_no_feedback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
         pytest.importorskip(module)
-    size = ["--first", "0", "--kills", "2", "--longest", "4", "--json"]
-    result = load("gateway_learns_killed").main(["--work", str(tmp_path / "work"), *size])
+    size = ["--users", "20", "--first", "0", "--kills", "2", "--longest", "4", "--json"]
+    result = load("gateway_learns").main(["--work", str(tmp_path / "work"), *size])
     assert json.loads(capsys.readouterr().out) == result
     assert result["acknowledged thumbs"] > 0
     assert (result["lost"], result["without a served version"]) == (0, 0)
@@ -110,13 +125,14 @@ def test_kills_of_a_gateway_that_learns_lose_no_feedback(tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
-def test_a_gateway_that_learns_is_measured_with_a_model_of_ones_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("learn", [[], ["--learn", "--rounds", "2"]])
+def test_the_circle_goes_round_with_a_model_of_ones_own(
+    learn: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for module in ("uvicorn", "peft", "transformers"):
         pytest.importorskip(module)
-    size = ["--model", str(make_model(tmp_path / "model")), "--conversations", "3", "--measured", "2", "--json"]
-    result = load("gateway_learns_real").main(["--work", str(tmp_path / "work"), "--rounds", "2", *size])
+    size = ["--conversations", "8", "--measured", "2", "--words", "30", "--updates", "1", "--tasks", "2", "--json"]
+    model = str(make_model(tmp_path / "model", hidden_size=64, intermediate_size=128))
+    result = load("real_circle").main([*learn, "--model", model, "--work", str(tmp_path / "work"), *size])
     assert json.loads(capsys.readouterr().out) == result
-    assert len(result["thumbs up, by round"]) == 2
-    assert result["served"] == "v0"
+    assert len(result["thumbs up"]) == (2 if learn else 1)

@@ -26,46 +26,38 @@ __all__ = ["Card", "User", "chosen", "people"]
 
 class Scenario(NamedTuple):
     noun: str
-    names: tuple[str, ...]
-    questions: Mapping[str, tuple[str, ...]]
+    names: Sequence[str]
+    questions: Mapping[str, Sequence[str]]
+
+
+def _scenario(noun: str, names: str, **questions: str) -> Scenario:
+    return Scenario(noun, names.split(), {question: values.split() for question, values in questions.items()})
 
 
 SCENARIOS = {
-    "dining": Scenario(
-        "places",
-        ("Lumen", "Orchard", "Harbour", "Mill", "Lantern"),
-        {
-            "noise": ("quiet", "lively", "musical"),
-            "price": ("cheap", "fair", "premium"),
-            "cuisine": ("italian", "indian", "japanese"),
-        },
+    "dining": _scenario(
+        *("places", "Lumen Orchard Harbour Mill Lantern"),
+        noise="quiet lively musical",
+        price="cheap fair premium",
+        cuisine="italian indian japanese",
     ),
-    "music": Scenario(
-        "tracks",
-        ("Evergreen", "Skyline", "Passage", "Rivers", "Signal"),
-        {
-            "genre": ("jazz", "rock", "classical"),
-            "volume": ("soft", "normal", "loud"),
-            "era": ("vintage", "nineties", "current"),
-        },
+    "music": _scenario(
+        *("tracks", "Evergreen Skyline Passage Rivers Signal"),
+        genre="jazz rock classical",
+        volume="soft normal loud",
+        era="vintage nineties current",
     ),
-    "shopping": Scenario(
-        "shirts",
-        ("Aster", "Bramble", "Cedar", "Dune", "Elm"),
-        {
-            "style": ("plain", "colourful", "elegant"),
-            "fabric": ("cotton", "wool", "linen"),
-            "fit": ("slim", "regular", "wide"),
-        },
+    "shopping": _scenario(
+        *("shirts", "Aster Bramble Cedar Dune Elm"),
+        style="plain colourful elegant",
+        fabric="cotton wool linen",
+        fit="slim regular wide",
     ),
-    "mail": Scenario(
-        "letters",
-        ("Alpha", "Bravo", "Charlie", "Delta", "Foxtrot"),
-        {
-            "tone": ("formal", "friendly", "casual"),
-            "length": ("concise", "balanced", "detailed"),
-            "closing": ("signed", "thankful", "plain"),
-        },
+    "mail": _scenario(
+        *("letters", "Alpha Bravo Charlie Delta Foxtrot"),
+        tone="formal friendly casual",
+        length="concise balanced detailed",
+        closing="signed thankful plain",
     ),
 }
 LETTERS = "ABCDE"
