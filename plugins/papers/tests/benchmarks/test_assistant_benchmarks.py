@@ -45,43 +45,6 @@ def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_small_model_is_compared_as_it_ships(capsys: pytest.CaptureFixture[str]) -> None:
-    found = load("assistant_small").main(["--rows", "runs", "--episodes", "24"])
-
-    assert len(found["runs"]["rows"]) == 4
-    # A score of so few requests is noise, but a model that can't serve anybody would be far below.
-    assert all(row["procedure"][0] > 3.0 for row in found["runs"]["rows"].values())
-    assert "s of CPU" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_small_model_writes_what_is_on_the_card(tmp_path: Path) -> None:
-    benchmark = load("assistant_small")
-    found = benchmark.main(["--rows", "slips", "--episodes", "48", "--home", str(tmp_path)])
-    again = benchmark.main(["--rows", "slips", "--run", str(tmp_path / "slips" / "easy")])
-
-    easy = found["slips"]["rows"]["easy"]
-    assert list(again["slips"]["rows"].values()) == [easy]
-    assert easy["of these named"] <= easy["shared wishes"]
-    assert easy["wishes named"] > 10
-    # None in 48 requests, and one in three in 480, when more is recalled. By chance, nearly all would be wrong.
-    assert easy["no wish"] + easy["other letters"] < 0.3 * easy["wishes named"]
-    assert easy["wrong counts"] < 0.1 * easy["counts"]
-
-
-@pytest.mark.slow
-def test_the_small_model_learns_to_serve_hard_requests() -> None:
-    pytest.importorskip("transformers")
-
-    found = load("assistant_small").main(
-        ["--rows", "training", "--seeds", "1", "--updates", "3", "--tasks", "24", "--json"]
-    )
-
-    # Three updates were worth 0.13 with a standard error of 0.04.
-    assert found["training"]["gain"]["judge"][0] > 0
-
-
-@pytest.mark.slow
 def test_what_it_pays_to_learn_the_user_is_told_by_day(tmp_path: Path) -> None:
     found = load("assistant_rise").main(["--work", str(tmp_path), "--seeds", "1", "--users", "8", "--days", "10"])
 
