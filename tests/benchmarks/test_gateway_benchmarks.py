@@ -57,18 +57,6 @@ def test_gateways_that_share_sessions_lose_and_double_nothing_when_they_are_kill
 
 
 @pytest.mark.slow
-def test_who_hangs_up_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("uvicorn")
-    arguments = ["hangups", "--clients", "8", "--seconds", "3", "--patience", "1", "--json"]
-    result = load("gateway").main(arguments)
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["requests"] > 8
-    assert result["of them stopped there"] == result["asked of the upstream"] > 0
-    assert result["status of the next request"] == 200
-    assert result["files of streams left"] == result["exit code"] == 0
-
-
-@pytest.mark.slow
 def test_nothing_is_lost_on_its_way_through_the_gateway(capsys: pytest.CaptureFixture[str]) -> None:
     for needed in ("uvicorn", "openai", "anthropic"):
         pytest.importorskip(needed)
