@@ -1,4 +1,4 @@
-"""The gateway: exact tokens, `kill -9`, and hostile input. gateway_chaos.py has servers that fail and clients that leave.
+"""The gateway: exact tokens, `kill -9`, and hostile input. gateway_chaos.py has what fails and who leaves.
 
     python benchmarks/gateway.py tokens --sessions 100
     python benchmarks/gateway.py kill --kills 50
