@@ -339,9 +339,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
         "after": solved[options.updates],
         "minutes": (time.monotonic() - began) / 60,
         "run": str(run.path),
-        "furthest from the sampler": max(
-            (one["learner"].get("mismatch_largest", 0.0) for one in run.updates()), default=0.0
-        ),
+        "furthest from the sampler": max(apart, default=0.0),
     }
 
 
