@@ -105,7 +105,7 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("pool_scaling").main(["--requests", "8", "--repeats", "1", "--json"])
+    result = load("parallel").main(["pool", "--requests", "8", "--repeats", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["answers equal to one process"]
 
@@ -114,7 +114,7 @@ def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str])
 def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("peft")
     size = ["--tasks", "3", "--samples", "2", "--prompt", "20", "--answer", "8", "--repeats", "1", "--shape", "small"]
-    result = load("parallel_step").main([*size, "--json"])
+    result = load("parallel").main(["step", *size, "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["largest relative difference of weights"] < 1e-5
 

@@ -1,25 +1,30 @@
-"""A learner's update with one and with two processes: seconds, and whether the result is the same.
+"""Two processes against one: tokens a second of a pool of replicas, and seconds of a learner's update.
 
-Each process has one thread, except for the row "1 process, 2 threads". The repetitions alternate.
+    python benchmarks/parallel.py pool
+    python benchmarks/parallel.py step
+    python benchmarks/parallel.py step --tasks 2 --repeats 1 --shape small --json
 
-    python benchmarks/parallel_step.py
-    python benchmarks/parallel_step.py --tasks 2 --repeats 1 --shape small --json
-
-Required on two free cores, with eight trees or more: two processes are at least 1.5 times as fast as one with one
-thread; after five updates the weights are within 1e-5.
+Each process has one thread, except in the rows with two threads. The repetitions alternate, so that what else the
+machine does hits all alike. Required on two free cores: two replicas sample 1.6 times as fast as one, and every answer
+is that of one process to the last bit; with eight trees or more, two processes learn 1.5 times as fast as one, and
+after five updates the weights are within 1e-5.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from agentfw import Generation, Message, Policy, Request, Task
+from agentfw.request import Sampling
+from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, make_model, model_size, print_ratio, ratio_of, tell
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -27,8 +32,61 @@ SHAPES: dict[str, dict[str, Any]] = {
     "medium": model_size(hidden=256, inner=704, layers=6, heads=4, key_heads=2, vocab_size=2048)
     | {"max_position_embeddings": 4096},
 }
-AGAINST = "2 processes against 1"
-REQUIRED = 1.5
+WAYS: dict[str, dict[str, Any]] = {
+    "1 replica": {"replicas": 1},
+    "2 replicas": {"replicas": 2},
+    "1 replica, 2 threads": {"replicas": 1, "cpus": 2},
+}
+AGAINST = "2 against 1"
+REQUIRED = {"pool": 1.6, "step": 1.5}
+
+
+def questions(count: int) -> list[Request]:
+    return [
+        Request(
+            [Message("user", f"Meeting {number} and the thesis committee are at the same time. What now?")],
+            task=Task(number, 7),
+            sampling=Sampling(temperature=1.0, max_tokens=96, seed=7),
+        )
+        for number in range(count)
+    ]
+
+
+async def answers(policy: Policy, requests: Sequence[Request]) -> tuple[list[Generation], float]:
+    began = time.perf_counter()
+    found = await asyncio.gather(*map(policy.generate, requests))
+    return list(found), sum(each.length for each in found) / (time.perf_counter() - began)
+
+
+async def pool(options: argparse.Namespace) -> dict[str, Any]:
+    host = fresh_host(builtins=True, strict=False)
+    # As many at once as one process would have with half of the requests: the batches of all ways are alike.
+    inner = {"name": "tiny", "settings": {"batch": 32}}
+    alone = cast(Policy, host.create("policy", "tiny", {"batch": 32}))
+    pools = {
+        name: cast(Policy, host.create("policy", "pool", {"policy": inner, **settings}))
+        for name, settings in WAYS.items()
+    }
+    requests = questions(options.requests)
+    expected, _ = await answers(alone, requests)
+    speeds: dict[str, list[float]] = {name: [] for name in pools}
+    equal = True
+    try:
+        for pool in pools.values():
+            await pool.generate(requests[0])
+        for _ in range(options.repeats):
+            for name, pool in pools.items():
+                found, speed = await answers(pool, requests)
+                speeds[name].append(speed)
+                equal = equal and found == expected
+    finally:
+        for pool in pools.values():
+            await pool.close()
+    return {
+        "tokens a second": {name: round(statistics.median(each)) for name, each in speeds.items()},
+        AGAINST: ratio_of(speeds["2 replicas"], speeds["1 replica"]),
+        "answers equal to one process": equal,
+    }
 
 
 def batch_of(folder: Path, tasks: int, samples: int, prompt: int, answer: int, seed: int) -> Any:
@@ -57,7 +115,7 @@ def weights(adapter: Path) -> Any:
     return load_file(adapter / "adapter_model.safetensors")
 
 
-def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def step(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     import numpy
     import torch
 
@@ -93,32 +151,29 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         for key, value in last["1 process"].items()
     ]
     return {
-        "trees": options.tasks,
         "tokens computed": trees["1 process"],
         "seconds": {name: round(statistics.median(each), 3) for name, each in seconds.items()},
         AGAINST: ratio_of(seconds["1 process"], seconds["2 processes"]),
-        "updates": options.repeats + 1,
         "largest relative difference of weights": max(gaps),
-        "load": os.getloadavg()[0],
-        "required": REQUIRED,
     }
 
 
 def show(result: dict[str, Any]) -> None:
-    for name, seconds in result["seconds"].items():
-        print(f"{name:22} {seconds:8.3f} s")
-    print_ratio(AGAINST, result[AGAINST], REQUIRED)
-    gap = result["largest relative difference of weights"]
-    print(f"after {result['updates']} updates of {result['trees']} trees the weights differ by {gap:.1e}")
-    print(f"load {result['load']:.1f}")
+    for name, value in result.items():
+        if name == AGAINST:
+            print_ratio(AGAINST, value, result["required"])
+        else:
+            print(f"{name}: {value}")
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, tasks=12, samples=4, prompt=300, answer=100, repeats=5)
+    parser = Options(__doc__, requests=256, tasks=12, samples=4, prompt=300, answer=100, repeats=5)
+    parser.add_argument("what", choices=REQUIRED)
     parser.add_argument("--shape", choices=SHAPES, default="medium")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        return tell(measure(options, Path(name)), options.json, show)
+        found = asyncio.run(pool(options)) if options.what == "pool" else step(options, Path(name))
+    return tell({**found, "load": os.getloadavg()[0], "required": REQUIRED[options.what]}, options.json, show)
 
 
 if __name__ == "__main__":
