@@ -42,7 +42,7 @@ from agentfw_benchmarks import TESTS, Options, difference_of, print_aligned, sho
 from agentfw_benchmarks.choosing_users import Card, User, chosen, people
 from agentfw_benchmarks.learning_gateway import PATIENCE, Service, answer_of, body_of, learning_every
 from agentfw_plugins.gateway.learning.version_file import REJECTED, named
-from agentfw_plugins.rewards.feedback import feedback_of
+from agentfw_plugins.rewards.measured import feedback_of
 
 sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 

@@ -78,7 +78,7 @@ def requests(count: int, seed: int, tokens: int) -> list[Any]:
 
 def agreement(options: argparse.Namespace) -> dict[str, Any]:
     """The difference of each sampled token's logprob, sampler against learner."""
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 
