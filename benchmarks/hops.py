@@ -11,10 +11,12 @@ done several times before it is counted, so that nothing of it is loaded or comp
 from __future__ import annotations
 
 import asyncio
+import atexit
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,15 +73,17 @@ def requested() -> Callable[[], object]:
     """A request to a gateway in this process, in a session that is there already."""
     from agentfw_plugins.gateway.live import Limits, gateway_of, opened
 
-    loop, folder = asyncio.new_event_loop(), Path(tempfile.mkdtemp())
+    loop, stack = asyncio.new_event_loop(), AsyncExitStack()
+    atexit.register(lambda: loop.run_until_complete(stack.aclose()))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     live = opened(folder, policy="scripted", assignments=['policy.replies=["Hello."]'])
     body = {"model": "agentfw", "messages": [{"role": "user", "content": "Hi"}]}
 
     async def begun() -> httpx.AsyncClient:
-        await live.__aenter__()
-        gateway, _, _ = await gateway_of(live, Limits()).__aenter__()
+        await stack.enter_async_context(live)
+        gateway, _, _ = await stack.enter_async_context(gateway_of(live, Limits()))
         transport = httpx.ASGITransport(gateway.app, client=("127.0.0.1", 1))
-        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+        return await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1"))
 
     client = loop.run_until_complete(begun())
 

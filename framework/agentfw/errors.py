@@ -33,6 +33,10 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "AgentfwError",
@@ -53,12 +57,14 @@ __all__ = [
     "UnknownNameError",
     "UpstreamError",
     "UsageError",
+    "direct_url",
     "in_words",
     "is_failure",
     "known_names",
     "nearest",
     "not_implemented",
     "one_line",
+    "source_folder",
     "strike_with",
     "with_extra",
 ]
@@ -236,20 +242,35 @@ def known_names(what: str, name: str, choices: Iterable[str]) -> str:
     return f"similar{what}: {', '.join(near)} (of {len(listed)})"
 
 
-def with_extra(distribution: str, extra: str) -> str:
-    """What to give pip for an extra of an installed distribution: the folder it was installed from, or its name."""
+def direct_url(distribution: str) -> dict[str, Any]:
+    """pip's record of where a distribution came from. Empty if that was an index."""
     import json
-    from contextlib import suppress
     from importlib import metadata
+
+    try:
+        origin = json.loads(metadata.distribution(distribution).read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, OSError, ValueError):
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def source_folder(origin: Mapping[str, Any]) -> Path | None:
+    """The folder that pip's record names. None if there is none, or it is gone."""
     from pathlib import Path
     from urllib.parse import unquote, urlsplit
 
-    with suppress(metadata.PackageNotFoundError, OSError, ValueError, LookupError, TypeError, AttributeError):
-        origin = json.loads(metadata.distribution(distribution).read_text("direct_url.json") or "{}")
-        url = urlsplit(str(origin["url"]))
-        if url.scheme == "file" and Path(folder := unquote(url.path)).is_dir():
-            return f'{"-e " if origin.get("dir_info", {}).get("editable") else ""}"{folder}[{extra}]"'
-    return f'"{distribution}[{extra}]"'
+    url = urlsplit(str(origin.get("url", "")))
+    folder = Path(unquote(url.path))
+    return folder if url.scheme == "file" and folder.is_dir() else None
+
+
+def with_extra(distribution: str, extra: str) -> str:
+    """What to give pip for an extra of an installed distribution: the folder it was installed from, or its name."""
+    origin = direct_url(distribution)
+    if (folder := source_folder(origin)) is None:
+        return f'"{distribution}[{extra}]"'
+    editable = dict(origin.get("dir_info", {})).get("editable")
+    return f'{"-e " if editable else ""}"{folder}[{extra}]"'
 
 
 def one_line(text: str, limit: int = 300) -> str:

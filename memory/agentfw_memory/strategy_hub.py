@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from agentfw_memory.errors import SkillGraphError
 from agentfw_memory.files import open_sqlite
@@ -111,22 +112,9 @@ class StrategyHubs:
     ) -> None:
         self.close()
 
-    def _states(self, user: str, trajectory: str) -> list[tuple[int, tuple[str, ...]]]:
-        sql = "SELECT round, strategies FROM change WHERE user = ? AND trajectory = ? ORDER BY number"
+    def _execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self._lock:
-            rows = self._connection.execute(sql, (user, trajectory)).fetchall()
-        return [(number, tuple(json.loads(strategies))) for number, strategies in rows]
-
-    def _latest(self, user: str, trajectory: str) -> tuple[str, ...]:
-        sql = "SELECT strategies FROM change WHERE user = ? AND trajectory = ? ORDER BY number DESC LIMIT 1"
-        with self._lock:
-            row = self._connection.execute(sql, (user, trajectory)).fetchone()
-        return tuple(json.loads(row[0])) if row else ()
-
-    def _write(self, user: str, trajectory: str, round: int, strategies: Sequence[str]) -> None:
-        sql = "INSERT INTO change (user, trajectory, round, strategies) VALUES (?, ?, ?, ?)"
-        with self._lock:
-            self._connection.execute(sql, (user, trajectory, round, json.dumps(list(strategies), ensure_ascii=False)))
+            return self._connection.execute(sql, values).fetchall()
 
 
 class StrategyHub:
@@ -137,20 +125,25 @@ class StrategyHub:
 
     def list(self) -> tuple[str, ...]:
         """Return the current strategies."""
-        return self._hubs._latest(self.user, self.trajectory)
+        sql = "SELECT strategies FROM change WHERE user = ? AND trajectory = ? ORDER BY number DESC LIMIT 1"
+        rows = self._hubs._execute(sql, self.user, self.trajectory)
+        return tuple(json.loads(rows[0][0])) if rows else ()
 
     def update(self, strategies: Sequence[str], *, round: int = 0) -> tuple[str, ...]:
         """Replace the strategies, and return the new ones."""
         taken = self._checked(strategies)
         if taken != self.list():
-            self._hubs._write(self.user, self.trajectory, round, taken)
+            sql = "INSERT INTO change (user, trajectory, round, strategies) VALUES (?, ?, ?, ?)"
+            self._hubs._execute(sql, self.user, self.trajectory, round, json.dumps(list(taken), ensure_ascii=False))
         return taken
 
     def history(self) -> tuple[Change, ...]:
         """Return all changes, oldest first."""
         changes: list[Change] = []
         before: tuple[str, ...] = ()
-        for round, strategies in self._hubs._states(self.user, self.trajectory):
+        sql = "SELECT round, strategies FROM change WHERE user = ? AND trajectory = ? ORDER BY number"
+        for round, kept in self._hubs._execute(sql, self.user, self.trajectory):
+            strategies = tuple(json.loads(kept))
             added = tuple(one for one in strategies if one not in before)
             removed = tuple(one for one in before if one not in strategies)
             changes.append(Change(round, strategies, added, removed))

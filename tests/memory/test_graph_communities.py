@@ -310,11 +310,11 @@ def test_a_small_change_is_no_drift_and_a_large_one_is() -> None:
     assert_exact(communities)
 
 
-def test_splitting_a_part_finds_what_splitting_the_whole_would(method: Method) -> None:
+def test_splitting_a_part_finds_what_splitting_the_whole_would() -> None:
     """Two triangles that move, beside a holder with a strong tie to one node of the second."""
     sources, targets = [0, 1, 2, 3, 4, 5, 0, 6, 5], [1, 2, 0, 4, 5, 3, 3, 6, 6]
     network = Network(7, np.array(sources), np.array(targets), np.array([1.0, 1, 1, 1, 1, 1, 0.1, 2, 9]))
-    labels = split_around(network, 6, resolution=1.0, seed=7, method=method).tolist()
+    labels = split_around(network, 6, resolution=1.0, seed=7).tolist()
     assert labels[0] == labels[1] == labels[2]
     assert labels[5] == labels[6]
     assert labels[0] not in labels[3:]

@@ -14,11 +14,11 @@ the address of a local installation into `direct_url.json`, which what came from
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import direct_url, source_folder
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 _FILE = "entry_points.txt"
-_DELETE = "delete that folder"
 
 
 class EntryPoint(NamedTuple):
@@ -119,6 +118,11 @@ def scan(group: str) -> Scan:
     found: list[EntryPoint] = []
     problems: list[MetadataProblem] = []
     seen = set[str]()
+
+    def unreadable(name: str, version: str, file: str, error: Exception) -> None:
+        why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
+        problems.append(MetadataProblem(name, version, f"{file} {why}"))
+
     for installed in distributions():
         folder = getattr(installed, "_path", None)
         file = getattr(folder, "name", "")
@@ -130,25 +134,23 @@ def scan(group: str) -> Scan:
         if hidden or not _mentions(installed, group):
             continue
         if file.startswith("~"):
-            problems.append(MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", _DELETE))
+            problems.append(
+                MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
+            )
             continue
         try:
             name, version = normalise(installed.name or own), installed.version or own_version
         except Exception as error:  # a METADATA file may be anything
-            problems.append(MetadataProblem(normalise(own), own_version, _in_words("METADATA", error)))
+            unreadable(normalise(own), own_version, "METADATA", error)
             continue
         try:
             entries = installed.entry_points.select(group=group)
         except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
-            problems.append(MetadataProblem(name, version, _in_words(_FILE, error)))
+            unreadable(name, version, _FILE, error)
             continue
         found += [EntryPoint(each.name, each.value, name, version) for each in entries]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
     return Scan(found, sorted(problems))
-
-
-def _in_words(file: str, error: Exception) -> str:
-    return f"{file} {'is not UTF-8 text' if isinstance(error, UnicodeDecodeError) else f'is malformed: {error}'}"
 
 
 def _mentions(installed: Distribution, group: str) -> bool:
@@ -163,7 +165,7 @@ def _mentions(installed: Distribution, group: str) -> bool:
 
 def source_tree(name: str) -> Path | None:
     """The folder that a distribution was installed from. None if it came from an index, or the folder is gone."""
-    return _folder(direct_url(name))
+    return source_folder(direct_url(name))
 
 
 def source_of(name: str, folder: str, *, beside: str) -> str:
@@ -172,20 +174,3 @@ def source_of(name: str, folder: str, *, beside: str) -> str:
     if tree is not None and (tree / folder / "pyproject.toml").is_file():
         return shlex.quote(str(tree / folder))
     return name
-
-
-def direct_url(name: str) -> dict[str, Any]:
-    """pip's record of where it came from. Empty if that was an index."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        origin = json.loads(distribution(name).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, OSError, ValueError):
-        return {}
-    return origin if isinstance(origin, dict) else {}
-
-
-def _folder(origin: dict[str, Any]) -> Path | None:
-    url = urlsplit(str(origin.get("url", "")))
-    folder = Path(unquote(url.path))
-    return folder if url.scheme == "file" and folder.is_dir() else None

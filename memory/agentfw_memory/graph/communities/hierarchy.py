@@ -14,7 +14,7 @@ Each community records how much strength was added or removed since it was last 
 strength it is dirty, and `drift` is the share of nodes in dirty communities. `refresh` runs Leiden over the dirty
 communities alone. Each clean community beside them becomes one fixed node with its whole strength, so the gains are
 those of the whole graph while the cost is that of the part. If more than half of the nodes are in dirty communities,
-the whole graph is split again.
+or by Louvain, the whole graph is split again.
 
 Over all passes a community keeps its id, as the group that shares most nodes with it.
 """
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Bools, Floats, Integers
-from agentfw_memory.graph.communities.leiden import Method, Network, split, split_around
+from agentfw_memory.graph.communities.leiden import Method, Network, installed_method, split, split_around
 
 __all__ = ["RESOLUTIONS", "Communities"]
 
@@ -165,7 +165,8 @@ class Communities:
         edges = self._edges()
         labels = {place: np.array(self._levels[place].labels, np.int64) for place in dirty}
         free = {place: np.isin(labels[place], np.fromiter(self._levels[place].dirty, np.int64)) for place in dirty}
-        whole = [place for place in dirty if 2 * free[place].sum() > len(self)]
+        louvain = installed_method(self.method) == "louvain"
+        whole = [place for place in dirty if louvain or 2 * free[place].sum() > len(self)]
         after = dict(zip(whole, self._split(whole, Network(len(self), *edges)), strict=True)) if whole else {}
         for place in dirty:
             level, before = self._levels[place], labels[place]
@@ -260,7 +261,7 @@ class Communities:
             np.concatenate([weights, loops]),
         )
         seed = self._seed(place, "part")
-        found = split_around(network, len(rows), resolution=level.resolution, seed=seed, method=self.method)
+        found = split_around(network, len(rows), resolution=level.resolution, seed=seed)
 
         after = before.copy()
         names = np.full(int(found.max()) + 1, -1, np.int64)

@@ -11,7 +11,8 @@ nodes and not with the graph.
 
 The same graph and seed give the same labels, whatever else the process has drawn at random.
 
-igraph and leidenalg are GPL and belong to the extra `memory`. Without them, networkx's Louvain is used.
+igraph and leidenalg are GPL and belong to the extra `memory`. Without them, networkx's Louvain is used, which can't fix
+nodes and splits the whole graph each time.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def split(
     ]
 
 
-def split_around(network: Network, free: int, *, resolution: float, seed: int, method: Method = "leiden") -> Integers:
-    """Return labels for a network in which only the first `free` nodes move.
+def split_around(network: Network, free: int, *, resolution: float, seed: int) -> Integers:
+    """Return labels by Leiden for a network in which only the first `free` nodes move.
 
     Each of the other nodes, the holders, keeps a label of its own. A free node with a holder's label has joined it.
 
@@ -88,8 +89,6 @@ def split_around(network: Network, free: int, *, resolution: float, seed: int, m
     """
     if not free or not np.any(network.weights):  # nothing holds anything together
         return np.arange(network.count, dtype=np.int64)
-    if installed_method(method) == "louvain":
-        return _louvain_around(network, free, resolution, seed)
     import leidenalg
 
     sources, targets, weights = map(np.asarray, (network.sources, network.targets, network.weights))
@@ -157,27 +156,6 @@ def _louvain(graph: Any, resolution: float, seed: int) -> Integers:
     for label, members in enumerate(communities):
         labels[list(members)] = label
     return labels
-
-
-def _louvain_around(network: Network, free: int, resolution: float, seed: int) -> Integers:
-    """Do what `split_around` does with Louvain, which can't fix nodes.
-
-    It splits the whole network. Where it puts several holders together, the free nodes with them join the holder that
-    they are connected to most.
-    """
-    found = _louvain(_networkx(network), resolution, seed)
-    # Labels from `count` on are those of groups. The label of a holder is its own place.
-    answer = np.concatenate([found[:free] + network.count, np.arange(free, network.count)])
-    bonds: dict[int, dict[int, float]] = {}
-    ends = (_plain(network.sources), _plain(network.targets))
-    for one, other, weight in zip(*ends, _plain(network.weights), strict=True):
-        for mover, holder in ((one, other), (other, one)):
-            if mover < free <= holder and found[holder] == found[mover]:
-                mine = bonds.setdefault(mover, {})
-                mine[holder] = mine.get(holder, 0.0) + weight
-    for mover, mine in bonds.items():
-        answer[mover] = max(mine, key=lambda holder: (mine[holder], -holder))
-    return answer
 
 
 def _installed(module: str) -> bool:

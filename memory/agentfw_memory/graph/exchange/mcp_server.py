@@ -10,9 +10,9 @@ stdio it serves the process that started it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError
@@ -36,6 +36,7 @@ def make_server(graph: SkillGraph) -> MCPServer:
     """Return a server with the tools of one tenant's graph."""
     try:
         from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
         from mcp.types import ToolAnnotations
     except ImportError:
         raise MissingExtraError("the MCP server", "web", module="mcp") from None
@@ -43,28 +44,40 @@ def make_server(graph: SkillGraph) -> MCPServer:
         "agentfw-memory", instructions="Skills that worked before. Call recall before acting, and learn afterwards."
     )
 
-    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def tool(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Add a tool, whose errors of the graph are told to the caller's model."""
+
+        def added(function: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(function)
+            def called(*args: Any, **given: Any) -> Any:
+                try:
+                    return function(*args, **given)
+                except SkillGraphError as error:
+                    raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error
+
+            return server.tool(**options)(called)
+
+        return added
+
+    @tool(annotations=ToolAnnotations(read_only_hint=True))
     def recall(query: str, user: str, count: int = 5, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return the skills that fit a query and a user, best first, each with its score and the reasons for it.
 
         where: only skills whose metadata fits, such as {"kind": "note", "year": {"$gte": 2020}}
         """
-        with _tool_errors():
-            return [asdict(hit) for hit in graph.recall(query, user=user, k=count, where=where)]
+        return [asdict(hit) for hit in graph.recall(query, user=user, k=count, where=where)]
 
-    @server.tool(name="list", annotations=ToolAnnotations(read_only_hint=True))
+    @tool(name="list", annotations=ToolAnnotations(read_only_hint=True))
     def list_(owner: str, scenario: str | None = None, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Return a user's skills, oldest first: all, or those for a scenario, or whose metadata fits."""
-        with _tool_errors():
-            return [asdict(skill) for skill in graph.skills(owner=owner, scenario=scenario, where=where)]
+        return [asdict(skill) for skill in graph.skills(owner=owner, scenario=scenario, where=where)]
 
-    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    @tool(annotations=ToolAnnotations(read_only_hint=True))
     def history(skill: str) -> dict[str, Any]:
         """Return every version of a skill, with what it was connected to, also if it has ended."""
-        with _tool_errors():
-            return asdict(graph.history(skill))
+        return asdict(graph.history(skill))
 
-    @server.tool()
+    @tool()
     def update(
         skill: str,
         text: str | None = None,
@@ -74,29 +87,26 @@ def make_server(graph: SkillGraph) -> MCPServer:
         expires_at: float | None = None,
     ) -> dict[str, Any]:
         """Start a new version of a skill. What isn't given stays as it is, and the old version stays in the history."""
-        with _tool_errors():
-            changed = graph.update_skill(
-                skill, text=text, tools=tools, scenarios=scenarios, metadata=metadata, expires_at=expires_at
-            )
-            return asdict(changed)
+        changed = graph.update_skill(
+            skill, text=text, tools=tools, scenarios=scenarios, metadata=metadata, expires_at=expires_at
+        )
+        return asdict(changed)
 
-    @server.tool()
+    @tool()
     def retire(skill: str) -> dict[str, Any]:
         """End a skill that no longer holds. Its history stays."""
-        with _tool_errors():
-            graph.retire_skill(skill)
-            return {"retired": skill}
+        graph.retire_skill(skill)
+        return {"retired": skill}
 
-    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
+    @tool(annotations=ToolAnnotations(destructive_hint=True))
     def delete(skills: list[str], version: int | None = None) -> dict[str, Any]:
         """Delete skills permanently, by their ids, with their history. Only when their user asks for it.
 
         version: delete only this past version of one skill, by its number in the history
         """
-        with _tool_errors():
-            return asdict(graph.erase(*skills, version=version))
+        return asdict(graph.erase(*skills, version=version))
 
-    @server.tool()
+    @tool()
     def add(
         owner: str,
         text: str,
@@ -110,34 +120,31 @@ def make_server(graph: SkillGraph) -> MCPServer:
 
         metadata: JSON values to filter by. expires_at: when it ends by itself, in seconds since 1970
         """
-        with _tool_errors():
-            return asdict(
-                graph.add_skill(
-                    owner=owner,
-                    text=text,
-                    tools=tools or (),
-                    scenarios=scenarios or (),
-                    visibility="shared" if shared else "private",
-                    metadata=metadata,
-                    expires_at=expires_at,
-                )
+        return asdict(
+            graph.add_skill(
+                owner=owner,
+                text=text,
+                tools=tools or (),
+                scenarios=scenarios or (),
+                visibility="shared" if shared else "private",
+                metadata=metadata,
+                expires_at=expires_at,
             )
+        )
 
-    @server.tool()
+    @tool()
     def learn(trajectory: dict[str, Any], reward: float) -> dict[str, Any]:
         """Learn from a trajectory and its reward. Repeating an id changes nothing.
 
         trajectory: id, user, query, and if known scenarios, steps (each with action, tool, worked), outcome (in words)
         and skills (ids of the skills that were used)
         """
-        with _tool_errors():
-            return asdict(graph.learn(trajectory, reward))
+        return asdict(graph.learn(trajectory, reward))
 
-    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
+    @tool(annotations=ToolAnnotations(destructive_hint=True))
     def forget(user: str) -> dict[str, Any]:
         """Delete all data of a user permanently. Only when that user asks for it."""
-        with _tool_errors():
-            return asdict(graph.forget(user))
+        return asdict(graph.forget(user))
 
     return server
 
@@ -185,14 +192,3 @@ def guarded(application: Any, token: str) -> Application:
         await application(scope, receive, send)
 
     return guard
-
-
-@contextmanager
-def _tool_errors() -> Iterator[None]:
-    """Raise errors of the graph as tool errors, whose text the caller's model reads."""
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    try:
-        yield
-    except SkillGraphError as error:
-        raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from agentfw import Generation, Policy, Request, Settings
-from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UpstreamError, nearest
+from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, SettingsError, UpstreamError, nearest
 from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
 from agentfw.runs import Journal, read_journal
@@ -130,7 +130,10 @@ class OpenAISettings(Settings):
     @classmethod
     def _protocols(cls, value: Any) -> Any:
         for name in [value] if isinstance(value, str) else value or ():
-            protocol_named(name)
+            try:
+                protocol_named(name)
+            except SettingsError as error:
+                raise ValueError(f"{error.message}; {error.fix}") from None
         return value
 
     @field_validator("extra_body")
