@@ -1,27 +1,21 @@
-"""The gateway: exact tokens, `kill -9`, hostile input, and clients that hang up.
+"""The gateway: exact tokens, `kill -9`, and hostile input. gateway_chaos.py has what fails and who leaves.
 
     python benchmarks/gateway.py tokens --sessions 100
     python benchmarks/gateway.py kill --kills 50
     python benchmarks/gateway.py hostile --requests 10000
-    python benchmarks/gateway.py hangups --clients 24 --seconds 40
 
 `tokens`: random sessions with tools, branches, retries and edits, with a small model; do the recorded tokens equal
 those that the policy drew, and does a learner agree about their logprobs within 1e-5? `kill`: a gateway under load is
-killed at random moments; is all that it had answered on disk? `hostile`: mutated requests. `hangups`: clients that hang
-up at random, in front of an upstream whose answers never end; is each of them stopped there, and does nothing remain
-here?
+killed at random moments; is all that it had answered on disk? `hostile`: mutated requests.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import sys
 import tempfile
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,71 +117,6 @@ def hostile(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def hangups(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    from endless_upstream import endless, until  # type: ignore[import-not-found]
-    from killing import start
-
-    from agentfw.runs import read_sessions
-
-    async def hang_up(url: str, number: int, end: float) -> int:
-        """Ask, and leave after a while. Returns how often."""
-        draw, (host, port), asked = random.Random(number), url.removeprefix("http://").split(":"), 0
-        while time.monotonic() < end:
-            said = {"role": "user", "content": draw.choice(["for ever", "for ever", "now"])}
-            content = json.dumps({"model": "served", "stream": draw.random() < 0.6, "messages": [said]}).encode()
-            whole = request_of(f"c{number}", host, content)
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(whole[: draw.randint(1, len(whole))] if draw.random() < 0.1 else whole)
-            with suppress(TimeoutError, OSError):
-                async with asyncio.timeout(draw.uniform(0, options.patience)):
-                    await reader.read(draw.randint(1, 4000))
-            draw.choice([writer.close, writer.transport.abort])()
-            asked += 1
-        return asked
-
-    async def all_of_them(url: str) -> int:
-        end = time.monotonic() + options.seconds
-        return sum(await asyncio.gather(*(hang_up(url, number, end) for number in range(options.clients))))
-
-    def figures(url: str) -> dict[str, float]:
-        rows = [line.rsplit(" ", 1) for line in httpx.get(f"{url}/metrics").text.splitlines() if line[0] != "#"]
-        return {name: float(value) for name, value in rows}
-
-    with endless() as upstream:
-        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off", "concurrency": 16}
-        given = [f"--set=policy.{name}={value}" for name, value in settings.items()]
-        process, url, run = start(folder, "--policy", "openai", "--set=max_turns=1000000", *given)
-        try:
-            asked = asyncio.run(all_of_them(url))
-            until(lambda: upstream.begun == upstream.gone)
-            names = ("agentfw_answers_in_progress", "agentfw_requests_waiting")
-            until(lambda: not any(figures(url)[name] for name in names))
-            now = {"model": "served", "messages": [{"role": "user", "content": "now"}]}
-            following = httpx.post(f"{url}/s/next/v1/chat/completions", json=now, timeout=60).status_code
-            counted = figures(url)
-        finally:
-            process.terminate()
-            process.communicate(timeout=60)
-    events = [event.name for episode in read_sessions(run) for event in episode.events]
-    return {
-        "requests": asked,
-        "asked of the upstream": upstream.begun,
-        "of them stopped there": upstream.gone,
-        "answers that were complete": int(counted['agentfw_answers_total{end="complete"}']),
-        "noted as hung up": events.count("hung_up"),
-        "of them with what was streamed": events.count("cut_off"),
-        "status of the next request": following,
-        "files of streams left": len(list((run / "streams").glob("*"))),
-        "exit code": process.returncode,
-    }
-
-
-def request_of(name: str, host: str, content: bytes) -> bytes:
-    """The bytes of a request. A full client would take more of the processor than the gateway does."""
-    path = f"/s/{name}/v1/chat/completions"
-    return f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
-
-
 def show(found: dict[str, Any]) -> None:
     for name, value in found.items():
         print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
@@ -200,12 +129,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         model=("", "folder of a model; default: a random one is made"),
         kills=50,
         requests=10_000,
-        clients=(24, "clients that hang up"),
-        seconds=(40.0, "how long they do"),
-        patience=(3.0, "seconds that each of them waits at most"),
         seed=7,
     )
-    measures = {"tokens": tokens, "kill": kill, "hostile": hostile, "hangups": hangups}
+    measures = {"tokens": tokens, "kill": kill, "hostile": hostile}
     parser.add_argument("what", choices=measures)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,39 +1,109 @@
-"""A gateway that learns while it serves: do its users get more of what they like than with a memory alone?
+"""A gateway that learns while it serves: do its users get more of what they like, and does it survive being killed?
 
     python benchmarks/gateway_learns.py --work FOLDER
-    python benchmarks/gateway_learns.py --work FOLDER --conversations 400 --poison 0 --json
+    python benchmarks/gateway_learns.py --work FOLDER --kills 20
+    python benchmarks/gateway_learns.py --work FOLDER --kills 4 --run RUN --phases compares publishes
 
-`agentfw serve` serves the model `tiny-assistant` (of agentfw-papers) to users with hidden tastes (choosing_users.py)
-over HTTP, with a memory alone and with a memory and `--learn`. They say thumbs up or down, a tenth of them the wrong
-way round, and half-way most tastes change. Shown is the share of liked answers by quarter. Then each version that was
-served, and the one before it, answer what users asked who gave no thumbs.
+`agentfw serve` serves the model `tiny-assistant` (of agentfw-papers) to users with hidden tastes (`choosing_users` in
+the library) over HTTP, with a memory alone and with a memory and `--learn`. They say thumbs up or down, a tenth of them
+the wrong way round, and half-way most tastes change. Shown is the share of liked answers by quarter. Then each version
+that was served, and the one before it, answer what users asked who gave no thumbs. Both gateways have the same users,
+cards and random draws. People take longer than a training, so the users wait while a version is made.
 
-At last one user rates everything the wrong way round, until versions have learned from it; then
-`agentfw serve forget-feedback --user` takes it out.
-
-Both gateways have the same users, cards and random draws of the policy. People take longer than a training, so the
-users wait while a version is made. `gateway_learns_killed.py` kills such a gateway.
+With `--kills`, users talk until the gateway serves a version that it learned (or `--run` is copied, which does so).
+Then they come to like other things, and go on asking and rating while the gateway and its trainer are killed in turns
+(SIGKILL), at a random moment of each phase of the trainer. Required: each time the version that the file names is
+served, its adapter is complete, and no acknowledged thumb is lost.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from choosing_users import User, chosen, people
-from learning_gateway import Said, Service, converse, learning_every, mention
+import httpx
 
 from agentfw import Episode, Host, Policy, Request, Task
 from agentfw.host import HostOptions
 from agentfw.request import Sampling
 from agentfw.runs import read_sessions
 from agentfw.seeds import Seeds
-from agentfw_benchmarks import Options, difference_of, print_aligned, shown, tell, triple_of
+from agentfw_benchmarks import TESTS, Options, difference_of, print_aligned, shown, tell, triple_of
+from agentfw_benchmarks.choosing_users import Card, User, chosen, people
+from agentfw_benchmarks.learning_gateway import PATIENCE, Service, answer_of, body_of, learning_every
 from agentfw_plugins.gateway.learning.version_file import REJECTED, named
+from agentfw_plugins.rewards.measured import feedback_of
+
+sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
+
+SERVES = ("--policy", "tiny", "--set", "policy.model=tiny-assistant")
+MEMORY = ("--memory", "skillgraph", "--set", "memory.skillgraph.embedder=hash")
+AT_ONCE = 16
+PHASES = {"trains": 4.0, "compares": 1.0, "publishes": 0.02, "on trial": 2.0}
+"""The phases of a trainer, and within how many seconds of their beginning it is killed."""
+PAUSE = 0.3
+"""Seconds between two conversations of a user, in which the trainer has the processor."""
+FOLLOWS = 10.0
+"""Seconds in which a gateway follows its versions at the latest, on a busy machine."""
+MORE_TASKS = 32
+"""Answers of an update during the kills, so that a training has few of them."""
+CARDS = 40
+"""How many a user has during the kills. They come again after that."""
+
+
+class Said(NamedTuple):
+    """An answer, and what its user thought of it."""
+
+    session: str
+    user: User
+    card: Card
+    version: str
+    liked: bool
+
+
+async def mention(url: str, users: Sequence[User], change: int) -> None:
+    """Each user says some of their tastes in passing, and the memory has time to hear it."""
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
+        for user in users:
+            path = f"/s/{user.name}-says-{change}/v1/chat/completions"
+            (await client.post(path, json=body_of(user.name, user.says(change)))).raise_for_status()
+        for user in users:
+            while (await client.get("/memory", params={"user": user.name})).raise_for_status().json()["waiting"]:
+                await asyncio.sleep(0.05)
+
+
+async def converse(url: str, users: Sequence[User], number: int, change: int, *, rate: bool = True) -> list[Said]:
+    """The conversations of all users with this number."""
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def one(client: httpx.AsyncClient, user: User) -> Said:
+        session, card = f"{user.name}-{number}", user.cards[number]
+        async with limit:
+            body = body_of(user.name, str(card), card.seed)
+            answer = await client.post(f"/s/{session}/v1/chat/completions", json=body)
+            text = answer.raise_for_status().json()["choices"][0]["message"]["content"]
+            liked = card.liked(user.tastes[change], chosen(text or ""))
+            if rate:
+                rating = {"value": "up" if liked != card.wrong_thumb else "down", "user": user.name}
+                (await client.post(f"/s/{session}/feedback", json=rating)).raise_for_status()
+            (await client.post(f"/s/{session}/end", json={"user": user.name})).raise_for_status()
+        return Said(session, user, card, answer.headers.get("x-agentfw-version", ""), liked)
+
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
+        return list(await asyncio.gather(*(one(client, user) for user in users)))
+
+
+# -- beside a memory alone ---------------------------------------------------------------------------------------------
 
 
 class Heard(NamedTuple):
@@ -63,8 +133,8 @@ def live(service: Service, users: Sequence[User], options: argparse.Namespace) -
 
 async def again(
     host: Host, shown_to: Mapping[str, Episode], adapter: Path | None, said: Sequence[Said], change: int
-) -> list[bool]:
-    """What a version answers to what others were asked, with the same recalled text and draws: is it liked?
+) -> dict[str, float]:
+    """The share of a version's answers that each user likes, asked what others were, with the same recollections.
 
     `shown_to` are the conversations by session. Without an adapter, it is the policy as it came.
     """
@@ -81,7 +151,7 @@ async def again(
         return asked.card.liked(asked.user.tastes[change], chosen(generation.text))
 
     try:
-        return list(await asyncio.gather(*(one(place, asked) for place, asked in enumerate(said))))
+        return by_user(said, await asyncio.gather(*(one(place, asked) for place, asked in enumerate(said))))
     finally:
         await policy.close()
 
@@ -100,108 +170,214 @@ def quarters(rated: Sequence[Sequence[Said]]) -> list[dict[str, float]]:
     return [by_user(part, [one.liked for one in part]) for part in parts]
 
 
-class Laboratory:
-    """The parts of the measurement. The poisoning goes on with the gateway that learned."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.seeds = options, Seeds(options.seed)
-        rounds = options.conversations // options.users
-        habits = {"wrong": options.wrong, "alike": options.alike, "mentioned": options.mentioned}
-        self.users = people(self.seeds, options.users, rounds + 2 * options.guests, **habits)
-        self.host = Host.load(HostOptions())
-
-    def measure(self) -> dict[str, Any]:
-        began, options = time.monotonic(), self.options
-        alone = Service(options.work / "memory", options.seed)
+def beside_memory(options: argparse.Namespace) -> dict[str, Any]:
+    began, seeds = time.monotonic(), Seeds(options.seed)
+    count = options.conversations // options.users + 2 * options.guests
+    users = people(seeds, options.users, count, wrong=0.1, alike=0.8, mentioned=2)
+    serves = (*SERVES, *MEMORY, "--set", f"seed={options.seed}")
+    shares, versions = dict[str, list[dict[str, float]]](), list[dict[str, Any]]()
+    for arm in ("memory", "memory and --learn"):
+        home = options.work / arm.replace(" ", "")
+        learning = learning_every(options.every or 200, home) if "learn" in arm else ()
+        service = Service(home, *serves, learning=learning)
         try:
-            memory = quarters(live(alone, self.users, options).rated)
+            heard = live(service, users, options)
+            shares[arm] = quarters(heard.rated)
+            if learning:
+                versions = versions_of(service, heard)
         finally:
-            alone.kill()
-        ours = Service(options.work / "learn", options.seed, *learning_every(options.every, options.work / "learn"))
-        try:
-            heard = live(ours, self.users, options)
-            learned = quarters(heard.rated)
-            found = {
-                "seed": options.seed,
-                "users": options.users,
-                "conversations": options.conversations,
-                "liked, by quarter": {
-                    arm: [triple_of(list(one.values())) for one in each]
-                    for arm, each in (("memory", memory), ("memory and --learn", learned))
-                },
-                "--learn beyond memory, by quarter": [
-                    difference_of(*pair) for pair in zip(learned, memory, strict=True)
-                ],
-                "--learn beyond memory": difference_of(*(_whole(each) for each in (learned, memory))),
-                "versions": self.versions(ours, heard),
-            }
-            if options.poison:
-                found["poison"] = self.poison(ours, heard.guests[1])
-        finally:
-            ours.kill()
-        return {**found, "minutes": (time.monotonic() - began) / 60}
-
-    def versions(self, service: Service, heard: Heard) -> list[dict[str, Any]]:
-        """Each version, and each that was served beside the one before it, by those tastes that it was made of."""
-        found = list[dict[str, Any]]()
-        rounds = [sorted({said.version for said in one}) for one in heard.rated]
-        for one in service.file.read().versions:
-            row = {"version": named(one.number), "outcome": one.outcome, "why": one.why, "ratings": one.ratings}
-            if one.outcome != REJECTED:
-                first = next((number for number, seen in enumerate(rounds) if row["version"] in seen), len(rounds))
-                change = int(first > len(rounds) // 2)
-                asked = heard.guests[change]
-                pair = [self.again(service, number, asked, change) for number in (one.number, one.before)]
-                row |= {"first round": first, "beyond the version before": difference_of(*pair)}
-            found.append(row)
-        return found
-
-    def again(self, service: Service, number: int, asked: Sequence[Said], change: int) -> dict[str, float]:
-        shown_to = {episode.task.query: episode for episode in read_sessions(service.run)}
-        adapter = service.file.adapter(service.file.read().version(number)) if number else None
-        return by_user(asked, asyncio.run(again(self.host, shown_to, adapter, asked, change)))
-
-    def poison(self, service: Service, guests: Sequence[Said]) -> dict[str, Any]:
-        """One user spoils the ratings. Versions that learned from it are taken back, and one is made without."""
-        start = service.file.read()
-        count = self.options.poison
-        tastes = self.users[0].tastes
-        (one,) = people(self.seeds.child("mallory"), 1, count, wrong=0, alike=1, mentioned=0)
-        mallory = User("mallory", tastes, (), one.cards)
-        for number in range(count):
-            asyncio.run(converse(service.url, [mallory], number, 1, upside_down=True))
-            if (number + 1) % self.options.every == 0:
-                service.learned()
-        spoiled = service.file.read()
-        told = service.command("forget-feedback", "--user", "mallory")
-        service.learned()
-        rebuilt = service.file.read()
-        last = rebuilt.versions[-1]
-        shares = {
-            what: self.again(service, number, guests, 1)
-            for what, number in (("before", start.served), ("poisoned", spoiled.served), ("rebuilt", rebuilt.served))
-        }
-        taken = {f"mallory-{number}" for number in range(count)}
-        return {
-            "ratings": count,
-            "left out": told["left_out"],
-            "versions made of it": [named(one.number) for one in spoiled.versions if taken & set(one.sessions)],
-            "served": [named(one.served) for one in (start, spoiled, rebuilt)],
-            "withdrawn": told["withdrawn"],
-            "served at once": told["served"],
-            "the last version": {"version": named(last.number), "outcome": last.outcome, "why": last.why},
-            "of poisoned sessions in it": len(taken & set(last.sessions)),
-            "liked": {what: triple_of(list(share.values())) for what, share in shares.items()},
-            "rebuilt beyond poisoned": difference_of(shares["rebuilt"], shares["poisoned"]),
-            "rebuilt beyond before": difference_of(shares["rebuilt"], shares["before"]),
-        }
+            service.kill()
+    memory, learned = shares.values()
+    whole = [{name: sum(part[name] for part in some) / 4 for name in some[0]} for some in (learned, memory)]
+    return {
+        "seed": options.seed,
+        "liked, by quarter": {arm: [triple_of(list(one.values())) for one in some] for arm, some in shares.items()},
+        "--learn beyond memory, by quarter": [difference_of(*pair) for pair in zip(learned, memory, strict=True)],
+        "--learn beyond memory": difference_of(*whole),
+        "versions": versions,
+        "minutes": (time.monotonic() - began) / 60,
+    }
 
 
-def _whole(parts: Sequence[dict[str, float]]) -> dict[str, float]:
-    return {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
+def versions_of(service: Service, heard: Heard) -> list[dict[str, Any]]:
+    """Each version, and each that was served beside the one before it, by those tastes that it was made of."""
+    host, found = Host.load(HostOptions()), list[dict[str, Any]]()
+    rounds = [sorted({said.version for said in one}) for one in heard.rated]
+    shown_to = {episode.task.query: episode for episode in read_sessions(service.run)}
+    state = service.file.read()
+    for one in state.versions:
+        row = {"version": named(one.number), "outcome": one.outcome, "why": one.why, "ratings": one.ratings}
+        if one.outcome != REJECTED:
+            first = next((number for number, seen in enumerate(rounds) if row["version"] in seen), len(rounds))
+            change = int(first > len(rounds) // 2)
+            pair = []
+            for number in (one.number, one.before):
+                adapter = service.file.adapter(state.version(number)) if number else None
+                pair.append(asyncio.run(again(host, shown_to, adapter, heard.guests[change], change)))
+            row |= {"first round": first, "beyond the version before": difference_of(*pair)}
+        found.append(row)
+    return found
+
+
+# -- kills -------------------------------------------------------------------------------------------------------------
+
+
+def phase_of(service: Service) -> str:
+    """What the trainer does, as its files say."""
+    file = service.file
+    state, training, versions = file.read(), file.folder / "training" / "runs", file.folder / "versions"
+    known = {one.adapter.partition("/")[0] for one in state.versions}
+    if any(one.name not in known for one in (versions.iterdir() if versions.exists() else ())):
+        return "publishes"
+    if any(training.glob("*/summary.json")):
+        return "compares"
+    if any(training.glob("*/updates.jsonl")):
+        return "trains"
+    return "on trial" if state.canary else "at rest"
+
+
+def begun(options: argparse.Namespace, users: Sequence[User]) -> Service:
+    """The gateway before the kills: users talk and rate until a version that was learned is served."""
+    during = learning_every(options.every or 60, options.work, tasks=MORE_TASKS)
+    serves = (*SERVES, *MEMORY, "--set", f"seed={options.seed}")
+    if options.run or not options.first:
+        return Service(options.work, *serves, learning=during, copy=options.run)
+    service = Service(options.work, *serves, learning=learning_every(options.first, options.work))
+    try:
+        asyncio.run(mention(service.url, users, 0))
+        for number in range(CARDS):
+            asyncio.run(converse(service.url, users, number, 0))
+            service.learned()
+            if service.file.read().served:
+                break
+        else:
+            raise SystemExit(f"no version was served after {CARDS} rounds: {service.file.read().said}")
+    finally:
+        service.kill()
+    service.learning = during
+    service.resume()
+    return service
+
+
+class Load:
+    """Users who go on asking and rating until the gateway is gone. They have changed their tastes."""
+
+    def __init__(self, users: Sequence[User], service: Service) -> None:
+        self.service, self.acknowledged = service, rated_in(service)
+        self._asks: Iterator[tuple[int, User, Card]] = (
+            (number, user, user.cards[number % CARDS]) for number in range(CARDS, 10**6) for user in users
+        )
+        self._threads: list[threading.Thread] = []
+        self._stopped, self._lock = threading.Event(), threading.Lock()
+
+    def start(self) -> None:
+        self._stopped.clear()
+        self._threads = [threading.Thread(target=self._ask) for _ in range(2)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self) -> None:
+        with contextlib.suppress(httpx.HTTPError), httpx.Client(base_url=self.service.url, timeout=60) as client:
+            while not self._stopped.is_set():
+                with self._lock:
+                    number, user, card = next(self._asks)
+                session = f"{user.name}-{number}"
+                answer = client.post(f"/s/{session}/v1/chat/completions", json=body_of(user.name, str(card), card.seed))
+                text = answer.raise_for_status().json()["choices"][0]["message"]["content"]
+                thumb = "up" if card.liked(user.tastes[1], chosen(text or "")) else "down"
+                rating = {"value": thumb, "user": user.name}
+                client.post(f"/s/{session}/feedback", json=rating).raise_for_status()
+                self.acknowledged.add(session)
+                time.sleep(PAUSE)
+
+
+def rated_in(service: Service) -> set[str]:
+    """The sessions that have a thumb."""
+    return {one.task.query for one in read_sessions(service.run) if any(feedback_of(one))}
+
+
+def is_served(service: Service, session: str, answered: Counter[str]) -> bool:
+    """Whether the version that the file names answers, and the adapters of all that are served are there."""
+    end = time.monotonic() + FOLLOWS
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        while True:
+            version = answer_of(client, session, "nobody", "?").headers["x-agentfw-version"]
+            state = service.file.read()
+            if version == named(state.for_session(session)) or time.monotonic() > end:
+                break
+            time.sleep(0.2)
+    answered[version] += 1
+    learned = [state.version(number) for number in {state.served, state.canary} - {0}]
+    return version == named(state.for_session(session)) and all(service.file.adapter(one).exists() for one in learned)
+
+
+def killed(options: argparse.Namespace) -> dict[str, Any]:
+    from killing import trainer_of  # type: ignore[import-not-found]
+
+    seeds = Seeds(options.seed)
+    draw = seeds.random("kills")
+    users = people(seeds, options.users, CARDS, wrong=0, alike=1, mentioned=2)
+    service = begun(options, users)
+    load, answered, phases, learned = Load(users, service), Counter[str](), Counter[str](), Counter[str]()
+    trainers = unserved = 0
+    phase = ""
+    try:
+        for number in range(options.kills):
+            load.start()
+            wanted = options.phases[number // 2 % len(options.phases)]
+            # What a killed trainer has left looks like its phase, until the next one clears it.
+            end, left, trainer = time.monotonic() + options.longest, phase, None
+            while (phase != wanted or phase == left) and time.monotonic() < end:
+                time.sleep(0.001)
+                before, phase = phase, phase_of(service)
+                left = left if phase == left else ""
+                if phase not in (before, wanted):
+                    trainer = trainer_of(service.run)  # now, because it takes longer than some phases
+            time.sleep(draw.uniform(0, PHASES[wanted]))
+            trainer = trainer or trainer_of(service.run)
+            of_trainer = bool(number % 2 and trainer)
+            if of_trainer:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(trainer, signal.SIGKILL)
+            else:
+                service.kill()
+            state, phase = service.file.read(), phase_of(service)  # as the killed process has left it
+            phases[phase] += 1
+            learned["served"] += bool(state.served)
+            learned["on trial"] += bool(state.canary)
+            trainers += of_trainer
+            load.stop()
+            if not of_trainer:
+                service.resume()
+            unserved += not is_served(service, f"check-{number}", answered)
+        rated, state = rated_in(service), service.file.read()
+    finally:
+        load.stop()
+        service.kill()
+    return {
+        "seed": options.seed,
+        "kills": options.kills,
+        "of a trainer": trainers,
+        "by phase": dict(phases),
+        "with a learned version": dict(learned),
+        "acknowledged thumbs": len(load.acknowledged),
+        "lost": len(load.acknowledged - rated),
+        "without a served version": unserved,
+        "versions made": [f"{named(one.number)} {one.outcome}" for one in state.versions],
+        "versions that answered after a kill": dict(sorted(answered.items())),
+    }
 
 
 def show(found: dict[str, Any]) -> None:
+    if "kills" in found:
+        for name, value in found.items():
+            print(f"{name}: {value}")
+        return
     rows = [[arm, *map(shown, row)] for arm, row in found["liked, by quarter"].items()]
     rows.append(["--learn beyond memory", *map(shown, found["--learn beyond memory, by quarter"])])
     print_aligned(["liked answers", "1st quarter", "2nd", "3rd", "4th"], rows)
@@ -210,8 +386,6 @@ def show(found: dict[str, Any]) -> None:
         beyond = one.get("beyond the version before")
         text = f", beyond the one before {shown(beyond)}" if beyond else ""
         print(f"{one['version']} {one['outcome']} ({one['why']}){text}")
-    for name, value in found.get("poison", {}).items():
-        print(f"poison: {name}: {shown(value) if 'beyond' in name else value}")
     print(f"{found['minutes']:.1f} minutes")
 
 
@@ -222,14 +396,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         users=(50, "number of users"),
         conversations=(2000, "rated conversations with each gateway"),
         guests=(6, "conversations of each user without a thumb, in each half"),
-        wrong=(0.1, "share of thumbs that are the wrong way round"),
-        alike=(0.8, "share of tastes that are those of most users"),
-        mentioned=(2, "scenarios of which a user mentions their taste"),
-        every=(200, "rated answers that a version takes"),
-        poison=(200, "ratings of the user who rates the wrong way round; 0: no such user"),
+        every=(0, "rated answers that a version takes; 200, and 60 during the kills"),
+        kills=(0, "number of kills"),
+        run=("", "run of a gateway that serves a version that it learned, to begin the kills with a copy of it"),
+        first=(200, "rated answers that a version takes before the kills; 0: they begin at once"),
+        phases=(list(PHASES), f"phases in which something is killed: {', '.join(PHASES)}"),
+        longest=(60.0, "longest time that a phase is waited for, in seconds"),
         seed=7,
     ).parse_args(arguments)
-    return tell(Laboratory(options).measure(), options.json, show)
+    return tell(killed(options) if options.kills else beside_memory(options), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""MovieLens-100k: the preference model compared with LightGCN of PyTorch Geometric and of RecBole, and on cold users.
+"""MovieLens-100k: the preference model compared with LightGCN of PyTorch Geometric, and on cold users.
 
-    python benchmarks/preference_movielens.py --seeds 5 --recbole PYTHON_OF_A_VENV_WITH_RECBOLE
+    python benchmarks/preference_movielens.py --seeds 5
     python benchmarks/preference_movielens.py --split cold
     python benchmarks/preference_movielens.py --data FOLDER --json
 
@@ -22,10 +22,7 @@ other likes in RecBole's format and `--name`.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -153,7 +150,7 @@ def geometric(split: Split, seed: int) -> dict[str, float]:
     held_out = Split(split.train, [], [(user, item) for user, item in seen if user in row and item in column])
     count = len(users) + len(items)
     both = torch.cat([likes + torch.tensor([[0], [len(users)]]), likes.flip(0) + torch.tensor([[len(users)], [0]])], 1)
-    # Its fast way of propagating: the same outputs as with `edge_index`, see preference_step.py.
+    # Its fast way of propagating: the same outputs as with `edge_index`.
     edges, weights = gcn_norm(both, num_nodes=count, add_self_loops=False)
     pairs = torch.sparse_coo_tensor(edges, weights, (count, count), check_invariants=True)
     adjacency = pairs.coalesce().to_sparse_csr()
@@ -197,20 +194,6 @@ def geometric(split: Split, seed: int) -> dict[str, float]:
             if metric > best:
                 best, result, without_better = metric, scores(), 0
     return {**judged(result, users, items, split), "epochs": float(epoch)}
-
-
-def recbole(split: Split, seed: int, python: str) -> dict[str, float]:
-    """RecBole's LightGCN, in its own interpreter, since it needs an old numpy."""
-    with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / "split.json").write_text(json.dumps([split.train, split.validation]))
-        command = [python, str(Path(__file__).resolve().with_name("recbole_lightgcn.py")), scratch, str(seed)]
-        # It leaves logs wherever it runs.
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
-        if done.returncode:
-            raise SystemExit(f"RecBole failed:\n{done.stderr[-2000:]}")
-        facts = json.loads((Path(scratch) / "answer.json").read_text())
-        scores = np.load(Path(scratch) / "scores.npy", allow_pickle=False)
-    return {**judged(scores, facts["users"], facts["items"], split), "epochs": float(facts["epochs"])}
 
 
 def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[str, float]]:
@@ -267,8 +250,6 @@ def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list
         "popularity": lambda: popularity(split),
         "LightGCN, PyG": lambda: geometric(split, seed),
     }
-    if options.recbole:
-        work["LightGCN, RecBole"] = lambda: recbole(split, seed, options.recbole)
     found = []
     for side, run in work.items():
         began = time.process_time()
@@ -311,7 +292,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         first_seed=0,
         epochs=USUAL.epochs,
         contrast_users=(USUAL.contrast_users, "`contrast_users` of the preference model"),
-        recbole=("", "Python of an environment with recbole 1.2.1; default: leave that side out"),
     )
     parser.add_argument("--split", choices=["usual", "intervened", "cold"], help="run only this split")
     options = parser.parse_args(arguments)

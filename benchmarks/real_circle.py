@@ -1,6 +1,7 @@
 """The circle with a pretrained model: it is served, people say thumbs, it is trained on these, and served again.
 
-    python benchmarks/real_circle.py --work FOLDER
+    python benchmarks/real_circle.py --work FOLDER                # serve, then train, then serve what was trained
+    python benchmarks/real_circle.py --work FOLDER --learn        # it learns while it serves
     python benchmarks/real_circle.py --work FOLDER --model path/to/model --json
 
 Everything goes through the command line and HTTP, as a user would do it:
@@ -11,20 +12,19 @@ Everything goes through the command line and HTTP, as a user would do it:
 
 Simulated users ask short questions, and like answers of at most --words words, which nobody tells the model: two of the
 four examples in the prompt are long. What is measured is the share of liked answers of users whose questions were not
-trained on, before and after. The model is that of real_model.py.
+trained on, before and after. With `--learn`, rated conversations come in rounds, each with other questions, until a
+version has passed its test and its trial. The model is that of real_model.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ import httpx
 from real_model import folder_of
 
 from agentfw_benchmarks import Options, difference_of, shown, tell, triple_of
+from agentfw_benchmarks.learning_gateway import Service, learning_every
+from agentfw_plugins.gateway.learning.version_file import named
 
 SHOWN = """Question: What do cows eat?
 Answer: Cows eat grass, hay and other plants that grow on a farm.
@@ -43,111 +45,48 @@ Answer: Fish live in rivers, in lakes and in all the oceans.
 Question: What is the capital of Italy?
 Answer: Rome
 """
-THINGS = [
-    "dogs",
-    "cats",
-    "birds",
-    "horses",
-    "sheep",
-    "bees",
-    "bears",
-    "lions",
-    "owls",
-    "frogs",
-    "ducks",
-    "mice",
-    "wolves",
-    "whales",
-    "snakes",
-    "ants",
-    "goats",
-    "pigs",
-    "foxes",
-    "deer",
-    "rabbits",
-    "eagles",
-    "sharks",
-    "camels",
-    "monkeys",
-    "turtles",
-    "spiders",
-    "penguins",
-    "elephants",
-    "tigers",
-]
+THINGS = """
+dogs cats birds horses sheep bees bears lions owls frogs ducks mice wolves whales snakes ants goats pigs foxes deer
+rabbits eagles sharks camels monkeys turtles spiders penguins elephants tigers
+"""
 ASKED = ("What do {} like?", "Where do {} live?", "What do {} eat?", "Why do people like {}?")
+MORE_ASKED = (
+    *("How do {} sleep?", "When are {} awake?", "What are {} afraid of?", "How do {} find food?", "How big are {}?"),
+    *("What do {} look like?", "Who looks after {}?", "How do young {} learn?", "What do {} need?"),
+    *("How fast are {}?", "What are {} good at?", "How do {} spend the winter?"),
+)
+"""So that each round has questions of its own."""
+FOLLOWS = 20.0
+"""Seconds in which the gateway follows, on a busy machine: it loads the model once more."""
 
 
-def questions(
-    draw: random.Random, trained: int, held_out: int, patterns: Sequence[str] = ASKED
-) -> tuple[list[str], list[str]]:
+def questions(draw: random.Random, trained: int, held_out: int, patterns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Questions for the training, and about other things for the measurement."""
-    things = draw.sample(THINGS, len(THINGS))
+    things = THINGS.split()
+    draw.shuffle(things)
     middle = len(things) // 2
-    parts = [
-        [pattern.format(thing) for thing in some for pattern in patterns] for some in (things[:middle], things[middle:])
-    ]
+    parts = [[each.format(one) for one in some for each in patterns] for some in (things[:middle], things[middle:])]
     if max(trained, held_out) > len(parts[0]):
         raise SystemExit(f"there are {len(parts[0])} questions for each; ask for fewer conversations")
     return draw.sample(parts[0], trained), draw.sample(parts[1], held_out)
 
 
-@contextlib.contextmanager
-def served(runs: Path, options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """`agentfw serve` with these options: its address and its run."""
-    command = [
-        sys.executable,
-        "-m",
-        "agentfw",
-        "serve",
-        "--port",
-        "0",
-        "--runs",
-        str(runs),
-        "--json",
-        "--model",
-        "any",
-        *options,
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        text = ""
-        while not text.rstrip().endswith("}"):
-            line = process.stdout.readline()
-            if not line:
-                raise SystemExit("the gateway didn't start")
-            text += line
-        ready = json.loads(text)
-        yield ready["url"], ready["folder"]
-    finally:
-        process.send_signal(signal.SIGINT)  # ends all sessions
-        process.communicate()
-
-
 def converse(
-    url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool, name: str = "talk"
+    url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool, name: str
 ) -> tuple[list[float], list[str]]:
     """One user for each question. Returns what each liked, 0 or 1, and was answered. Sessions begin with the name."""
 
     def one(number: int) -> tuple[float, str]:
-        session = f"{url}/s/{name}-{number}"
-        user = f"user-{number}"
-        body = {
-            "model": "base",
-            "user": user,
-            "messages": [{"role": "user", "content": f"{SHOWN}Question: {asked[number]}\nAnswer:"}],
-            "max_tokens": options.tokens,
-            "stop": ["\n"],
-        }
+        session, user = f"{url}/s/{name}-{number}", f"user-{number}"
+        said = [{"role": "user", "content": f"{SHOWN}Question: {asked[number]}\nAnswer:"}]
+        body = {"model": "base", "user": user, "messages": said, "max_tokens": options.tokens, "stop": ["\n"]}
         with httpx.Client(timeout=1800, trust_env=False) as client:
-            answer = client.post(f"{session}/v1/chat/completions", json=body)
-            answer.raise_for_status()
+            answer = client.post(f"{session}/v1/chat/completions", json=body).raise_for_status()
             text = str(answer.json()["choices"][0]["message"]["content"]).strip()
             liked = 0 < len(text.split()) <= options.words
             if rate:
-                said = {"value": "up" if liked else "down", "user": user}
-                client.post(f"{session}/feedback", json=said).raise_for_status()
+                thumb = {"value": "up" if liked else "down", "user": user}
+                client.post(f"{session}/feedback", json=thumb).raise_for_status()
         return float(liked), text
 
     with ThreadPoolExecutor(32) as pool:
@@ -155,50 +94,80 @@ def converse(
     return [liked for liked, _ in found], [text for _, text in found]
 
 
-def train(runs: Path, recorded: str, policy: Sequence[str], options: argparse.Namespace) -> str:
+def train(runs: Path, recorded: Path, policy: Sequence[str], options: argparse.Namespace) -> str:
     """`agentfw train --from RUN --optimizer kto`. Returns its run."""
     settings = {"learner.learning_rate": options.rate, "tasks": options.tasks, "evaluation.every": options.updates}
     changes = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "agentfw", "train", "--from", recorded, "--optimizer", "kto", "--runs", str(runs)]
-    done = subprocess.run(
-        [*command, "--updates", str(options.updates), "--json", "--seed", str(options.seed), *policy, *changes],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-m", "agentfw", "train", "--from", str(recorded), "--optimizer", "kto"]
+    command += ["--runs", str(runs), "--updates", str(options.updates), "--json", "--seed", str(options.seed)]
+    done = subprocess.run([*command, *policy, *changes], stdout=subprocess.PIPE, text=True, check=True)
     return str(json.loads(done.stdout)["folder"])
 
 
-def circle(options: argparse.Namespace) -> dict[str, Any]:
-    runs, began = options.work / "runs", time.monotonic()
-    policy = ["--set", f"policy.model={folder_of(options.model)}", "--set", "policy.template=plain"]
-    trained, held_out = questions(random.Random(options.seed), options.conversations, options.measured)
-    with served(runs, policy) as (url, _):
-        before, _ = converse(url, held_out, options, rate=False)
-    with served(runs, policy) as (url, recorded):
-        thumbs, _ = converse(url, trained, options, rate=True)
-    served_after = time.monotonic()
-    training = train(runs, recorded, policy, options)
-    trained_after = time.monotonic()
-    with served(runs, ["--policy", training]) as (url, _):
-        after, texts = converse(url, held_out, options, rate=False)
+def circle(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]:
+    runs = options.work / "runs"
+    trained, held_out = questions(random.Random(options.seed), options.conversations, options.measured, ASKED)
+
+    def served(asked: Sequence[str], name: str, *words: str) -> tuple[list[float], list[str], Path]:
+        service = Service(runs, *words)
+        try:
+            return *converse(service.url, asked, options, rate=name == "rated", name=name), service.run
+        finally:
+            service.end()
+
+    before, _, _ = served(held_out, "before", *policy)
+    thumbs, _, recorded = served(trained, "rated", *policy)
+    after, texts, _ = served(held_out, "after", "--policy", train(runs, recorded, policy, options))
+    return {"thumbs up": [sum(thumbs) / len(thumbs)], **compared(before, after, texts)}
+
+
+def while_it_serves(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]:
+    draw, count = random.Random(options.seed), options.conversations
+    rated, held_out = questions(draw, count * options.rounds, options.measured, (*ASKED, *MORE_ASKED))
+    training = {"policy": "transformers", "rate": options.rate, "updates": options.updates, "tasks": options.tasks}
+    serves = ("--policy", "transformers", *policy, "--set", f"seed={options.seed}")
+    service = Service(options.work, *serves, learning=learning_every(options.every, options.work, **training))
+    thumbs = list[float]()
+    try:
+        before, _ = converse(service.url, held_out, options, rate=False, name="before")
+        for number in range(options.rounds):
+            asked = rated[number * count :][:count]
+            liked, _ = converse(service.url, asked, options, rate=True, name=f"round-{number}")
+            thumbs.append(sum(liked) / len(liked))
+            while not (served := service.file.read().served) and not service.waits_for_more():
+                time.sleep(1)
+            if served:
+                break
+        time.sleep(FOLLOWS)
+        after, texts = converse(service.url, held_out, options, rate=False, name="after")
+        state = service.file.read()
+    finally:
+        service.kill()
     return {
-        "thumbs up": sum(thumbs) / len(thumbs),
+        "thumbs up": thumbs,
+        "versions": [f"{named(one.number)} {one.outcome}: {one.why} (test: {one.test})" for one in state.versions],
+        "served": named(state.served),
+        **compared(before, after, texts),
+    }
+
+
+def compared(before: Sequence[float], after: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:
+    return {
         "before": triple_of(before),
         "after": triple_of(after),
         "difference": difference_of(after, before),
         "answers after": texts[:5],
-        "minutes of training": (trained_after - served_after) / 60,
-        "minutes": (time.monotonic() - began) / 60,
     }
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"thumbs up in the recorded conversations: {found['thumbs up']:.2f}")
+    print("thumbs up, by round:", ", ".join(f"{share:.2f}" for share in found["thumbs up"]))
+    for one in found.get("versions", ()):
+        print(one)
     print(f"liked answers before: {shown(found['before'])}   after: {shown(found['after'])}")
     print(f"difference: {shown(found['difference'])}, p = {found['difference']['p']:.2g}")
     print("answers after:", "; ".join(found["answers after"]))
-    print(f"{found['minutes']:.1f} minutes, {found['minutes of training']:.1f} of them for the training")
+    print(f"{found['minutes']:.1f} minutes")
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -206,16 +175,22 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         __doc__,
         model=("", "folder or GGUF file of the model"),
         work=(Path("real-circle"), "folder of the runs"),
-        conversations=(60, "conversations with thumbs"),
+        learn=(False, "learn while it serves"),
+        conversations=(60, "conversations with thumbs, in each round"),
+        rounds=(4, "most rounds, with --learn"),
+        every=(40, "rated answers that a version takes, with --learn"),
         measured=(60, "held-out conversations, before and after"),
         words=(4, "most words of an answer that is liked"),
-        tokens=(24, "most tokens of an answer"),
-        updates=(12, "updates of the training"),
+        tokens=(16, "most tokens of an answer"),
+        updates=(8, "updates of a training"),
         tasks=(16, "answers of an update"),
-        rate=(1e-4, "learning rate"),
+        rate=(2e-4, "learning rate"),
         seed=7,
     ).parse_args(arguments)
-    return tell(circle(options), options.json, show)
+    began = time.monotonic()
+    policy = ["--set", f"policy.model={folder_of(options.model)}", "--set", "policy.template=plain"]
+    found = (while_it_serves if options.learn else circle)(options, policy)
+    return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json, show)
 
 
 if __name__ == "__main__":

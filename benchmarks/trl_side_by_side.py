@@ -10,13 +10,12 @@ two gradients of the first step are compared; only the step is timed (forward, b
     group            8 samples of one prompt of 1,500 tokens, answers of 64
     episodes         8 samples of one task, 10 turns each; a row of TRL's is a turn, as it must be where a turn's prompt
                      isn't all that came before (a window, a memory that changes)
-    episodes_joined  the same, where prompts only grow: then TRL can take an episode as one row
     short            8 samples of a prompt of 32 tokens, answers of 512: there is hardly anything to share
     long             8 samples of one prompt of 4,000 tokens, answers of 500
     tasks            8 tasks (--tasks) of 16 samples each, with a prompt of 400 tokens and answers of 48
 
 Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
-they, so that it is like with like; `tree_kept` and `trl_kept` keep them.
+they, so that it is like with like.
 
 Memory is the most that a step holds beyond what the process held before the first. Sides take turns, and a ratio is the
 median of the ratios within a repetition, with the least and the largest. CPU seconds are told beside the clock's: on a
@@ -42,7 +41,7 @@ from agentfw_benchmarks import Options, answer_of, make_model, model_size, ratio
 
 SAMPLES, OF_A_TASK = 8, 16
 """Samples of the one task, and of each of the workload `tasks`. TRL computes as many rows at once as the former."""
-SIDES = ("tree", "tree_kept", "plain", "trl", "trl_kept")
+SIDES = ("tree", "plain", "trl")
 SHAPES: dict[str, dict[str, Any]] = {
     "small": model_size(hidden=512, inner=1376, layers=6, heads=8, key_heads=4, vocab_size=8192)
     | {"initializer_range": 0.05},
@@ -63,7 +62,7 @@ def turns_of(workload: str, scale: float, tasks: int = 1) -> list[list[tuple[lis
     def tokens(count: float) -> list[int]:
         return [draw.randrange(10, 380) for _ in range(max(2, int(count * scale)))]
 
-    if workload.startswith("episodes"):
+    if workload == "episodes":
         samples = []
         prompt = tokens(300)
         for _ in range(SAMPLES):
@@ -88,19 +87,11 @@ def advantage(number: int, workload: str) -> float:
 
 
 def rows_of(workload: str, scale: float, tasks: int) -> list[Row]:
-    """What TRL is handed: a row for each turn, or for each episode."""
+    """What TRL is handed: a row for each turn."""
     rows: list[Row] = []
     for number, turns in enumerate(turns_of(workload, scale, tasks)):
         earned = advantage(number, workload)
-        if workload != "episodes_joined":
-            rows += [(prompt, answer, [1] * len(answer), earned) for prompt, answer in turns]
-            continue
-        start = len(turns[0][0])
-        last_prompt, last_answer = turns[-1]
-        mask = [0] * (len(last_prompt) + len(last_answer) - start)
-        for prompt, answer in turns:
-            mask[len(prompt) - start : len(prompt) - start + len(answer)] = [1] * len(answer)
-        rows.append((last_prompt[:start], [*last_prompt[start:], *last_answer], mask, earned))
+        rows += [(prompt, answer, [1] * len(answer), earned) for prompt, answer in turns]
     return rows
 
 
@@ -178,7 +169,7 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
         model=options.model,
         adapter=options.adapter,
         packing="plain" if options.side == "plain" else "tree",
-        checkpointing=not options.side.endswith("_kept"),
+        checkpointing=True,
         precision=options.precision,
         device=options.device,
         tokens=options.tokens or None,
@@ -263,7 +254,7 @@ def run_trl(options: argparse.Namespace) -> dict[str, Any]:
             max_grad_norm=1.0,
             bf16=device == "cuda",
             use_cpu=device == "cpu",
-            gradient_checkpointing=not options.side.endswith("_kept"),
+            gradient_checkpointing=True,
             save_strategy="no",
             report_to=[],
             logging_steps=1,
@@ -367,7 +358,7 @@ def show(report: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
-        workload=["group", "episodes", "episodes_joined", "short"],
+        workload=["group", "episodes", "short"],
         repeats=3,
         steps=(3, "of each process; the first warms up"),
         scale=(1.0, "of all lengths"),
@@ -386,7 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(arguments)
     if options.side:
         (options.workload,) = options.workload
-        work = make_adapter if options.side == "adapter" else run_trl if "trl" in options.side else run_agentfw
+        work = make_adapter if options.side == "adapter" else run_trl if options.side == "trl" else run_agentfw
         print(json.dumps(work(options)))
         return {}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):

@@ -18,22 +18,22 @@ refresh = importlib.import_module("refresh")
 
 @pytest.fixture(scope="module")
 def measured() -> Kept:
-    return measure(["benchmarks/quoted_calls.py", "--answers", "2"])
+    return measure(["benchmarks/inbox_interfaces.py", "--seeds", "1", "--jobs", "1"])
 
 
 @pytest.mark.slow
 def test_a_result_is_kept_with_its_command_and_read_again(measured: Kept, tmp_path: Path) -> None:
-    keep(tmp_path / "quoted.json", measured)
+    keep(tmp_path / "inbox.json", measured)
 
-    assert read(tmp_path / "quoted.json") == measured
-    assert measured.command == "python benchmarks/quoted_calls.py --answers 2"
+    assert read(tmp_path / "inbox.json") == measured
+    assert measured.command == "python benchmarks/inbox_interfaces.py --seeds 1 --jobs 1"
     assert measured.result
     assert measured.shown
 
 
 @pytest.mark.slow
 def test_a_result_is_older_than_code_that_it_measured_and_that_changed(measured: Kept) -> None:
-    assert {"benchmarks/quoted_calls.py", "framework/agentfw"} <= set(measured.sources)
+    assert {"benchmarks/inbox_interfaces.py", "framework/agentfw"} <= set(measured.sources)
     assert measured.changed() == []
 
     edited = replace(measured, sources={**measured.sources, "framework/agentfw": "0", "framework/gone": "1"})

@@ -1,6 +1,6 @@
 """What the programs that measure share: options, tables, intervals, clocks, processes and runs.
 
-What only some of them need is in modules of its own: `kills`, `mem0_side`, `movielens` and `skill_texts`.
+What only some of them need is in modules of its own, such as `kills`, `learning_gateway` and `question_sets`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from .laboratory import make_model, model_size
 from .places import ROOT, TESTS
 from .processes import AGENTFW, answer_of, cpu_of_children, with_laboratory
 from .program import Options, tell
-from .repetitions import Stopwatch, print_ratio, ratio_of, ratio_span, ratios, spread, spread_cells, timed
+from .repetitions import Stopwatch, print_ratio, ratio_of, ratio_span, ratios, spread, timed
 from .runs import outcomes_of_references, played, runs_below, spec_named
 from .tables import print_aligned, print_markdown
 
@@ -42,7 +42,6 @@ __all__ = [
     "shown",
     "spec_named",
     "spread",
-    "spread_cells",
     "tell",
     "timed",
     "triple_of",

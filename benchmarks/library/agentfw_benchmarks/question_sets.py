@@ -33,9 +33,6 @@ class Asked:
     user: str
     wanted: frozenset[str]
     """Names of the notes that answer it."""
-    category: int = 0
-    answer: str = ""
-    """The right answer in words, where the set has one."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +67,7 @@ def realtalk(folder: Path) -> Iterator[World]:
                 notes[turn["dia_id"]] = _shared(turn["speaker"], text, when)
         people = list(spoken["name"].values())
         asked = [
-            Asked(
-                *(one["question"], _named(one["question"], people), frozenset(one["evidence"]) & notes.keys()),
-                answer=str(one.get("answer", "")),
-            )
+            Asked(one["question"], _named(one["question"], people), frozenset(one["evidence"]) & notes.keys())
             for one in spoken["qa"]
             if isinstance(one.get("evidence"), list)
         ]
@@ -101,8 +95,7 @@ def conversation(record: dict[str, Any]) -> World:
     for one in record["qa"]:
         wanted, text = frozenset(one.get("evidence", ())) & notes.keys(), one["question"]
         if wanted and one["category"] != 5:
-            answer = str(one.get("answer", ""))
-            asked.append(Asked(text, _named(text, people), wanted, one["category"], answer))
+            asked.append(Asked(text, _named(text, people), wanted))
     return World(record["sample_id"], notes, asked)
 
 

@@ -26,11 +26,6 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"min": min(values), "median": statistics.median(values), "max": max(values)}
 
 
-def spread_cells(row: Mapping[str, float], shape: str, factor: float = 1.0) -> list[str]:
-    """The cells of a table for the least, the median and the most."""
-    return [f"{row[name] * factor:{shape}}" for name in ("min", "median", "max")]
-
-
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """The ratio of each repetition."""
     return [one / other for one, other in zip(above, below, strict=True)]

@@ -23,8 +23,8 @@ given when it was over, so it belongs to the end. An episode without scores has 
 **Comparison.** No result depends on the order of the values, and nothing is ever divided by zero. Values that are equal
 up to rounding, or a single value, have nothing that sets them apart: their centred and normalised values are exact
 zeros. Whatever is divided by a standard deviation is divided by its `unit`, which has a floor: differences far below it
-count as noise. They shrink instead of becoming as large as real ones. benchmarks/advantage_noise.py shows why it is
-`FLOOR`.
+count as noise. They shrink instead of becoming as large as real
+ones.
 
     >>> [round(value, 4) for value in normalised([1.0, 0.0, 0.0, 1.0])]
     [0.866, -0.866, -0.866, 0.866]

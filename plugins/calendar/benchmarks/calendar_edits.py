@@ -15,15 +15,18 @@ import asyncio
 import os
 import random
 import re
+import socket
+import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import caldav
-from calendar_caldav import radicale
 
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_calendar.answers import Answer, AnswersGiven, Person, Question
@@ -264,6 +267,29 @@ def measure(edits: int, seed: int) -> dict[str, dict[str, int]]:
 
 def show(result: dict[str, dict[str, int]]) -> None:
     print_aligned(["", *result], [[key, *(str(one[key]) for one in result.values())] for key in result["file"]])
+
+
+@contextmanager
+def radicale(folder: Path) -> Iterator[str]:
+    """The address of a server of our own, for the user ana."""
+    (folder / "users").write_text("ana:secret\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [f"--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
+    words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
+    words += ["--auth-htpasswd-encryption=plain", "--logging-level=error"]
+    server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as asked:
+                if asked.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

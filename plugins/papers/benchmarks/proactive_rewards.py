@@ -15,11 +15,6 @@ on the same held-out turns before and after:
 
 What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside on the same
 turns, because eager gets the best timing without learning anything.
-
-Required: of the rules, PT and RAR of Custom RULER above those of RAC with intervals apart, AC of RAC at least that of
-Custom RULER, PT of Adaptive RULER between the two. Of lambda, a rank correlation with the slopes of PT and RAR of at
-least 0.9, and with that of AC of at most 0. Of the levels, PT higher with turns. Of the caps and halves, what comes of
-it.
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +31,10 @@ from agentfw import Host
 from agentfw.runs import RunFolder, apply_assignments, in_processes
 from agentfw_benchmarks import Options, mean_of, print_aligned, tell
 from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
-from agentfw_papers.timing import Figures, rank, run_agreement
+from agentfw_papers.timing import run_agreement
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 
-_SLOPES = ("ac", "max_ac", "pt", "rar", "ftr")
 _CURVES = ("reward", "ac", "max_ac", "pt", "rar", "ready", "balance")
 FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready", "balance")
 _RULES = (
@@ -181,7 +175,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
         rows.setdefault("before", figures_over_seeds([stages[0] for stages in several]))
         rows[variant] = figures_over_seeds([stages[max(stages)] for stages in several])
-        # The mean change per step telescopes to last minus first.
         if options.table == "half":
             known = known_to_half(variant, options)
             for name, mine in (("known", known), ("unknown", set(several[0][0]) - known)):
@@ -191,54 +184,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                         for stages in several
                     ]
                     rows[f"{when}, workflows {name} to half"] = figures_over_seeds(chosen)
-        rows[variant]["slopes"] = {
-            name: [
-                (_mean(stages[max(stages)].values(), name) - _mean(stages[0].values(), name)) / options.updates
-                for stages in several
-            ]
-            for name in _SLOPES
-        }
     chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
     found = {
         "rows": rows,
         "players": players(options.table, variants[0], options.seeds[0], options),
-        "pri": _ranked(rows),
-        "findings": _findings(rows, variants, options),
+        "alike": {f"capped at {cap}": _of_caps(cap, options) for cap in variants if options.table == "cap"},
     }
     return {**chosen, "seconds": round(time.perf_counter() - began, 1), **found}
-
-
-def _findings(
-    rows: Mapping[str, Mapping[str, Any]], variants: Sequence[str], options: argparse.Namespace
-) -> dict[str, Any]:
-    """What the table is asked for. Nothing where it has not all of its rows."""
-    if options.table == "cap":
-        return {f"capped at {cap}": _of_caps(cap, options) for cap in variants}
-    if set(variants) != set(TABLES[options.table]):
-        return {}
-    if options.table == "rules":
-        alone, judged, mixed = (rows[name] for name in ("RAC", "Custom RULER", "Adaptive RULER"))
-        return {
-            "PT of the judge above that of agreement, intervals apart": judged["pt"]["low"] > alone["pt"]["high"],
-            "RAR of the judge above that of agreement, intervals apart": judged["rar"]["low"] > alone["rar"]["high"],
-            "AC of agreement at least that of the judge": alone["ac"]["mean"] >= judged["ac"]["mean"],
-            "PT of the adaptive rule between both": alone["pt"]["mean"] < mixed["pt"]["mean"] < judged["pt"]["mean"],
-        }
-    if options.table == "lambda":
-        slopes = {name: [statistics.fmean(rows[each]["slopes"][name]) for each in variants] for name in _SLOPES}
-        shares = [float(each) for each in variants]
-        return {f"rank correlation with {name}": round(_by_rank(shares, found), 3) for name, found in slopes.items()}
-    if options.table == "level":
-        return {
-            f"{name} as reward: PT of turns less that of trajectories, by seed": [
-                round((turn - whole) * options.updates, 4)
-                for turn, whole in zip(
-                    rows[f"{name}, turn"]["slopes"]["pt"], rows[f"{name}, trajectory"]["slopes"]["pt"], strict=True
-                )
-            ]
-            for name in ("ac", "pt")
-        }
-    return {}
 
 
 def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -250,15 +202,6 @@ def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:
         alike = run_agreement(*series)
         found |= {"final": alike.final, "trajectory": alike.trajectory, "combined": alike.combined}
     return {name: round(value, 3) for name, value in found.items() if value is not None}
-
-
-def _by_rank(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation."""
-    ranks = [
-        [sum(other < value for other in values) + 0.5 * values.count(value) for value in values]
-        for values in (list(first), list(second))
-    ]
-    return statistics.correlation(*ranks)
 
 
 def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -291,31 +234,15 @@ def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict
     return found
 
 
-def _mean(outcomes: Iterable[Mapping[str, float]], name: str) -> float:
-    values = [one[name] for one in outcomes if one.get(name) is not None]
-    return sum(values) / len(values) if values else 0.0
-
-
-def _ranked(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """PRI within this group of rows."""
-    group = {}
-    for variant, row in rows.items():
-        ac, max_ac, pt, ftr, rar = (row.get(name, {}).get("mean", 0.0) for name in ("ac", "max_ac", "pt", "ftr", "rar"))
-        if ac:
-            group[variant] = Figures(ac=ac, max_ac=max_ac, difference=(max_ac - ac) / ac, pt=pt, ftr=ftr, rar=rar)
-    return {row.name: row.pri for row in rank(group).rows}
-
-
 def show(result: dict[str, Any]) -> None:
     names = [name for name in FIGURES if any(name in row for row in result["rows"].values())]
     rows = []
     for variant, row in (result["rows"] | result["players"]).items():
         cells = [f"{row[name]['mean']:.3f}" if name in row else "" for name in names]
-        pri = [f"{result['pri'][variant]:.3f}"] if variant in result["pri"] else []
-        rows.append([variant, *cells, *pri])
-    print_aligned(["", *names, "PRI"], rows)
-    for finding, value in result["findings"].items():
-        print(f"{finding}: {value}")
+        rows.append([variant, *cells])
+    print_aligned(["", *names], rows)
+    for cap, value in result["alike"].items():
+        print(f"{cap}: {value}")
     print(f"{result['seconds']:.0f} s; program as judge")
 
 

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import signal
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "kill_train.py"
-
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kill_train", BENCHMARK)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kill_train"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-kill_train = _load()
+from agentfw_benchmarks.kills import TrainingCase, differences, draw, trial, undisturbed
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +26,7 @@ def expected(together: Path) -> Any:
 
     def find(case: str) -> Any:
         if case not in known:
-            known[case] = kill_train.undisturbed(case, together / f"undisturbed {case}")
+            known[case] = undisturbed(TrainingCase, case, together / f"undisturbed {case}")
         return known[case]
 
     return find
@@ -54,22 +38,22 @@ def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: 
     if case == "language model":
         for module in ("torch", "transformers", "peft"):
             pytest.importorskip(module)
-    blows = kill_train.draw(random.Random(case), 2)
+    blows = draw(random.Random(case), 2)
 
-    trial = kill_train.trial(case, together / f"killed {case}", expected(case), blows)
+    found = trial(TrainingCase, case, together / f"killed {case}", expected(case), blows)
 
-    assert trial.differences == ()
+    assert found.differences == ()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["overlapped", "overlapped pool"])
 def test_an_overlapped_training_goes_on_after_kills_and_loses_nothing(case: str, expected: Any, together: Path) -> None:
-    blows = kill_train.draw(random.Random(case), 2)
+    blows = draw(random.Random(case), 2)
 
-    trial = kill_train.trial(case, together / f"killed {case}", expected(case), blows)
+    found = trial(TrainingCase, case, together / f"killed {case}", expected(case), blows)
 
-    assert any(trial.hit)
-    assert trial.differences == ()
+    assert any(found.hit)
+    assert found.differences == ()
 
 
 MOMENTS = [
@@ -89,11 +73,11 @@ MOMENTS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("point", "call"), MOMENTS)
 def test_a_kill_at_a_critical_moment_changes_nothing(point: str, call: int, expected: Any, tmp_path: Path) -> None:
-    laboratory = kill_train.Laboratory("bandit", tmp_path / "run")
+    laboratory = TrainingCase("bandit", tmp_path / "run")
     (laboratory.runs / "kill.json").write_text(json.dumps({"point": point, "call": call}))
 
     process = laboratory.start()
     told = process.communicate(timeout=120)[1]
 
     assert process.returncode == -signal.SIGKILL, told
-    assert list(kill_train.differences(laboratory.finish(), expected("bandit").left)) == []
+    assert list(differences(laboratory.finish(), expected("bandit").left)) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import signal
@@ -10,25 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "kill_resume.py"
-
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kill_resume", BENCHMARK)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kill_resume"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-kill_resume = _load()
+from agentfw_benchmarks.kills import RunCase, differences, draw, trial, undisturbed
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +23,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     def find(case: str) -> Any:
         if case not in known:
-            known[case] = kill_resume.undisturbed(case, tmp_path_factory.mktemp("undisturbed") / "run")
+            known[case] = undisturbed(RunCase, case, tmp_path_factory.mktemp("undisturbed") / "run")
         return known[case]
 
     return find
@@ -47,14 +32,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["inbox", "groups", "memory on disk", "memory in process"])
 def test_kills_at_any_moment_change_nothing(case: str, expected: Any, tmp_path: Path) -> None:
-    outcome, seconds = expected(case)
-    generator = random.Random(case)
-    delays = [generator.uniform(seconds / 4, seconds) for _ in range(2)]
+    found = trial(RunCase, case, tmp_path / "run", expected(case), draw(random.Random(case), 2))
 
-    trial = kill_resume.trial(case, tmp_path / "run", outcome, delays)
-
-    assert trial.lost == ()
-    assert trial.differences == ()
+    assert found.differences == ()
 
 
 MOMENTS = [
@@ -79,7 +59,7 @@ MOMENTS = [
 def test_a_kill_at_a_critical_moment_changes_nothing(
     case: str, point: str, call: int, expected: Any, tmp_path: Path
 ) -> None:
-    laboratory = kill_resume.Laboratory(case, tmp_path / "run")
+    laboratory = RunCase(case, tmp_path / "run")
     (laboratory.runs / "kill.json").write_text(json.dumps({"point": point, "call": call}))
 
     process = laboratory.start()
@@ -87,7 +67,7 @@ def test_a_kill_at_a_critical_moment_changes_nothing(
 
     assert process.returncode == -signal.SIGKILL, told
     assert laboratory.lost(told) == []
-    assert list(kill_resume.differences(laboratory.finish(), expected(case)[0])) == []
+    assert list(differences(laboratory.finish(), expected(case).left)) == []
     torn = list(laboratory.run.glob("*.torn"))
     assert bool(torn) == (point == "torn"), "what a crash cut short is kept beside the journal, and nothing else is"
 
@@ -108,7 +88,7 @@ def heard() -> Iterator[None]:
 def test_an_interruption_says_how_to_go_on(
     sign: signal.Signals, code: int, word: str, expected: Any, tmp_path: Path
 ) -> None:
-    laboratory = kill_resume.Laboratory("rounds", tmp_path / "run")
+    laboratory = RunCase("rounds", tmp_path / "run")
     process = laboratory.start()
     assert process.stderr is not None
     while not process.stderr.readline().startswith("60/"):
@@ -122,13 +102,13 @@ def test_an_interruption_says_how_to_go_on(
     assert f"agentfw runs resume {laboratory.run.name}" in told
     assert "Traceback" not in told
     assert 0 < len(laboratory.there("metrics.jsonl")) < 60
-    assert list(kill_resume.differences(laboratory.finish(), expected("rounds")[0])) == []
+    assert list(differences(laboratory.finish(), expected("rounds").left)) == []
 
 
 @pytest.mark.slow
 def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) -> None:
     """As under nohup, or in the background of a script."""
-    laboratory = kill_resume.Laboratory("rounds", tmp_path / "run")
+    laboratory = RunCase("rounds", tmp_path / "run")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process = laboratory.start()

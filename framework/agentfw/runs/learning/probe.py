@@ -19,7 +19,7 @@ work for a small first step in fp32 as well as for a 4-bit model after a week of
 
 In 16 bits, one measurement isn't enough: two programs often agree to the last bit on dozens of tokens, until one sum is
 rounded differently, and everything that follows differs. So the noise has a lower limit: what rounding errors change in
-the learner's own logprobs. `python benchmarks/probe_alarms.py` measures false alarms, and the faults that are found.
+the learner's own logprobs.
 """
 
 from __future__ import annotations

@@ -4,46 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.nightly
 
 load = importlib.import_module
-
-
-@pytest.mark.slow
-def test_reasons_and_titles_are_understood_in_six_languages(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("calendar_words").main(["--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    for language, parts in result.items():
-        assert parts["reasons"]["understood"] >= 0.9, language
-        assert parts["titles"]["understood"] >= 0.9, language
-        assert parts["paraphrases"]["understood"] >= 0.5, language
-        assert parts["paraphrases"]["mistaken"] <= 0.2, language
-
-
-def test_the_dates_of_calendars_are_compared_with_a_second_reader(tmp_path: Path) -> None:
-    pytest.importorskip("recurring_ical_events")
-    start, end = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\n", "END:VEVENT\r\nEND:VCALENDAR\r\n"
-    series = "DTSTART:20990105T100000Z\r\nRRULE:FREQ=WEEKLY;COUNT=4\r\nEXDATE:20990112T100000Z\r\n"
-    again = "BEGIN:VEVENT\r\nUID:a\r\nDTSTART:20990301T100000Z\r\n"
-    files = {
-        "one.ics": f"{start}UID:a\r\n{series}{end}",
-        "nameless.ics": f"{start}{series}{end}",
-        "twice.ics": f"{start}UID:a\r\n{series}END:VEVENT\r\n{again}{end}",
-        "broken.ics": "BEGIN:VCALENDAR",
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_bytes(text.encode())
-
-    found = load("calendar_dates").main([str(tmp_path), "--json"])["files"]
-
-    assert found.pop("same") == ["one.ics"]
-    assert sorted(name for names in found.values() for name in names) == ["broken.ics", "nameless.ics", "twice.ics"]
-    assert found["a series without a UID, which can't be marked and is left out"] == ["nameless.ics"]
-    assert found["events that share a UID"] == ["twice.ics"]
 
 
 @pytest.mark.slow

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from agentfw import Host
-from agentfw.runs import parse_spec
-from agentfw.runs.run import Run
-from agentfw.testing import fresh_host
 
 pytestmark = pytest.mark.nightly
 
@@ -30,60 +22,6 @@ def test_the_world_holds_what_it_must_in_a_small_size(capsys: pytest.CaptureFixt
     assert all(found[row]["met"] for row in ("repeat", "faults", "calls", "outputs"))
     assert list(found) == rows
     assert "episodes a second" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_nobody_is_shown_what_is_not_theirs_or_shared() -> None:
-    found = load("assistant_leaks").main(["--episodes", "240", "--recalls", "1000"])
-
-    assert found["shown"] > 1000
-    assert found["shared_skills"] > 0
-    assert (found["leaks"], found["skills_from_mails"]) == (0, 0)
-
-
-@pytest.mark.slow
-def test_what_a_user_has_said_is_recalled_when_it_applies(tmp_path: Path) -> None:
-    spec = {
-        "environment": {"name": "assistant", "settings": {"test_users": 4, "speaks": 1}},
-        "policy": "scripted",
-        "memories": ["skillgraph"],
-        "rewards": ["assistant_base"],
-        "episodes": 48,
-        "concurrency": 4,
-    }
-    run = Run.create(parse_spec(spec), Host.load(), tmp_path / "exam")
-    asyncio.run(run.execute())
-
-    days = load("loop_recall").main([str(tmp_path)])
-
-    assert len(days) == 12
-    assert days[0]["own wishes"] == 0
-    assert sum(day["own wishes"] for day in days[6:]) > 1
-    assert {day["own, share right"] for day in days} <= {None, 1.0}
-
-
-@pytest.mark.slow
-def test_an_exam_with_worse_weights_goes_worse(tmp_path: Path) -> None:
-    weights = dict.fromkeys(("stated", "own", "shared", "fame", "recover", "check"), 3.0)
-    (tmp_path / "weights.json").write_text(json.dumps(weights))
-    (tmp_path / "store").mkdir()
-    spec = {
-        "environment": "assistant",
-        "policy": {"name": "assistant-linear", "settings": {"weights": str(tmp_path / "weights.json")}},
-        "memories": [{"name": "skillgraph", "settings": {"path": str(tmp_path / "store" / "skills.db")}}],
-        "rewards": ["assistant_base"],
-        "episodes": 96,
-        "concurrency": 24,
-        "split": "test",
-    }
-    run = Run.create(parse_spec(spec), Host.load(), tmp_path / "exam")
-    asyncio.run(run.execute())
-
-    same, worse = load("loop_weights").main([str(tmp_path), "--weights", "stated=-9", "check=-9"])
-
-    # About 0.64 and 0.4, and 5 and 2, with standard errors of 0.03 and 0.2.
-    assert worse["satisfaction"] < same["satisfaction"]
-    assert worse["proactive"] < same["proactive"]
 
 
 def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
@@ -104,43 +42,6 @@ def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
     assert facts == {"interactions": 8, "requests": 6, "items": 14, "profiles": 1}
     requests = (tmp_path / "log" / "requests.csv").read_text().split()
     assert requests == ["user,item", *(f"ana,m{place}" for place in range(5, -1, -1))]
-
-
-@pytest.mark.slow
-def test_the_small_model_is_compared_as_it_ships(capsys: pytest.CaptureFixture[str]) -> None:
-    found = load("assistant_small").main(["--rows", "runs", "--episodes", "24"])
-
-    assert len(found["runs"]["rows"]) == 4
-    # A score of so few requests is noise, but a model that can't serve anybody would be far below.
-    assert all(row["procedure"][0] > 3.0 for row in found["runs"]["rows"].values())
-    assert "s of CPU" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_small_model_writes_what_is_on_the_card(tmp_path: Path) -> None:
-    benchmark = load("assistant_small")
-    found = benchmark.main(["--rows", "slips", "--episodes", "48", "--home", str(tmp_path)])
-    again = benchmark.main(["--rows", "slips", "--run", str(tmp_path / "slips" / "easy")])
-
-    easy = found["slips"]["rows"]["easy"]
-    assert list(again["slips"]["rows"].values()) == [easy]
-    assert easy["of these named"] <= easy["shared wishes"]
-    assert easy["wishes named"] > 10
-    # None in 48 requests, and one in three in 480, when more is recalled. By chance, nearly all would be wrong.
-    assert easy["no wish"] + easy["other letters"] < 0.3 * easy["wishes named"]
-    assert easy["wrong counts"] < 0.1 * easy["counts"]
-
-
-@pytest.mark.slow
-def test_the_small_model_learns_to_serve_hard_requests() -> None:
-    pytest.importorskip("transformers")
-
-    found = load("assistant_small").main(
-        ["--rows", "training", "--seeds", "1", "--updates", "3", "--tasks", "24", "--json"]
-    )
-
-    # Three updates were worth 0.13 with a standard error of 0.04.
-    assert found["training"]["gain"]["judge"][0] > 0
 
 
 @pytest.mark.slow
@@ -178,39 +79,3 @@ class Memory:
                  if user == filters["user_id"]]
         return {"results": sorted(found, key=lambda one: -one["score"])[:top_k]}
 '''
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
-@pytest.mark.parametrize("once", [False, True])
-def test_the_policy_reads_what_mem0_finds(once: bool, tmp_path: Path) -> None:
-    (tmp_path / "mem0.py").write_text(STAND_IN)
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{tmp_path}" exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    store = tmp_path / "store"
-    settings = {"path": str(store), "python": str(python), "once": once}
-    spec = {
-        "environment": {"name": "assistant", "settings": {"test_users": 4, "speaks": 1}},
-        "policy": "assistant-linear",
-        "memories": [{"name": "mem0", "settings": settings}],
-        "rewards": ["assistant_base"],
-        "episodes": 96,
-        "concurrency": 4,
-        "recall": 8,
-        "split": "test",
-    }
-    benchmark = load("loop_mem0")
-    host = fresh_host("agentfw_papers.plugin:plugin", benchmark.Plugin(), builtins=True)
-    run = Run.create(parse_spec(spec), host, tmp_path / "exam")
-    asyncio.run(run.execute())
-
-    # The policy's answers have the features of each offer: what is stated, own wishes, wishes of others, and fame.
-    answers = [json.loads(turn.text) for episode in run.folder.episodes() for turn in episode.turns]
-    rows = [row for answer in answers for names, offers, _ in answer if "own" in names for row in offers]
-    assert {own for _, own, _, _ in rows} > {0.0, 1.0}
-    assert {shared for _, _, shared, _ in rows} == {0.5}
-    learned = [json.loads(line) for line in (store / "learned.jsonl").read_text().splitlines()]
-    texts = [(user, text) for _, user, some in learned for text in some]
-    assert len(learned) == 96
-    assert (len(set(texts)) == len(texts)) == once

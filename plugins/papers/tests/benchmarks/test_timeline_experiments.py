@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import deliberation_table
-import kitchen_pretrained
 import kitchen_table
 import machine_table
 import patrol_table
@@ -19,7 +18,6 @@ from patrol_table import measure_patrol
 
 from agentfw import Engagement, Episode, PolicyAgent, Task
 from agentfw.interfaces import parse_interface
-from agentfw_benchmarks import make_model
 from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
 from agentfw_papers.tables.table_training import play
 from agentfw_papers.worlds.deliberation.environment import Deliberation
@@ -42,17 +40,6 @@ def test_a_saved_table_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixtu
     policy = QTablePolicy(QTableSettings(table=str(tmp_path / "tables" / "deliberation-single-event.json")))
     episodes = play(Deliberation, policy, Deliberation().tasks(20, 1, "test"))
     assert all(len(turn.calls) == 1 for episode in episodes for turn in episode.turns[:1])
-
-
-@pytest.mark.slow
-def test_a_language_model_cooks_at_its_own_pace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-    result = kitchen_pretrained.main(["--kitchens", "2", "--pace", "20", "--model", str(model), "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {(row["agent"], row["interface"]): row for row in result["rows"]}
-    assert rows["model", "event_driven"]["decisions"]["mean"] > 5
-    told, loop = (rows["rule", interface]["utility"]["mean"] for interface in ("event_driven", "step_loop"))
-    assert told > loop
 
 
 @pytest.mark.slow

@@ -32,20 +32,6 @@ def test_trainings_for_time_and_for_correctness_stand_side_by_side(
 
 
 @pytest.mark.slow
-def test_an_overlapped_training_is_compared_with_a_synchronous_one(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("peft")
-
-    result = load("overlap").main(["--updates", "2", "--seeds", "1", "--steps", "1", "--evaluation", "2", "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    sync, late = result["trainings"]
-    assert (sync["staleness"], late["staleness"]) == (0, 1)
-    assert sync["age"] == 0
-    assert 0 <= late["age"] <= 1
-    assert len(sync["rollouts"]) == len(late["rollouts"]) == 2
-
-
-@pytest.mark.slow
 def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = [
         "--work",

@@ -1,0 +1,400 @@
+"""How well the skill graph finds answers in public sets, beside BM25, vectors, other settings, embedders and memories.
+
+    git clone https://github.com/danny911kr/REALTALK     # and the others that the program names
+    python benchmarks/memory_questions.py --data FOLDER_OF_THE_CLONES
+    python benchmarks/memory_questions.py --data FOLDER --sets locomo --parts
+    python benchmarks/memory_questions.py --data FOLDER --sets locomo --embedders wordllama hash
+    python benchmarks/memory_questions.py --data FOLDER --sets locomo realtalk --worlds 3 --rivals --mem0 PYTHON
+
+Each note is a shared skill of its speaker or article. R@10 is the share of the evidence among the first ten hits, MRR
+the reciprocal rank of the first hit that is evidence. BM25 is that of the package bm25s, with Snowball's stemmer of the
+set's language, or over pairs of characters where words aren't separated by spaces; RRF are BM25 and vectors by ranks.
+
+Settings were chosen on `--sets choosing`: the first five conversations of LoCoMo, ClapNQ, XQuAD in English, German,
+Russian and Chinese, and two of these beside private notes from LoCoMo. All others were looked at afterwards
+(`--sets reporting`).
+
+`--parts` changes or turns off parts of the score, `--embedders` compares embedders, and how long they take for 100,000
+texts. `--rivals` compares with LangMem, which without a model is a search in a LangGraph store, and with mem0 in a
+Python that has mem0ai 2.2.1, which stores texts as they are (`infer=False`) in Qdrant. All get the same vectors, which
+aren't counted in the times; adds are one at a time there, and a recall's time is CPU of the thread that recalls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from agentfw_benchmarks import Options, difference_of, mean_of, median_of, print_aligned, shown, tell, timed
+from agentfw_benchmarks.mem0_side import Mem0
+from agentfw_benchmarks.question_sets import READER, SETS, Asked, QuestionSet, World, sets_below
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.index.embedders import Embedder, open_embedder
+
+K, DEEP, RRF = 10, 100, 60
+HALF = 5
+"""Number of LoCoMo's conversations that settings were chosen on."""
+UNRELATED, MANY, SAMPLE = 200, 100_000, 1000
+CHOOSING = ("locomo", "clapnq", "xquad-en", "xquad-de", "xquad-ru", "xquad-zh", "private-clapnq", "private-de")
+BASELINES = ("BM25", "vectors", "RRF")
+DEFAULTS = GraphSettings()
+TERMS = ("owner_weight", "user_weight", "community_weight", "complement_boost", "conflict_weight", "neighbour_weight")
+NO_GRAPH = replace(DEFAULTS, **dict.fromkeys(TERMS, 0.0))  # type: ignore[arg-type]
+VARIANTS = {"skill graph": DEFAULTS, "nothing left out": replace(DEFAULTS, at_least=0.0)}
+PARTS = {
+    "without terms of the graph": NO_GRAPH,
+    "words alone": replace(NO_GRAPH, query_similarity="words", siblings=0),
+    "vectors alone": replace(NO_GRAPH, query_similarity="vectors", siblings=0),
+    "named owner off": replace(DEFAULTS, owner_weight=0.0),
+    "user off": replace(DEFAULTS, user_weight=0.0),
+    "community off": replace(DEFAULTS, community_weight=0.0),
+    "neighbours off": replace(DEFAULTS, neighbour_weight=0.0),
+    "time off": replace(DEFAULTS, time_weight=0.0),
+    "second hop off": replace(DEFAULTS, siblings=0),
+    "not calibrated": replace(DEFAULTS, calibrate=False),
+    "the paper's score": GraphSettings.ablation("full"),
+}
+RANGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.01)
+"""Of relevance, in which hits are counted."""
+
+Answer = Callable[[Asked], Sequence[str]]
+"""The names of the notes that are found for a question, best first."""
+
+
+@dataclass
+class Figures:
+    """What one system reached at each question."""
+
+    found: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in (1, 5, K)})
+    reciprocal: list[float] = field(default_factory=list)
+    adds: list[float] = field(default_factory=list)
+    recalls: list[float] = field(default_factory=list)
+
+    def ask(self, world: World, answer: Answer) -> None:
+        for asked in world.questions:
+            hits = answer(asked)
+            for depth, values in self.found.items():
+                values.append(len(asked.wanted.intersection(hits[:depth])) / len(asked.wanted))
+            self.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in asked.wanted), 0.0))
+
+    def record(self, first: Figures) -> dict[str, Any]:
+        """The figures, also as differences from those of the first system, and times where they were taken."""
+        times = {"adds per second": len(self.adds) / sum(self.adds)} if self.adds else {}
+        return {
+            **{f"R@{depth}": mean_of(values) for depth, values in self.found.items()},
+            "MRR": mean_of(self.reciprocal),
+            "R@10 beyond the first": difference_of(self.found[K], first.found[K]),
+            "MRR beyond the first": difference_of(self.reciprocal, first.reciprocal),
+            **times,
+            **({"recall, ms of CPU": median_of(self.recalls)} if self.recalls else {}),
+        }
+
+
+class EmbeddedOnce:
+    """An embedder that computes each text once, however many systems are measured."""
+
+    def __init__(self, name: str) -> None:
+        self._embedder, self._rows = open_embedder(name), dict[str, Float32Array]()
+        self.name, self.version, self.dimensions = (
+            getattr(self._embedder, what) for what in ("name", "version", "dimensions")
+        )
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        missing = list(dict.fromkeys(text for text in texts if text not in self._rows))
+        self._rows.update(zip(missing, self._embedder.embed(missing), strict=True))
+        return np.array([self._rows[text] for text in texts], np.float32).reshape(len(texts), self.dimensions)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    embedders = {name: EmbeddedOnce(name) for name in options.embedders}
+    choosing = options.sets == ["choosing"]
+    rows, texts = [], list[str]()
+    for chosen in sets_below(options.data, _names(options.sets)):
+        worlds = list(chosen.read(options.data / chosen.path))
+        if chosen.name == "locomo" and not options.worlds:
+            worlds = worlds[:HALF] if choosing else worlds[HALF:]
+        worlds = worlds[: options.worlds or None]
+        texts = texts or [note.text for world in worlds for note in world.notes.values()]
+        print(f"{chosen.name}: {sum(len(world.questions) for world in worlds)} questions", file=sys.stderr)
+        if options.rivals:
+            found, more = _rivals(worlds, embedders[options.embedders[0]], options.mem0), dict[str, Any]()
+        else:
+            found, more = _graphs(chosen, worlds, embedders, PARTS if options.parts else {})
+        first = found["skill graph"]
+        rows.append(
+            {
+                "set": chosen.name,
+                "licence": chosen.licence,
+                "notes": sum(len(world.notes) for world in worlds),
+                "questions": len(first.reciprocal),
+                **more,
+                "systems": {name: some.record(first) for name, some in found.items()},
+            }
+        )
+    costs = {name: _cost(name, texts) for name in options.embedders} if len(options.embedders) > 1 else {}
+    return {"embedders": options.embedders, "sets": rows, "CPU seconds for 100,000 texts": costs}
+
+
+def _graphs(
+    chosen: QuestionSet, worlds: Sequence[World], embedders: Mapping[str, Embedder], parts: Mapping[str, GraphSettings]
+) -> tuple[dict[str, Figures], dict[str, Any]]:
+    """The skill graph in its variants and with other embedders, beside the baselines."""
+    (_, first), *others = embedders.items()
+    variants = VARIANTS | parts
+    found = {name: Figures() for name in (*variants, *BASELINES, *(f"skill graph, {name}" for name, _ in others))}
+    unrelated, judged = list[float](), list[tuple[float, bool]]()
+    for world in worlds:
+        for name, answer in _baselines(world, chosen.language, first).items():
+            found[name].ask(world, answer)
+        graphs = [(name, settings, first) for name, settings in variants.items()]
+        graphs += [(f"skill graph, {name}", DEFAULTS, embedder) for name, embedder in others]
+        for name, settings, embedder in graphs:
+            with SkillGraph.open(":memory:", tenant="t", embedder=embedder, settings=settings) as graph:
+                found[name].ask(world, remembered(graph, world, judged if name == "nothing left out" else None))
+                if name == "skill graph":
+                    user = world.questions[0].user if world.questions else READER
+                    some = _nonsense(UNRELATED // len(worlds))
+                    unrelated += [float(not graph.recall(text, user=user, k=K)) for text in some]
+    return found, {"unrelated questions without an answer": mean_of(unrelated), "hits": _reliability(judged)}
+
+
+def remembered(graph: SkillGraph, world: World, judged: list[tuple[float, bool]] | None) -> Answer:
+    """Add all notes, and return how to ask for their names. The first hits' relevance and truth go to `judged`."""
+    names = {skill.id: name for name, skill in zip(world.notes, graph.add_skills(world.notes.values()), strict=True)}
+
+    def answer(asked: Asked) -> list[str]:
+        hits = graph.recall(asked.text, user=asked.user, k=2 * K)
+        if judged is not None:
+            judged.extend((hit.relevance, names[hit.skill.id] in asked.wanted) for hit in hits[:K])
+        return [names[hit.skill.id] for hit in hits]
+
+    return answer
+
+
+def _baselines(world: World, language: str, embedder: Embedder) -> dict[str, Answer]:
+    """Three ways to ask. Each looks at what the asking person may see."""
+    private = any(note.visibility == "private" for note in world.notes.values())
+
+    @cache
+    def those_of(user: str) -> dict[str, Answer]:
+        notes = world.notes.items()
+        visible = {name: note.text for name, note in notes if note.visibility == "shared" or note.owner == user}
+        return _searches(visible, language, embedder)
+
+    return {
+        name: lambda asked, name=name: those_of(asked.user if private else "")[name](asked)[: 2 * K]
+        for name in BASELINES
+    }
+
+
+def _searches(notes: Mapping[str, str], language: str, embedder: Embedder) -> dict[str, Answer]:
+    import bm25s
+
+    names, texts = list(notes), list(notes.values())
+    index = bm25s.BM25()
+    index.index([_words(text, language) for text in texts], show_progress=False)
+    rows = embedder.embed(texts)
+
+    def by_words(asked: Asked) -> list[str]:
+        scores = index.get_scores(_words(asked.text, language))
+        return [names[place] for place in np.argsort(-scores, kind="stable")[:DEEP]]
+
+    def by_vectors(asked: Asked) -> list[str]:
+        similar = rows @ embedder.embed([asked.text])[0]
+        return [names[place] for place in np.argsort(-similar, kind="stable")[:DEEP]]
+
+    def by_ranks(asked: Asked) -> list[str]:
+        points: dict[str, float] = {}
+        for ranking in (by_words(asked), by_vectors(asked)):
+            for place, name in enumerate(ranking, 1):
+                points[name] = points.get(name, 0.0) + 1 / (RRF + place)
+        return sorted(points, key=lambda name: -points[name])
+
+    return dict(zip(BASELINES, (by_words, by_vectors, by_ranks), strict=True))
+
+
+def _words(text: str, language: str) -> list[str]:
+    """The terms of a baseline that somebody would write in an afternoon."""
+    words = re.findall(r"\w+", text.casefold())
+    if language:
+        return [_stem(language, word) for word in words]
+    return [
+        pair for word in words for pair in ([word] if word.isascii() or len(word) < 2 else map("".join, pairwise(word)))
+    ]
+
+
+@cache
+def _stem(language: str, word: str) -> str:
+    return str(_stemmer(language).stemWord(word))
+
+
+@cache
+def _stemmer(language: str) -> Any:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer(language)
+
+
+Add = Callable[[str, NewSkill], object]
+Search = Callable[[Asked], tuple[float, list[str]]]
+"""CPU seconds, and the texts that were found."""
+
+
+@contextmanager
+def _ours(folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
+    with SkillGraph.open(folder / "skills.db", tenant="t", embedder=embedder) as graph:
+
+        def search(asked: Asked) -> tuple[float, list[str]]:
+            began = time.thread_time()
+            hits = graph.recall(asked.text, user=asked.user, k=K)
+            return time.thread_time() - began, [hit.skill.text for hit in hits]
+
+        yield lambda name, note: graph.add_skills([note]), search
+
+
+@contextmanager
+def _langmem(folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
+    from langgraph.store.memory import InMemoryStore
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[float(value) for value in row] for row in embedder.embed(texts)]
+
+    store = InMemoryStore(index={"dims": embedder.dimensions, "embed": embed, "fields": ["content"]})
+
+    def search(asked: Asked) -> tuple[float, list[str]]:
+        began = time.process_time()  # it embeds the question in another thread
+        found = store.search(("memories",), query=asked.text, limit=K)
+        return time.process_time() - began, [item.value["content"] for item in found]
+
+    yield lambda name, note: store.put(("memories",), name, {"content": note.text}), search
+
+
+@contextmanager
+def _mem0(python: str, world: World, folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
+    other = Mem0(python, folder, embedder.dimensions)
+    known = [note.text for note in world.notes.values()] + [asked.text for asked in world.questions]
+    other.know(known, embedder.embed(known).tolist())
+
+    def search(asked: Asked) -> tuple[float, list[str]]:
+        (_, worked), texts = other.search(asked.text, "world", K)
+        return worked, texts
+
+    yield lambda name, note: other.add([note.text], "world"), search
+    other.close()
+
+
+def _rivals(worlds: Iterable[World], embedder: EmbeddedOnce, mem0: str) -> dict[str, Figures]:
+    """The skill graph, mem0 and LangMem, each filled with the notes of one world after the other."""
+    found: dict[str, Figures] = {}
+    for world in worlds:
+        embedder.embed([*(note.text for note in world.notes.values()), *(asked.text for asked in world.questions)])
+        sides = {"skill graph": _ours, **({"mem0": partial(_mem0, mem0, world)} if mem0 else {}), "LangMem": _langmem}
+        for side, opened in sides.items():
+            with tempfile.TemporaryDirectory() as folder, opened(Path(folder), embedder) as (add, search):
+                _ask_timed(world, add, search, found.setdefault(side, Figures()))
+    return found
+
+
+def _ask_timed(world: World, add: Add, search: Search, figures: Figures) -> None:
+    names: dict[str, list[str]] = {}
+    for name, note in world.notes.items():
+        names.setdefault(note.text, []).append(name)
+        figures.adds.append(timed(add, name, note))
+
+    def answer(asked: Asked) -> list[str]:
+        seconds, texts = search(asked)
+        figures.recalls.append(1e3 * seconds)
+        return [name for text in texts for name in names[text]]
+
+    figures.ask(world, answer)
+
+
+def _nonsense(count: int) -> Iterator[str]:
+    """Questions like "zzzz qqqq", of two to five words."""
+    draw = random.Random(1)
+    for _ in range(count):
+        words = ("".join(draw.choices(ascii_lowercase, k=draw.randint(3, 8))) for _ in range(draw.randint(2, 5)))
+        yield " ".join(words)
+
+
+def _reliability(judged: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
+    """How many hits of each range of relevance there are, their mean relevance, and how many are evidence."""
+    rows = []
+    for low, high in pairwise(RANGES):
+        if some := [one for one in judged if low <= one[0] < high]:
+            predicted, observed = np.mean(some, axis=0)
+            rows.append({"from": low, "hits": len(some), "predicted": float(predicted), "observed": float(observed)})
+    return rows
+
+
+def _cost(name: str, texts: Sequence[str]) -> float:
+    """CPU seconds for many texts, of which a sample is embedded after the embedder was loaded."""
+    embedder, some = open_embedder(name), texts[:: max(1, len(texts) // SAMPLE)][:SAMPLE]
+    embedder.embed(some[:3])
+    began = time.process_time()
+    embedder.embed(some)
+    return (time.process_time() - began) * MANY / len(some)
+
+
+def _names(wanted: Sequence[str]) -> list[str]:
+    reporting = [one.name for one in SETS if one.name not in CHOOSING or one.name == "locomo"]
+    groups = {"choosing": list(CHOOSING), "reporting": reporting}
+    return [name for one in wanted for name in groups.get(one, [one])]
+
+
+def show(result: dict[str, Any]) -> None:
+    heads = ["R@10", "MRR", "R@10 beyond the first", "adds a second", "recall, ms of CPU"]
+    for row in result["sets"]:
+        print(f"\n{row['set']}: {row['questions']} questions about {row['notes']} notes")
+        rows = []
+        for name, one in row["systems"].items():
+            cells = [shown(one["R@10"]), shown(one["MRR"]), shown(one["R@10 beyond the first"], "+.3f")]
+            if "adds per second" in one:
+                cells += [f"{one['adds per second']:,.0f}", shown(one["recall, ms of CPU"], ".2f")]
+            rows.append([name, *cells])
+        print_aligned(["", *heads[: len(rows[0]) - 1]], rows)
+        for part in row.get("hits", ()):
+            told = f"{part['predicted']:.2f} predicted, {part['observed']:.2f} are evidence"
+            print(f"  relevance from {part['from']:g}: {told} ({part['hits']} hits)")
+        if "hits" in row:
+            print(f"  unrelated questions without a hit: {shown(row['unrelated questions without an answer'])}")
+    for name, seconds in result["CPU seconds for 100,000 texts"].items():
+        print(f"{name}: {seconds:.0f} s of CPU for 100,000 texts")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        data=(Path, "folder in which the sets' repositories were cloned"),
+        embedders=["wordllama"],
+        parts=(False, "also change parts of the score, or turn them off"),
+        rivals=(False, "compare with other memories, and time them"),
+        mem0=("", "the Python of an environment with mem0, for --rivals"),
+        worlds=(0, "of each set; 0 for all"),
+    )
+    names = [one.name for one in SETS]
+    parser.add_argument("--sets", nargs="+", choices=["choosing", "reporting", *names], default=["reporting"])
+    options = parser.parse_args(arguments)
+    return tell(measure(options), options.json, show)
+
+
+if __name__ == "__main__":
+    main()
