@@ -4,7 +4,7 @@ What is added is what the record needs: token ids with logprobs, and the token c
 where the server is known to take it, which it is asked once, with a question of our own. What was added for us is taken
 out of the answer. Nothing that a program asks changes what is added for another.
 
-    forwarder = Forwarder(endpoint, settings)
+    forwarder = Forwarder(endpoint, protocol_named("chat"))
     passed = await forwarder.forward(request, forwarded, model="served")
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,8 +30,6 @@ from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
     import httpx
-
-    from .openai_policy import OpenAISettings
 
 __all__ = ["Forwarder"]
 
@@ -97,8 +95,18 @@ class _Added(NamedTuple):
 class Forwarder:
     """Passes requests on to one server."""
 
-    def __init__(self, endpoint: Endpoint, settings: OpenAISettings) -> None:
-        self._endpoint, self._settings, self.protocol = endpoint, settings, protocol_named(settings.protocol)
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        protocol: Protocol,
+        *,
+        apis: Sequence[str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        wants_tokens: bool = True,
+    ) -> None:
+        """`apis` are what the server speaks besides `protocol`; without them, it is asked."""
+        self._endpoint, self.protocol, self._apis = endpoint, protocol, apis
+        self._extra_body, self._wants_tokens = dict(extra_body or {}), wants_tokens
         self._known: dict[str, _Taken] = {}
         """What each model of the server takes."""
         self._speaks: dict[str, bool] = {}
@@ -113,15 +121,15 @@ class Forwarder:
         if asked is None or asked is self.protocol or (asked.is_of_openai and self.protocol.is_of_openai):
             return asked is not None
         counts, name = name != asked.name, asked.name
-        if self._settings.apis is not None:
-            return name in self._settings.apis
+        if self._apis is not None:
+            return name in self._apis
         async with self._endpoint.lock():
             if name not in self._speaks:
                 found = await self._has(asked, model)
                 if found is None:
                     return False
                 self._speaks[name] = found
-        if not self._speaks[name] or counts or not self.protocol.gives_tokens or self._settings.token_ids == "off":
+        if not self._speaks[name] or counts or not self.protocol.gives_tokens or not self._wants_tokens:
             return self._speaks[name]
         return not (await self._taken(model)).tokens
 
@@ -171,7 +179,7 @@ class Forwarder:
         asked = forwarded.body
         named = {} if "{model}" in forwarded.path else {"model": model}
         body = protocol.with_sampling({**asked, **named}, forwarded.sampling, run_wins=forwarded.run_wins)
-        body |= self._settings.extra_body
+        body |= self._extra_body
         if forwarded.recalled:
             body = protocol.with_recalled(body, forwarded.recalled)
         if taken.tokens:
@@ -308,7 +316,7 @@ class Forwarder:
         asked = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
         usage = {"stream_options": {"include_usage": True}}
         refused = False
-        for more in ({**_FOR_TOKENS, **usage}, usage) if self._settings.token_ids != "off" else (usage,):
+        for more in ({**_FOR_TOKENS, **usage}, usage) if self._wants_tokens else (usage,):
             for limit in ({"max_tokens": 1}, {"max_completion_tokens": 16}):  # newer models refuse the first
                 found = await self._answered({**asked, **more, **limit})
                 if isinstance(found, dict):
@@ -322,7 +330,7 @@ class Forwarder:
         """The reply to a question of ours, or whether it was refused."""
         reply = StreamedReply(self.protocol.reader)
         try:
-            content = json.dumps(body | dict(self._settings.extra_body)).encode()
+            content = json.dumps(body | self._extra_body).encode()
             async with self._sent(f"/{self.protocol.path}", content, {}) as response:
                 if response.status_code != 200:
                     return response.status_code in (400, 403, 404, 422)

@@ -164,7 +164,13 @@ class OpenAIPolicy(Policy):
             key_header=settings.api_key_header,
             headers=self._protocol.headers,
         )
-        self._forwarder = Forwarder(self._endpoint, settings)
+        self._forwarder = Forwarder(
+            self._endpoint,
+            self._protocol,
+            apis=settings.apis,
+            extra_body=settings.extra_body,
+            wants_tokens=settings.token_ids != "off",
+        )
 
     def open(self, folder: Path) -> None:
         self._kept = _KeptAnswers(folder / "answers.jsonl")
