@@ -60,7 +60,7 @@ class Mem0:
 
 
 def serve(folder: Path, dimensions: int) -> None:
-    from mem0 import Memory
+    from mem0 import Memory  # type: ignore[import-not-found]
 
     from agentfw_memory.graph.index.embedders import open_embedder
 
