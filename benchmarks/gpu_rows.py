@@ -5,18 +5,8 @@
     python benchmarks/gpu_rows.py --device cpu --small             # the same code in small, without a GPU
     python benchmarks/gpu_rows.py --real --model path/to/model     # rows of a pretrained model
 
-    flex      a tree's attention, compiled, forward and backward in bf16, beside one row a turn in fp32 and bf16
-    tree_4b   a training step of a 4B-shaped model with random weights, as a tree and as rows (and TRL's, if installed):
-              8 samples of 4,000 + 500 tokens and episodes of ten turns, base in bf16 and in nf4
-    tree_7b   the same of a 7B-shaped model
-    memory    peak memory of a step by part, and what the learner expects before it
-    vllm      a training with vLLM on the same GPU: vLLM sleeps while the learner works, and the learner while vLLM does
-    train     a training with the policy `transformers` in one process, evaluation and proofs included
-
-    agreement                       with --real: a pretrained model's logprobs in policy and learner, in bf16 and nf4
-    additions_bf16, additions_nf4   with --real: 20 updates of a foreign agent that adds numbers (real_model.py)
-
-Every row is a process of its own with ten minutes: one that fails or takes too long says so, and the others go on.
+docs/results/gpu.md says what each row is. Every row is a process of its own with ten minutes: one that fails or takes
+too long says so, and the others go on.
 """
 
 from __future__ import annotations
@@ -37,9 +27,8 @@ from typing import Any
 
 import real_model
 import trl_side_by_side
-import vllm_loop
 
-from agentfw_benchmarks import Options, make_model, model_size, tell
+from agentfw_benchmarks import AGENTFW, Options, make_model, model_size, tell, with_laboratory
 
 LIMIT = 600
 """Seconds of one row."""
@@ -50,6 +39,18 @@ SHAPES: dict[str, dict[str, Any]] = {
     "1b": model_size(hidden=2048, inner=8192, layers=16, heads=16, key_heads=8, initializer_range=0.02),
     "small": model_size(hidden=64, inner=96, layers=2, heads=4, key_heads=2, initializer_range=0.1),
 }
+TRAINING = (
+    *("bandit", "--optimizer", "grpo", "--learner", "lora", "--reward", "varied"),
+    *("--set", "tasks=4", "--set", "samples=4", "--set", "evaluation.tasks=4", "--set", "evaluation.every=100"),
+    *("--set", "sampling.max_tokens=32", "--set", "environment.rounds=3", "--set", "max_turns=6"),
+    *("--set", "learner.learning_rate=1e-3"),
+)
+FIGURES = {
+    "served": ("publish_seconds", "publish_bytes", "proven", "probe_mismatch", "probe_mismatch_most"),
+    "learner": ("mismatch", "mismatch_largest", "tokens_trained"),
+    "seconds": ("play", "learn"),
+}
+"""What is told of each update of a training, by part of its record."""
 
 
 def drawn_model(folder: Path, shape: str, device: str) -> Path:
@@ -233,24 +234,34 @@ def vllm(options: argparse.Namespace) -> dict[str, Any]:
     python = os.environ.get("AGENTFW_VLLM_PYTHON", "")
     if not python and importlib.util.find_spec("vllm") is None:
         return {"skipped": "vLLM is not installed: pip install vllm, or name a Python that has it: AGENTFW_VLLM_PYTHON"}
-    settings = ["policy.sleep=true", "policy.memory=0.6", "learner.offload=true"] if options.device == "cuda" else []
-    return _training("vllm", options, python or sys.executable, settings)
+    settings = [f"policy.python={python or sys.executable}", 'policy.arguments=["--enforce-eager"]']
+    settings.append("policy.context=1024")
+    if options.device == "cuda":
+        settings += ["policy.sleep=true", "policy.memory=0.6", "learner.offload=true"]
+    return training("vllm", options, settings)
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
-    return _training("transformers", options, sys.executable, ["learner.offload=true"])
+    return training("transformers", options, ["learner.offload=true", f"policy.device={options.device}"])
 
 
-def _training(policy: str, options: argparse.Namespace, python: str, settings: Sequence[str]) -> dict[str, Any]:
+def training(policy: str, options: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
+    """`agentfw train` with drawn weights, and what its folder says of each update."""
     precision = "bf16" if options.device == "cuda" else "fp32"
-    settings = [*settings, f"learner.device={options.device}"]
-    settings += [f"policy.precision={precision}", f"learner.precision={precision}"]
-    if policy == "transformers":
-        settings.append(f"policy.device={options.device}")
     with tempfile.TemporaryDirectory() as folder:
         model = drawn_model(Path(folder) / "model", "small" if options.small else "1b", options.device)
-        updates = 1 if options.small else 3
-        return vllm_loop.train(policy, Path(folder), updates, python, str(model), settings)
+        settings = [*settings, f"learner.device={options.device}"]
+        for side in ("policy", "learner"):
+            settings += [f"{side}.precision={precision}", f"{side}.model={model}"]
+        words = ["train", *TRAINING, "--policy", policy, "--updates", "1" if options.small else "3"]
+        words += ["--runs", f"{folder}/runs", *(word for each in settings for word in ("--set", each))]
+        subprocess.run([*AGENTFW, *words], env={"VLLM_CPU_KVCACHE_SPACE": "1", **with_laboratory()}, check=True)
+        (journal,) = Path(folder).glob("runs/*/updates.jsonl")
+        lines = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+    updates = [
+        {name: line.get(part, {}).get(name) for part, names in FIGURES.items() for name in names} for line in lines
+    ]
+    return {"policy": policy, "updates": updates}
 
 
 def agreement(options: argparse.Namespace) -> dict[str, Any]:
