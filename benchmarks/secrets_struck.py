@@ -3,49 +3,32 @@
     python benchmarks/secrets_struck.py
     python benchmarks/secrets_struck.py --placements 300 --json
 
-Each time the secret, its form and its channel are drawn. The search decodes everything by the means of the standard
-library, and shares no code with what strikes secrets. It is done once more, for at most 300 placements, with secrets
-that the run isn't told of, so that it is known to find them.
+Each time the secret, its form and its channel are drawn. The search is for each secret in each form, alone and within
+each other one, and shares no code with what strikes secrets. It is done once more, for at most 300 placements, with
+secrets that the run isn't told of, so that it is known to find them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import html
 import io
-import json
 import logging
 import random
 import re
 import string
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import unquote, unquote_plus
 
 import httpx
 from pydantic import SecretStr
 
-from agentfw import (
-    Component,
-    Environment,
-    Generation,
-    Intervention,
-    Memory,
-    Message,
-    Policy,
-    Request,
-    Run,
-    Settings,
-    hookimpl,
-)
-from agentfw.boundary.crossing import GuardedPolicy
+from agentfw import Component, Environment, Generation, Intervention, Memory, Policy, Request, Run, Settings, hookimpl
 from agentfw.boundary.output import struck_streams
 from agentfw.environment import World
 from agentfw.episode import Task
@@ -58,7 +41,7 @@ from agentfw_benchmarks.secret_forms import FORMS
 
 CALLS = 20
 """Number of placements in one episode."""
-CHANNELS = ("address", "header", "body", "exception", "log", "print", "answer", "recall", "stream")
+CHANNELS = ("address", "header", "body", "exception", "log", "print", "answer", "recall")
 LETTERS = (string.ascii_letters + string.digits, string.ascii_letters + string.punctuation, "äöüß€🔑kyz 0189+/")
 SECRETS: list[str] = []
 DRAWN: list[tuple[str, str]] = []
@@ -109,12 +92,6 @@ class Asking(Policy):
         asked = request.moment.of("question") if request.moment else ()
         return Generation("", calls=tuple(Intervention("place", {"number": each.data["number"]}) for each in asked))
 
-    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
-        number = int(request.messages[-1].content)
-        for piece in pieces(number):
-            tell(piece)
-        return Generation(DRAWN[number][1])
-
 
 class Recalling(Memory):
     async def recall(self, query: Query) -> Sequence[Recollection]:
@@ -147,28 +124,21 @@ def make_tool(settings: Told) -> object:
     return place
 
 
+def offered(name: str, factory: str, **more: str) -> Any:
+    return hookimpl(lambda self: [Component(name, f"{__name__}:{factory}", "", **more)])
+
+
 class Plugin:
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component("questions", f"{__name__}:Questions", "")]
-
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [Component("asking", f"{__name__}:Asking", "")]
-
-    @hookimpl
-    def agentfw_memories(self) -> list[Component]:
-        return [Component("recalling", f"{__name__}:Recalling", "")]
-
-    @hookimpl
-    def agentfw_tools(self) -> list[Component]:
-        return [Component("placing", f"{__name__}:make_tool", "", settings=f"{__name__}:Told")]
+    agentfw_environments = offered("questions", "Questions")
+    agentfw_policies = offered("asking", "Asking")
+    agentfw_memories = offered("recalling", "Recalling")
+    agentfw_tools = offered("placing", "make_tool", settings=f"{__name__}:Told")
 
 
 def came_out(folder: Path, *, told: bool) -> Iterator[tuple[str, str]]:
     """All texts that come out of one run, by where they came out."""
     PROMPTS.clear()
-    printed, streamed = io.StringIO(), list[str]()
+    printed = io.StringIO()
     handler = logging.FileHandler(folder / "placements.log", encoding="utf-8")
     logging.getLogger("placements").addHandler(handler)
     host = fresh_host(Plugin())
@@ -180,40 +150,18 @@ def came_out(folder: Path, *, told: bool) -> Iterator[tuple[str, str]]:
         SERVER[:] = [f"http://127.0.0.1:{server.server_port}/"]
         run = Run.create(parse_spec({**values, "episodes": -(-len(DRAWN) // CALLS)}), host, folder)
         asyncio.run(run.execute())
-        guarded = GuardedPolicy(Asking(), host.guard("policy", "asking", 60.0))
-        for number, (channel, _) in enumerate(DRAWN):
-            if channel == "stream":
-                asyncio.run(guarded.stream(Request([Message("user", str(number))]), streamed.append))
-                streamed.append("\n")
         server.shutdown()
     logging.getLogger("placements").removeHandler(handler)
     handler.close()
-    yield from (("printed", printed.getvalue()), ("prompts", "\n".join(PROMPTS)), ("streamed", "".join(streamed)))
+    yield from (("printed", printed.getvalue()), ("prompts", "\n".join(PROMPTS)))
     for file in folder.rglob("*"):
         if file.is_file():
             yield file.name, file.read_bytes().decode(errors="replace")
 
 
-def decoded(text: str) -> str:
-    """A text with everything that the standard library can make of it, twice over."""
-    ways: list[Callable[[str], str]] = [unquote, unquote_plus, html.unescape, unescaped, unbase64]
-    once = [text, *(way(text) for way in ways)]
-    return "\n".join([*once, *(way(one) for one in once[1:5] for way in ways)])
-
-
-def unescaped(text: str) -> str:
-    def letters(found: re.Match[str]) -> str:
-        if found[0].startswith(r"\x"):
-            return bytes.fromhex(found[0].replace(r"\x", "")).decode(errors="replace")
-        return json.loads(f'"{found[0]}"') if len(found[0]) > 2 or found[0][1] in '"\\/bfnrt' else found[0][1:]
-
-    return re.sub(r"(?:\\x[0-9a-fA-F]{2})+|(?:\\u[0-9a-fA-F]{4})+|\\.", letters, text)
-
-
-def unbase64(text: str) -> str:
-    words = [word.translate({45: "+", 95: "/"}) for word in re.findall(r"[A-Za-z0-9+/_-]{12,}", text)]
-    parts = [word[start:] for word in dict.fromkeys(words) for start in range(4) if len(word[start:]) % 4 != 1]
-    return "\n".join(base64.b64decode(part + "=" * (-len(part) % 4)).decode(errors="replace") for part in parts)
+def occurs(secret: str, text: str) -> bool:
+    once = {form(secret).strip("\"'") for form in FORMS.values()}
+    return any(one in text for one in once | {form(one).strip("\"'") for form in FORMS.values() for one in once})
 
 
 def measure(placements: int, seed: int) -> dict[str, Any]:
@@ -223,8 +171,7 @@ def measure(placements: int, seed: int) -> dict[str, Any]:
         draw(placements if name == "struck" else min(placements, 300), seed)
         with tempfile.TemporaryDirectory() as folder:
             for place, text in came_out(Path(folder), told=name == "struck"):
-                whole = "\n".join(map(decoded, dict.fromkeys(text.splitlines())))
-                counts[place] += sum(secret in whole or " ".join(secret.split()) in whole for secret in SECRETS)
+                counts[place] += sum(occurs(secret, text) for secret in SECRETS)
     channels = Counter(channel for channel, _ in DRAWN)
     return {"placements": placements, "secrets": len(SECRETS), "channels": dict(channels), "found": found}
 
