@@ -191,7 +191,7 @@ def test_what_others_said_and_other_scenarios_are_left_alone(graph: SkillGraph, 
     ("settings", "new"),
     [
         (GraphSettings(newest_wins=False), NewSkill("ana", "I live in Rome")),
-        (GraphSettings(), NewSkill("ana", "I live in Rome", supersedes=False)),
+        (GraphSettings(), NewSkill("ana", "I live in Rome")),
     ],
 )
 def test_superseding_can_be_turned_off(settings: GraphSettings, new: NewSkill, clock: Calendar) -> None:

@@ -118,7 +118,8 @@ class GraphSettings:
     wishes_from: float | None = None
     """Minimum reward of a trajectory to learn wishes from. None: any, as failures make users say what they want."""
     newest_wins: bool = True
-    """Whether a new wish replaces older wishes of the same user that it rewords or contradicts."""
+    """Whether a new wish replaces an older one of the same user that it rewords, and what is newer about the same thing
+    is recalled before what is older."""
     new_skills: Count = 3
     """Maximum number of new skills per trajectory."""
     merge_above: Share = 0.9
@@ -130,8 +131,6 @@ class GraphSettings:
     communities. 0 for none."""
     complement_after: Count = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
-    find_conflicts: bool = True
-    """Whether a new skill is checked for contradictions with skills of the same scenarios."""
     skills_per_owner: Number = 1000
     """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
 
@@ -192,8 +191,8 @@ class GraphSettings:
           no limits.
         - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.
         - In every setting: communities are made of users and skills, without tools, scenarios and trajectories; a user
-          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates;
-          and a statement that is added supersedes the owner's earlier one (unless `supersedes=False`).
+          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates.
+        - Skills conflict only where somebody connects them, because no rule tells that two texts contradict each other.
 
         The reference has a table of all settings beside the paper's text, and a test compares it with this.
         """
