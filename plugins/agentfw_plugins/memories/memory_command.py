@@ -216,7 +216,7 @@ def learn(trajectories: Any, embedder: str, store: str, tenant: str, out: Out) -
             "known already" if one.known_already else " ".join(f"+{skill}" for skill in one.added) or "nothing new",
             " ".join(one.merged),
             " ".join(one.retired),
-            f"{len(one.complements)} complements, {len(one.conflicts)} conflicts",
+            f"{len(one.complements)} complements",
         ]
         for one in answers
     ]

@@ -9,8 +9,8 @@
     For rescheduling, Ana prefers the earliest slot.
     For rescheduling, use calendar, then mail
 
-`extract` reads the steps (which tools worked, and which replaced one that failed), and takes what the user said of how it
-ended as it was said. A graph passes only what of it lasts. The query and messages never become part of a skill. To use
+`extract` reads the steps (which tools worked, and which replaced one that failed), and takes what the user said of how
+it ended as it was said. A graph passes only what of it lasts. The query and messages never become part of a skill. To use
 a model instead, which may write maxims, pass any callable of the type `Extractor`.
 """
 

@@ -5,8 +5,8 @@ others have written so far, so two processes that learn at once create no duplic
 
 An extractor drafts skills from a trajectory: wishes, which users utter above all when something went wrong
 (`wishes_from`), and ways that worked (`learn_from`). evolution.py places them among the user's skills, and sharing.py
-shares what enough users have in common. Skills that occur together in enough good trajectories complement each other.  Every trajectory counts towards the utility of the
-skills it used.
+shares what enough users have in common. Skills that occur together in enough good trajectories complement each other.
+Every trajectory counts towards the utility of the skills it used.
 """
 
 from __future__ import annotations

@@ -37,39 +37,11 @@ MONTHS = (
     *("july", "august", "september", "october", "november", "december"),
 )
 
-NEGATIONS = frozenset(
-    [
-        "no",
-        "not",
-        "never",
-        "don",
-        "doesn",
-        "nicht",
-        "nie",
-        "kein",
-        "keine",
-        "ne",
-        "pas",
-        "jamais",
-        "sans",
-        "nunca",
-        "sin",
-        "non",
-        "mai",
-        "senza",
-        "não",
-        "sem",
-        "не",
-        "нет",
-        "без",
-        "никогда",
-        "لا",
-        "ليس",
-        "لم",
-        "नहीं",
-        "मत",
-    ]
+_NEGATED = (
+    "no not never don doesn nicht nie kein keine ne pas jamais sans nunca sin non mai senza não sem не нет без никогда "
+    "لا ليس لم नहीं मत"
 )
+NEGATIONS = frozenset(_NEGATED.split())
 """Words that turn a text round, though most of them are too common to be terms."""
 SHORT = 300
 """Number of characters up to which a text may be a question."""
