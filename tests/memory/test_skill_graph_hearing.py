@@ -123,9 +123,7 @@ def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
         ("Schreib ein Gedicht.", False),
     ],
 )
-def test_lasting_facts_are_told_from_small_talk_play_and_requests(
-    sorting: SkillGraph, text: str, is_kept: bool
-) -> None:
+def test_lasting_facts_are_told_from_talk_play_and_requests(sorting: SkillGraph, text: str, is_kept: bool) -> None:
     assert bool(sorting.hear(text, user="ana").kept) == is_kept
 
 

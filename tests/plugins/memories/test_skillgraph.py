@@ -225,7 +225,6 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("new_skills", 1),
         ("merge_above", 0.5),
         ("complement_after", 0),
-        ("find_conflicts", False),
         ("skills_per_owner", 5),
         ("seed", 11),
     ],

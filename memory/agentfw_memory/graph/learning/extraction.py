@@ -6,12 +6,12 @@
     ... )
     >>> for draft in extract(trip):
     ...     print(draft.text)
-    For rescheduling, Ana prefers the earliest slot.
+    For rescheduling: Ana prefers the earliest slot.
     For rescheduling, use calendar, then mail
 
 `extract` reads the steps (which tools worked, and which replaced one that failed), and takes what the user said of how
-it ended as it was said. A graph passes only what of it lasts. The query and messages never become part of a skill. To use
-a model instead, which may write maxims, pass any callable of the type `Extractor`.
+it ended as it was said. A graph passes only what of it lasts. The query and messages never become part of a skill. To
+use a model instead, which may write maxims, pass any callable of the type `Extractor`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraf
     """Return drafts from a trajectory: the user's wishes, then replacements of tools, then the tools that worked."""
     if maximum < 0:
         raise BadInputError(f"can't extract {maximum} skills from a trajectory", fix="pass a maximum of 0 or more")
-    head = f"For {' and '.join(trajectory.scenarios)}, " if trajectory.scenarios else ""
+    about = f"For {' and '.join(trajectory.scenarios)}" if trajectory.scenarios else ""
     worked = _distinct(step.tool for step in trajectory.steps if step.tool and step.worked)
     ways: list[tuple[str, tuple[str, ...]]]
     ways = [(f"when {failed} fails, use {helped}", (failed, helped)) for failed, helped in _replacements(trajectory)]
@@ -91,8 +91,7 @@ def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraf
     found += [(way, tools, False) for way, tools in ways]
     drafts: dict[str, SkillDraft] = {}
     for text, tools, wish in found:
-        whole = head + text
-        whole = whole[0].upper() + whole[1:]
+        whole = f"{about}{': ' if wish else ', '}{text}" if about else text[0].upper() + text[1:]
         drafts.setdefault(whole.casefold(), SkillDraft(whole, tools, trajectory.scenarios, wish))
     return list(drafts.values())[:maximum]
 

@@ -231,8 +231,8 @@ class Hearer:
         if saying.answer_to:
             turns.append(("assistant", saying.answer_to[:1_000]))
         before = tuple(turns)
-        if not has_secret(saying.text):
-            turns.append(("user", saying.text[:1_000]))
+        if not has_secret(text := saying.text[:1_000]):
+            turns.append(("user", text))
         return before
 
     def _was_heard(self, saying: Saying) -> bool:

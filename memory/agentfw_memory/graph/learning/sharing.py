@@ -35,7 +35,7 @@ __all__ = ["Sharing", "check_not_reserved"]
 RESERVED = "*shared:"
 COMPARED = 200
 """Maximum number of similar skills in which other users are looked for."""
-_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]")
+_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
 
 
 def check_not_reserved(what: str, name: str) -> None:
