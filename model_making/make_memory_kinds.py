@@ -22,7 +22,7 @@ from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.writing.kinds import FOLDER, GRAMS, KINDS, Kinds, grams
 
 SENTENCES = Path(__file__).parent / "memory_sentences.txt"
-STEPS, RATE, DECAY = 300, 8.0, 1e-4
+STEPS, RATE, DECAY = 250, 8.0, 4e-5
 """Steps of the descent, its rate, and the weight of the squared weights in the loss."""
 
 Array = NDArray[np.float32]

@@ -25,8 +25,8 @@ __all__ = ["FOLDER", "GRAMS", "KINDS", "Kind", "Kinds", "grams", "kinds_of"]
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-GRAMS = 2048
-"""Number of buckets that the pieces of a sentence, of one to five characters, are hashed into."""
+GRAMS = 4096
+"""Number of buckets that the pieces of a sentence are hashed into."""
 LONGEST = 300
 """Number of characters of a sentence that are looked at."""
 KEPT_FROM = 0.42
@@ -83,6 +83,9 @@ def grams(sentence: str) -> list[int]:
     """Return the buckets of a sentence's pieces. Digits count alike, because which number it is tells no kind."""
     text = f"^{re.sub(r'[0-9]', '0', sentence.casefold().strip()[:LONGEST])}$"
     pieces = {text[start : start + size] for size in range(1, 6) for start in range(len(text) - size + 1)}
+    pieces |= {text[:size] for size in range(6, 13)} | {text[-size:] for size in range(6, 10)}
+    words = text.split()
+    pieces |= {"^" + " ".join(words[:count]) for count in (1, 2)} | {words[-1] + "$"} if words else set()
     return sorted({zlib.crc32(piece.encode(errors="replace")) % GRAMS for piece in pieces})
 
 
