@@ -15,18 +15,15 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import IO, Any
 
 import pytest
 from hypothesis import settings
-
-sys.path.insert(0, str(Path(__file__).parent / "tests"))
 
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
 # Read by numpy and torch when they are first imported, and by every process that a test starts.
@@ -35,7 +32,7 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, share)
 
-# MKL reads this at its first use, which may be long before the first policy is made (see models/arithmetic.py).
+# MKL reads this at its first use, which may be long before the first policy is made (see models/base.py).
 os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 
 # The same examples everywhere, however slow, and no database beside the code.
@@ -49,11 +46,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are no garbage: nobody needs to look through them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _garbage() -> Iterator[None]:
-    """Free what a module leaves behind: a library that fails in doing so then fails beside the tests that use it."""
+    """Free what a module leaves behind: a library that fails in doing so then fails beside the tests that use it.
+
+    What is left is in use, such as modules that were imported, and isn't looked through after the next module.
+    """
     yield
     gc.collect()
+    gc.freeze()
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
@@ -179,9 +186,7 @@ class Chromium:
     def __enter__(self) -> Chromium:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self._out.close()
@@ -242,9 +247,9 @@ _LABORATORY = Path(__file__).parent / "tests" / "site" / "agentfw_laboratory" / 
 
 @pytest.fixture(scope="session")
 def laboratory() -> ModuleType:
-    for module in ("torch", "transformers", "peft"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}")
+    for name in ("torch", "transformers", "peft"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}")
     spec = importlib.util.spec_from_file_location("agentfw_laboratory_models", _LABORATORY)
     assert spec is not None
     assert spec.loader is not None

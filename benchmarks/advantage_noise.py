@@ -26,7 +26,7 @@ import numpy as np
 
 from agentfw.seeds import Seeds
 from agentfw_benchmarks import Options, print_markdown, tell
-from agentfw_plugins.optimizers.arithmetic import FLOOR, centred, normalised, spread
+from agentfw_plugins.optimizers.relative import FLOOR, centred, normalised, spread
 
 GROUPS, SAMPLES = 16, 8
 NOISES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)

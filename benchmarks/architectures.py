@@ -161,7 +161,7 @@ def requests(count: int, **sampling: Any) -> list[Request]:
 
 
 async def gone_through(model: Path, home: Path) -> dict[str, Any]:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 

@@ -28,13 +28,11 @@ from agentfw.report.statistics import bootstrap, bootstrap_ratio
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
 from agentfw_benchmarks import Options, print_aligned, tell
-from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
+from agentfw_plugins.worlds.calendar.baselines import CHECKPOINTS, RULE_TITLES, quarters, rank_distance
 from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, fit_prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
-from agentfw_plugins.worlds.calendar.error_figures import CHECKPOINTS, quarters, rank_distance
-from agentfw_plugins.worlds.calendar.event_attributes import LETTERS
+from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, RULES
 from agentfw_plugins.worlds.calendar.policies import PRIOR_FILE, fitted_prior
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
 
 SIMPLE = ("earliest first", "most attendees first", "most urgent first", "most senior first")
 LEAST_SIMPLE, LEAST_ROLE = 0.35, 0.30

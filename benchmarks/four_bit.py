@@ -44,8 +44,8 @@ def measure(precision: str, model: Path, folder: Path, updates: int, seed: int) 
 
     from agentfw.learner import Batch
     from agentfw.optimizer import Advantage
+    from agentfw_plugins.learners.model_learner import SftLearner
     from agentfw_plugins.learners.settings import SftSettings
-    from agentfw_plugins.learners.sft import SftLearner
     from agentfw_plugins.models import load_base
     from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 

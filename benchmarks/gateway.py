@@ -39,7 +39,7 @@ def tokens(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from agentfw_plugins.gateway.app import Gateway
     from agentfw_plugins.gateway.live import opened
     from agentfw_plugins.gateway.sessions.session_finder import LiveSessionFinder
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
     from agentfw_plugins.serving import serving
 

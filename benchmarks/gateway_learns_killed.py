@@ -37,7 +37,7 @@ from agentfw.runs import read_sessions
 from agentfw.seeds import Seeds
 from agentfw_benchmarks import TESTS, Options, tell
 from agentfw_plugins.gateway.learning.version_file import named
-from agentfw_plugins.rewards.feedback import feedback_of
+from agentfw_plugins.rewards.measured import feedback_of
 
 sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 

@@ -10,12 +10,16 @@ done several times before it is counted, so that nothing of it is loaded or comp
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import httpx
 
 from agentfw_benchmarks import Options, tell
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
@@ -63,10 +67,33 @@ def recalled(settings: GraphSettings, where: dict[str, Any] | None = None) -> Ca
     return prepared
 
 
+def requested() -> Callable[[], object]:
+    """A request to a gateway in this process, in a session that is there already."""
+    from agentfw_plugins.gateway.live import Limits, gateway_of, opened
+
+    loop, folder = asyncio.new_event_loop(), Path(tempfile.mkdtemp())
+    live = opened(folder, policy="scripted", assignments=['policy.replies=["Hello."]'])
+    body = {"model": "agentfw", "messages": [{"role": "user", "content": "Hi"}]}
+
+    async def begun() -> httpx.AsyncClient:
+        await live.__aenter__()
+        gateway, _, _ = await gateway_of(live, Limits()).__aenter__()
+        transport = httpx.ASGITransport(gateway.app, client=("127.0.0.1", 1))
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+    client = loop.run_until_complete(begun())
+
+    def ask() -> None:
+        loop.run_until_complete(client.post("/s/tea/v1/chat/completions", json=body)).raise_for_status()
+
+    return ask
+
+
 WORKS: dict[str, Callable[[], Callable[[], object]]] = {
     "a recall": recalled(GraphSettings()),
     "a recall with a filter": recalled(GraphSettings(), {"kind": "note"}),
     "a recall as in the paper": recalled(GraphSettings.ablation("full")),
+    "a request": requested,
 }
 """Each prepares what is needed and returns the work."""
 

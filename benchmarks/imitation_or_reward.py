@@ -24,8 +24,8 @@ from agentfw.seeds import Seeds
 from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, Floats, Prior, matrix, maximum
 from agentfw_plugins.worlds.calendar.environment import CalendarSettings
-from agentfw_plugins.worlds.calendar.rounds import Round
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
+from agentfw_plugins.worlds.calendar.event_attributes import RULES
+from agentfw_plugins.worlds.calendar.regular_year import Round
 
 DEMONSTRATIONS = (0, 10, 50, 208)
 ERRS = {"never": (0.0,), "by a rule": (0.25, 0.5, 0.75), "at random": (0.25, 0.5, 0.75)}

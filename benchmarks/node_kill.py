@@ -114,7 +114,7 @@ def drive(address: str, model: Path, private: Path, phases: Sequence[str]) -> No
 
     from agentfw.engine import EngineSettings, make_engine
     from agentfw.optimizer import Loss
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     torch.set_num_threads(1)

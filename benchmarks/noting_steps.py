@@ -14,7 +14,7 @@ from noting_teacher import decided, entry_of, labels_of, told_by, worth_of
 
 from agentfw import Episode
 from agentfw_benchmarks import Figure, mean_of
-from agentfw_plugins.worlds.calendar.teacher_policy import remembered
+from agentfw_plugins.worlds.calendar.policies import remembered
 
 _LINE = re.compile(r"(?P<letter>[A-Z]): (?P<labels>.*) = (?P<sum>-?\d+) for [A-Z]")
 STEPS = (

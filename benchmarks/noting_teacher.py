@@ -24,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentfw import Generation, Policy, Request
-from agentfw_plugins.worlds.calendar.principles import vocabulary
+from agentfw_plugins.worlds.calendar.policies import remembered
+from agentfw_plugins.worlds.calendar.schema import vocabulary
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, terms, write_call
-from agentfw_plugins.worlds.calendar.teacher_policy import remembered
 
 MOST = 10
 """Entries of the hub. The oldest make room."""

@@ -25,7 +25,7 @@ from agentfw_benchmarks import Options, make_model, tell, triple_of
 
 def trainings(options: argparse.Namespace, model: Path, folder: Path) -> dict[str, Any]:
     """Both modes on one batch: steps, tokens computed, and the policy's gain."""
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     workers, passes = options.workers, options.passes
@@ -61,14 +61,16 @@ def noise(options: argparse.Namespace, model: Path, folder: Path) -> dict[str, f
     from agentfw.optimizer import Loss
     from agentfw.seeds import Seeds
     from agentfw_plugins.learners.descent import Descent
-    from agentfw_plugins.learners.lessons import read, split
+    from agentfw_plugins.learners.lessons import read_lessons, split
     from agentfw_plugins.learners.network import Network
     from agentfw_plugins.learners.settings import LoraSettings
     from agentfw_plugins.learners.token_tree import TurnTokens
 
     network = Network(LoraSettings(model=str(model), gradient_clip=1e9), Seeds(0))
     batch = make_batch(options, folder / "noise")
-    lessons = read(batch, network.vocabulary, lambda _, turn: TurnTokens(turn.prompt_ids, turn.token_ids)).lessons
+    lessons = read_lessons(
+        batch, network.vocabulary, lambda _, turn: TurnTokens(turn.prompt_ids, turn.token_ids)
+    ).lessons
     single: dict[int, Any] = {}
     for lesson in lessons:
         descent = Descent(network, torch.optim.SGD(network.parameters(), lr=1e-30), network.settings, 1e-30)

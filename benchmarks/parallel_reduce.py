@@ -37,7 +37,7 @@ def in_one_process(megabytes: float, workers: int, repeats: int) -> list[float]:
     """Seconds of the processor that reading and adding the gradients of a step takes, as a team does it."""
     from safetensors.torch import save
 
-    from agentfw_plugins.learners.team_worker import gradient_from
+    from agentfw_plugins.learners.team import gradient_from
 
     sent = [save({str(name): part for name, part in gradient(megabytes, seed).items()}) for seed in range(workers)]
     seconds = []

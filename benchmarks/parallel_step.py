@@ -61,7 +61,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     import numpy
     import torch
 
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     model = make_model(folder / "model", **SHAPES[options.shape])

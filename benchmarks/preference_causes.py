@@ -30,7 +30,7 @@ import numpy as np
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
-from agentfw_rewardmodels.preference.metrics import auc
+from agentfw_rewardmodels.preference.results import auc
 
 TOPICS = 10
 

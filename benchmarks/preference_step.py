@@ -32,11 +32,10 @@ from torch_geometric.nn.models import LightGCN
 
 from agentfw_benchmarks import Options, print_aligned, ratio_span, spread, spread_cells, tell, timed
 from agentfw_rewardmodels import PreferenceSettings
-from agentfw_rewardmodels.preference.batches import Drawer
-from agentfw_rewardmodels.preference.dataset import Dataset
-from agentfw_rewardmodels.preference.losses import ranking
+from agentfw_rewardmodels.preference.formulas import ranking
+from agentfw_rewardmodels.preference.input_tables import Dataset
 from agentfw_rewardmodels.preference.propagation import Adjacency, Matrix, propagate
-from agentfw_rewardmodels.preference.training import Trainer
+from agentfw_rewardmodels.preference.training import Drawer, Trainer
 
 LAYERS, DIMENSIONS, BATCH = 3, 64, 2048
 

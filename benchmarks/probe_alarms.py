@@ -58,7 +58,7 @@ class Episodes:
 
 def measure(case: int, learner: str, policy: str, home: Path) -> dict[str, Any]:
     """One training, and each fault of its last version."""
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     draw = random.Random(case)

@@ -21,7 +21,7 @@ from agentfw.request import NO_CALLS, CallsInText, Sampling
 from agentfw.turns.parsing import StreamedText
 from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_benchmarks import Options, tell
-from agentfw_plugins.models.call_tokens import CallTokens
+from agentfw_plugins.models.conversation import CallTokens
 
 NAMES = ("weather", "send_mail", "open")
 LEADS = ("", "I look it up.\n", "Let me see.\n\n", 'She wrote "now". So:\n', "<think>Is it `x`?</think>\n", "Done. ")

@@ -21,8 +21,7 @@ from agentfw.report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_c
 from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy
-from agentfw_plugins.policies.random import RandomPolicy
-from agentfw_plugins.policies.scripted import ScriptedPolicy
+from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy, LinearSettings, RulesPolicy, RulesSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox

@@ -65,7 +65,7 @@ def question(draw: random.Random) -> tuple[int, int]:
 
 
 def folder(options: argparse.Namespace) -> dict[str, Any]:
-    from agentfw_plugins.models.adapter import count_weights
+    from agentfw_plugins.models.checkpoint import count_weights
 
     began = time.perf_counter()
     found = folder_of(options.model)
@@ -91,7 +91,7 @@ def requests(count: int, seed: int, tokens: int) -> list[Any]:
 
 def agreement(options: argparse.Namespace) -> dict[str, Any]:
     """The difference of each sampled token's logprob, sampler against learner."""
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
 

@@ -34,8 +34,8 @@ from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubS
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.choice_model import fit_prior
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.worlds.calendar.policies import ROLES_FILE, TeacherPolicy, TeacherSettings
 from agentfw_plugins.worlds.calendar.scratchpad import NAMES, terms
-from agentfw_plugins.worlds.calendar.teacher_policy import ROLES_FILE, TeacherPolicy, TeacherSettings
 
 _POINT = 3.5
 """What one of the choice model's points is in the teacher's weights; the best on training users."""

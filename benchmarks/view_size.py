@@ -27,7 +27,7 @@ from agentfw.episode import Call, Event
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import Options, tell
 from agentfw_plugins.view.app import Viewer
-from agentfw_plugins.view.index import NAME, Index
+from agentfw_plugins.view.index import Index
 
 TURNS, READ, SAID, EACH = 20, 60, 40, 1000
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ou") for c in ("ra", "lin", "mot", "ver")]
@@ -133,7 +133,7 @@ def measure(episodes: int) -> dict[str, Any]:
             "episodes": episodes,
             "journals_mb": round(size / 1e6),
             "index_cpu_seconds": round(seconds, 1),
-            "index_mb": round((runs / NAME).stat().st_size / 1e6, 1),
+            "index_mb": round((runs / Index.file).stat().st_size / 1e6, 1),
             "pages": asyncio.run(ask(index)),
             "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3),
         }

@@ -1,4 +1,4 @@
-"""The page docs/reference/hooks.md, made from the docstrings of the hookspecs."""
+"""The page reference/hooks.md, made from the docstrings of the hookspecs."""
 
 from __future__ import annotations
 

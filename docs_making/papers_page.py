@@ -1,4 +1,4 @@
-"""The page that holds what the papers claim beside what was found here."""
+"""The page results/papers.md of agentfw-papers, which holds what the papers claim beside what was found here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "papers", "papers_page"]
+__all__ = ["papers", "papers_page"]
 
-FOLDER = "plugins/papers/docs/results"
+_FOLDER = "plugins/papers/docs/results"
 _SITE = "plugins/papers/docs/"
 _GITHUB = "https://github.com/agentfw/agentfw/blob/main/"
 _HEAD = """# The papers' claims, and what was found here
@@ -49,4 +49,4 @@ def _row(claim: Mapping[str, str]) -> str:
 
 
 def _link(page: str) -> str:
-    return os.path.relpath(page, FOLDER) if page.startswith(_SITE) else _GITHUB + page
+    return os.path.relpath(page, _FOLDER) if page.startswith(_SITE) else _GITHUB + page

@@ -1,4 +1,4 @@
-"""The page docs/reference/python.md: the public names of the packages, from their source and docstrings."""
+"""The page reference/python.md: the public names of the packages, from their source and docstrings."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ MODULES = {
     "agentfw.learner": "what a learner is given, and what it returns",
     "agentfw.loops": "run variants of an agent over several rounds and seeds, and compare them",
     "agentfw.memory": "what a memory is asked, and what it returns",
+    "agentfw.boundary.gate": "import the function that a setting names",
     "agentfw.boundary.metadata": "read the entry points of what is installed",
     "agentfw.turns.nested": "an engagement as a module of an agent",
     "agentfw.optimizer": "advantages, and the loss that they are for",
@@ -70,16 +71,15 @@ MODULES = {
     "agentfw_plugins.models.conversation": "convert a conversation to the format of chat models",
     "agentfw_plugins.memories.strategyhub": "the memory `strategyhub`",
     "agentfw_plugins.policies.scripted": "the policy `scripted`",
-    "agentfw_plugins.rewards.library_errors": "turn the errors of agentfw_rewardmodels into those of agentfw",
+    "agentfw_plugins.rewards": "turn the errors of agentfw_rewardmodels into those of agentfw",
     "agentfw_plugins.rewards.preference": "build a reward on the preference model",
-    "agentfw_plugins.rewards.round_measure": "make a reward of a figure that the environment measured",
-    "agentfw_plugins.rewards.rubric": "build a reward on the rubric judge",
+    "agentfw_plugins.rewards.measured": "make a reward of a figure that the environment measured",
+    "agentfw_plugins.rewards.judges": "build a reward on a judge",
     "agentfw_plugins.serving": "serve an application over HTTP",
     "agentfw_plugins.tools.tape": "record a toolbox, and play its answers again",
-    "agentfw_plugins.worlds.calendar.attribute_words": "what the calendar knows of an event, in words",
     "agentfw_plugins.worlds.calendar.choice_model": "learn what somebody prefers from what they choose",
     "agentfw_plugins.worlds.calendar.environment": "the environment `calendar`",
-    "agentfw_plugins.worlds.calendar.event_attributes": "what an agent is shown of an event",
+    "agentfw_plugins.worlds.calendar.event_attributes": "what an agent is shown of an event, also in words",
 }
 """The modules, each with what it is about."""
 
@@ -148,8 +148,16 @@ def _tree(module: ModuleType) -> ast.Module:
 
 def _definition(module: ModuleType, name: str) -> ast.stmt | None:
     """The last statement at the top of a module that gives a name its value."""
-    found = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.stmt) and _named(node) == name]
+    found = [node for node in _at_top(_tree(module).body) if _named(node) == name]
     return found[-1] if found else None
+
+
+def _at_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those under a condition."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            yield from _at_top([*node.body, *node.orelse])
 
 
 def _named(node: ast.stmt) -> str:

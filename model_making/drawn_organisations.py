@@ -21,8 +21,7 @@ import yaml
 
 from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Dataset
-from agentfw_plugins.worlds.calendar.principles import vocabulary
-from agentfw_plugins.worlds.calendar.schema import load_schema
+from agentfw_plugins.worlds.calendar.schema import load_schema, vocabulary
 
 __all__ = ["draw_organisation", "write_organisations"]
 

@@ -22,7 +22,7 @@ from tiny_lessons import make_tokenizer, play
 
 from agentfw_plugins.models.locate import locate
 from agentfw_plugins.models.making import Recipe, train, write_folder
-from agentfw_plugins.models.small_chat import END, ROLES
+from agentfw_plugins.models.small_model import END, ROLES
 
 __all__ = ["main"]
 

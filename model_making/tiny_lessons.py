@@ -26,8 +26,8 @@ from agentfw.memory import Query, Recollection
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.worlds.calendar.policies import TeacherPolicy, TeacherSettings
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
-from agentfw_plugins.worlds.calendar.teacher_policy import TeacherPolicy, TeacherSettings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

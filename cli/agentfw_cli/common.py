@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.boundary.metadata import EntryPoint
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, shown_path
 
 if TYPE_CHECKING:
     from agentfw.episode import Usage
@@ -136,9 +136,7 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     try:
         command = let_in(text, entry.load)
     except ImportFailed as failure:
-        if isinstance(failure.error, AgentfwError):
-            raise failure.error from None
-        raise PluginError(f"{text} {failure}", fix=fix) from failure.error
+        raise failure.named(text, fix) from None
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
     invoke = command.invoke
@@ -167,18 +165,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
 
 
 def runs_folder(given: Path | None) -> Path:
-    """The directory of runs: as given, as agentfw.toml says, or ./runs."""
-    if given is not None:
-        return given
-    from agentfw.host.project import find_project
+    """The directory of runs. To be asked for before a host is loaded, because a plugin may change the directory."""
+    from agentfw.host import runs_directory
 
-    project = find_project()
-    return project.runs if project is not None else Path("runs")
+    return runs_directory(given)
 
 
 def name_of(folder: RunFolder) -> str:
     """How to refer to a run on the command line: by its name where that finds it, else by its path."""
-    return folder.id if folder.path.parent.resolve() == runs_folder(None).resolve() else str(folder.path)
+    return folder.id if folder.path.parent.resolve() == runs_folder(None).resolve() else shown_path(folder.path)
 
 
 def figure_row(folder: RunFolder, name: str, figure: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ from agentfw_cli.common import (
     runs_option,
 )
 from agentfw_cli.completion import RunName
-from agentfw_cli.spec_options import set_option
+from agentfw_cli.run import set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -70,6 +70,7 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
+    from agentfw.host import find_project
     from agentfw.host.origin import changed_origins
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.comparison import compare_runs
@@ -89,8 +90,11 @@ def compare(
     else:
         # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
         found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
+        project = find_project()
         specs = {
-            name: parse_spec(with_project_defaults(read_spec(Path(name))), name) for name in which if name not in found
+            name: parse_spec(with_project_defaults(read_spec(Path(name)), project), name)
+            for name in which
+            if name not in found
         }
         if specs:
             found |= _played(specs, load_host(out, blocked, strict), root, out)
@@ -135,7 +139,7 @@ def _swept(
     from agentfw.errors import UsageError
     from agentfw.runs.spec.run_spec import apply_assignments
     from agentfw.runs.spec.start import start_of_run
-    from agentfw_cli.sweep import specs_of_sweep
+    from agentfw_cli.run import specs_of_sweep
 
     if len(which) != 1:
         raise UsageError("--sweep runs one spec with several values", fix="name one spec, or one environment")

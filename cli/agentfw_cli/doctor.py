@@ -38,11 +38,10 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     import agentfw
     from agentfw.errors import with_extra
     from agentfw.host.installing import tool_environment_warning
-    from agentfw.host.project import find_project
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict, tell=False)
-    project = find_project()
+    project = host.options.project
     facts = {
         "agentfw": agentfw.__version__,
         "python": f"{platform.python_version()} ({sys.executable})",

@@ -47,18 +47,17 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
-    from agentfw.runs.spec.policy_of_run import policy_of_run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
-    from agentfw.runs.spec.start import with_choices
+    from agentfw.runs.spec.start import policy_of_run, with_choices
 
     out = Out(json=as_json, quiet=quiet)
+    root, file = runs_folder(runs), spec and spec.absolute()
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    root = runs_folder(runs)
     if chosen.get("policy"):
         chosen["policy"] = policy_of_run(host, chosen["policy"], root)
-    values = with_choices(start(host, environment, spec), chosen)
+    values = with_choices(start(host, environment, file), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     check(values)
     execute(Run.create(parse_spec(values), host, root), host, out)

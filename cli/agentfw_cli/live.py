@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agentfw.printing.out import Out, width_of
-from agentfw.printing.progress import Progress as SignOfLife
-from agentfw.runs.observers.observer import Observer, RunInfo
+from agentfw.printing.out import Progress as SignOfLife
+from agentfw.runs.observers import Observer, RunInfo
 from agentfw_cli.progress import Progress, progress_of
 
 if TYPE_CHECKING:

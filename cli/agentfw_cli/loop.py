@@ -1,23 +1,28 @@
-"""`agentfw loop`: memory, rewards and training together, for several variants, in one table.
+"""`agentfw loop` and `agentfw forget`: memory, rewards and training together, for several variants, in one table.
 
 agentfw loop assistant --seeds 3 --jobs 2 --folder loops/first
+agentfw forget ana --loop loops/assistant     # delete all data of a user, with a receipt
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, shown_path
 from agentfw_cli.common import host_options, json_option, load_host, note_problems, quiet_option
 
 if TYPE_CHECKING:
     from agentfw.loops import Row
 
-__all__ = ["loop"]
+__all__ = [
+    "forget",
+    "loop",
+]
 
 _SPEC = "loop-"
 """What the names of specs of loops begin with; the rest is an environment."""
@@ -73,6 +78,7 @@ def loop(
     from agentfw.loops import Loop, read_loop
 
     out = Out(json=as_json, quiet=quiet)
+    home, started_in = folder and folder.absolute(), Path.cwd()
     host = load_host(out, blocked, strict)
     if file is None:
         specs = host.specs()
@@ -87,7 +93,7 @@ def loop(
         raise UsageError(f"{file.name} names no variants for --quick", fix="add quick = [...], or use --variant NAME")
     spec = spec.chosen((*spec.quick, *variants) if quick else variants)
     spec.check(host)
-    found = Loop.at(folder or Path("loops") / (environment or file.stem), spec, seeds, first_seed)
+    found = Loop.at(home or started_in / "loops" / (environment or file.stem), spec, seeds, first_seed)
     with out.progress("reading what is done") as tell:
         result = found.do(host, lambda text, done, of: tell(f"{done}/{of}  {text}"), jobs=jobs)
     note_problems(host, out)
@@ -105,7 +111,7 @@ def loop(
     if result.contrasts:
         out.line()
         _compared(out, leading, leading, result.contrasts)
-    out.line(f"{found.path}/   report.html   table.json   cells")
+    out.line(f"{shown_path(found.path)}/   report.html   table.json   cells")
 
 
 def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:
@@ -119,3 +125,43 @@ def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:
             estimate = f"{one.difference.estimate:+.3f}"
             lines.append([row.variant, estimate, interval, probability(row.corrected), row.about])
     out.table(["", head, "95% interval", "p (Holm)", ""], lines, right=(1, 2, 3))
+
+
+@click.command()
+@click.argument("user")
+@click.option("--loop", "folder", type=click.Path(path_type=Path), required=True, help="Directory of the loop.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@host_options
+@json_option
+def forget(user: str, folder: Path, yes: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Delete all data of USER from a loop, and compute its tables again.
+
+    USER is taken out of the memories, the reward models, the state of the optimizers and the records of all runs. The
+    loop must be complete. This cannot be undone. To delete a user from a memory that is not part of a loop, use
+    `agentfw memory forget`.
+    """
+    from agentfw.errors import UsageError
+    from agentfw.loops import forget as forget_in_loop
+
+    out = Out(json=as_json)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "forgetting can't be undone, and there is no terminal to confirm it on",
+                fix=f"agentfw forget {user} --loop {folder} --yes",
+            )
+        click.confirm(f"Forget {user} in {folder}? This cannot be undone.", abort=True, err=True)
+    receipt = forget_in_loop(folder, user, load_host(out, blocked, strict))
+    if receipt.empty:
+        out.note(f"no data of {user} was found; is the name right?")
+    if out.json:
+        out.data(receipt.to_record())
+        return
+    rows = [
+        ["lines of records", receipt.records],
+        ["runs with such lines", receipt.runs],
+        ["states of optimizers", receipt.optimizers],
+        ["reward models", receipt.models],
+        *([f"memory: {name.replace('_', ' ')}", count] for name, count in receipt.memories.items()),
+    ]
+    out.table(["forgotten", "number"], [[str(name), f"{count:,}"] for name, count in rows], right=(1,))

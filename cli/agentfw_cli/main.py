@@ -27,13 +27,13 @@ __all__ = ["cli", "main"]
 
 _COMMANDS = {
     "run": ("agentfw_cli.run:run", "Run an agent in an environment"),
-    "train": ("agentfw_cli.train:train", "Improve a policy from its own episodes"),
+    "train": ("agentfw_cli.run:train", "Improve a policy from its own episodes"),
     "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
-    "forget": ("agentfw_cli.forget:forget", "Delete all data of a user from a loop"),
+    "forget": ("agentfw_cli.loop:forget", "Delete all data of a user from a loop"),
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
     "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
-    "report": ("agentfw_cli.report:report", "Write the report of a run"),
+    "report": ("agentfw_cli.runs:report", "Write the report of a run"),
     "plugins": ("agentfw_cli.plugins:plugins", "List, search, show, check, create, install and uninstall plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
 }

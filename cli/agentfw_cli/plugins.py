@@ -317,13 +317,13 @@ def _named(host: Host, name: str) -> list[Registered]:
     from agentfw.errors import UnknownNameError
     from agentfw.host.from_functions import kinds_in
     from agentfw.host.names import is_file, parted
-    from agentfw.host.one_file import import_file
+    from agentfw.host.plugin_loading import module_of
 
     kind, colon, rest = name.partition(":")
     if colon and kind in KINDS:
         return [host.find(kind, rest)]
     if is_file(name):
-        return [host.find(kind, name) for kind in kinds_in(import_file(Path(name).absolute()))]
+        return [host.find(kind, name) for kind in kinds_in(module_of(Path(name)))]
     whose, own = parted(name)
     if whose and not any(record.distribution == whose for record in host.plugins):
         raise UnknownNameError("kind", kind, {*KINDS, *(each.distribution for each in host.plugins)})
@@ -356,7 +356,7 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
 
 def _default(field: FieldInfo) -> Any:
     from agentfw.errors import in_words
-    from agentfw.runs.spec.settings_record import to_json
+    from agentfw.runs.spec.resolution import to_json
 
     if field.is_required():
         return "required"

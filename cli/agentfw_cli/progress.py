@@ -18,7 +18,7 @@ from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
 from agentfw.printing.out import counted
 from agentfw.report.statistics import Interval
-from agentfw.runs.observers.observer import Observer, RunInfo
+from agentfw.runs.observers import Observer, RunInfo
 from agentfw.runs.records.figure_table import UPDATE_FIGURES
 from agentfw.runs.records.figures import WHY_NO_LEARNING, flat, nothing_learned
 from agentfw.runs.records.summary import intervals, leading

@@ -9,16 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agentfw.printing.out import Out, counted
+from agentfw.printing.out import Out, counted, shown_path
 from agentfw.report import bars
 from agentfw.report.statistics import Interval
-from agentfw.runs.observers.observer import RunInfo
+from agentfw.runs.observers import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.figures import means
 from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading
 from agentfw.runs.results.comparison import change
-from agentfw.runs.results.training_notes import training_notes
+from agentfw.runs.results.run_report import training_notes
 from agentfw_cli.common import figure_row, name_of, usage_words
 
 __all__ = ["print_result"]
@@ -40,9 +40,9 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     for word, meaning in run.folder.meanings.items():
         out.note(f"{word}: {meaning}")
     out.line()
-    out.line(f"{run.folder.path}/   {'   '.join(file.name for file in files)}".rstrip())
+    out.line(f"{shown_path(run.folder.path)}/   {'   '.join(file.name for file in files)}".rstrip())
     if summary.adapter:
-        out.line(f"{run.folder.path / summary.adapter}   {summary.version}")
+        out.line(f"{shown_path(run.folder.path / summary.adapter)}   {summary.version}")
     elif summary.updates:
         out.note("nothing was learned: no update had a group of episodes with different rewards")
     for note in training_notes(run.folder.updates()):

@@ -1,20 +1,100 @@
-"""`agentfw run`: runs an agent in an environment.
+"""`agentfw run` and `agentfw train`: run an agent in an environment, or improve its policy there.
 
-agentfw run inbox --episodes 80 --set environment.rate=0.5
+    agentfw run inbox --episodes 80 --set environment.rate=0.5
+    agentfw train calendar --updates 40 --set learner.learning_rate=1e-4
+
+A sweep is one spec, once for each value of a setting, or for each combination of several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agentfw_cli.completion import EnvironmentName
+from agentfw_cli.common import host_options, json_option, quiet_option, runs_folder, runs_option
+from agentfw_cli.completion import ComponentName, EnvironmentName, RunName
 from agentfw_cli.execution import execute_spec
-from agentfw_cli.spec_options import spec_options
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from agentfw.runs.spec.run_spec import RunSpec
+
+__all__ = [
+    "run",
+    "samples_option",
+    "set_option",
+    "spec_option",
+    "spec_options",
+    "specs_of_sweep",
+    "train",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def spec_options(command: Command) -> Command:
+    """Add the options that `run` and `train` have in common."""
+    for option in reversed(_COMMON):
+        command = option(command)
+    return command
+
+
+def _several(
+    option: str, name: str, metavar: str, words: str, of: ComponentName | None = None
+) -> Callable[[Command], Command]:
+    return click.option(option, name, multiple=True, type=of, metavar=metavar, help=words)
+
+
+set_option = _several(
+    "--set", "assignments", "KEY=VALUE", "Change a setting, such as environment.rate=0.5. Can be repeated."
+)
+samples_option = click.option(
+    "--samples", is_flag=True, help="Print three sampled answers of each update: the best, the median and the worst."
+)
+spec_option = click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
+_COMMON: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--policy",
+        type=ComponentName("policy"),
+        metavar="NAME",
+        help="Policy that makes the decisions, or a run: its policy, of a training the newest version.",
+    ),
+    _several("--memory", "memories", "NAME", "Memory to use. Can be repeated.", ComponentName("memory")),
+    _several(
+        "--tool",
+        "tools",
+        "NAME[=ALIAS]",
+        "Tool that the agent can call. Can be repeated; an alias tells two of one name apart.",
+        ComponentName("tool"),
+    ),
+    _several(
+        "--reward", "rewards", "NAME[=WEIGHT]", "Reward model to score with. Can be repeated.", ComponentName("reward")
+    ),
+    _several(
+        "--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated.", ComponentName("tracker")
+    ),
+    click.option(
+        "--interface",
+        metavar="NAME",
+        help="How observations reach the agent: event_driven, step_loop, polling:EVERY or reflex.",
+    ),
+    click.option("--seed", type=int, help="Random seed."),
+    _several(
+        "--plugin",
+        "distributions",
+        "DIST[VERSIONS]",
+        "Plugin that must be installed and working, such as 'agentfw-tea>=1.2'. Can be repeated.",
+    ),
+    set_option,
+    spec_option,
+    runs_option,
+    host_options,
+    quiet_option,
+    json_option,
+)
 
 
 @click.command()
@@ -42,3 +122,93 @@ def _check(values: Mapping[str, Any]) -> None:
 
     if values.get("optimizer") is not None:
         raise UsageError("this spec has an optimizer, so it is a training", fix="see: agentfw train --help")
+
+
+@click.command()
+@click.argument("environment", required=False, type=EnvironmentName("train-"))
+@click.option(
+    "--optimizer", type=ComponentName("optimizer"), metavar="NAME", help="Optimizer that turns scores into advantages."
+)
+@click.option(
+    "--learner", type=ComponentName("learner"), metavar="NAME", help="Learner that makes new versions of the policy."
+)
+@click.option(
+    "--teacher", type=ComponentName("policy"), metavar="NAME", help="Policy that plays the episodes to learn from."
+)
+@click.option("--updates", type=int, help="Number of updates of the policy.")
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    type=RunName(),
+    metavar="RUN",
+    help="Learn from what was recorded in this run, or from new feedback in the sessions that gateways share at this "
+    "postgresql:// address. Can be repeated.",
+)
+@samples_option
+@spec_options
+def train(sources: tuple[str, ...], **given: Any) -> None:
+    """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
+
+    It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
+    name of another such spec, without train-. Settings come from the spec, then from the options, then from --set; the
+    later ones win. `agentfw runs resume` resumes an interrupted training.
+
+    \b
+      agentfw train calendar --optimizer roundwise --updates 40
+      agentfw train inbox --set policy.model=path/to/model
+      agentfw train calendar --teacher linear --optimizer imitation --learner sft
+      agentfw train --from last --set policy.model=path/to/model
+      agentfw train --from last --optimizer kto --set policy.model=path/to/model
+      agentfw train --from postgresql://db.example.org/agentfw --set policy.model=path/to/model
+    """
+    from agentfw.runs.spec.start import start_from_runs, start_of_training
+
+    runs = runs_folder(given["runs"])
+    start = start_from_runs(sources, runs, given["optimizer"]) if sources else start_of_training
+    execute_spec(start, _check_training, **given)
+
+
+def _check_training(values: Mapping[str, Any]) -> None:
+    from agentfw.errors import UsageError
+
+    if values.get("environment") is None:
+        raise UsageError(
+            "a training needs an environment",
+            fix="name one, such as agentfw train calendar; see: agentfw plugins list --kind environment",
+        )
+    if values.get("optimizer") is None:
+        raise UsageError(
+            "a training needs an optimizer", fix="--optimizer NAME; see: agentfw plugins list --kind optimizer"
+        )
+
+
+def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str, RunSpec]:
+    """The spec of each run, by what sets it apart from the others. All are checked before any is run."""
+    from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
+
+    specs = {}
+    for assignments in product(*map(_assignments, sweeps)):
+        label = " ".join(map(_short, assignments))
+        specs[label] = parse_spec(apply_assignments(values, parse_assignments(assignments)), label)
+    return specs
+
+
+def _assignments(sweep: str) -> list[str]:
+    """One assignment for each value: "seed=1,2" becomes ["seed=1", "seed=2"]."""
+    from agentfw.errors import UsageError
+
+    key, equals, values = sweep.partition("=")
+    several = [value.strip() for value in values.split(",")]
+    if not equals or not key or "" in several or len(set(several)) != len(several):
+        raise UsageError(
+            f'--sweep "{sweep}" isn\'t of the form KEY=A,B with different values',
+            fix="--sweep environment.rate=0.1,0.5",
+        )
+    return [f"{key}={value}" for value in several]
+
+
+def _short(assignment: str) -> str:
+    key, _, value = assignment.partition("=")
+    return f"{key.rpartition('.')[2]}={value}"

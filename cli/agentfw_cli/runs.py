@@ -1,9 +1,11 @@
-"""`agentfw runs`: lists, shows and resumes runs.
+"""`agentfw runs` and `agentfw report`: list, show and resume runs, and write their reports.
 
-A damaged run doesn't hide the others: it is listed as damaged, and `show` says what is wrong with it.
+A damaged run doesn't hide the others: it is listed as damaged, and `show` says what is wrong with it. A report needs
+only the records, so it can be written while the run goes on.
 
     agentfw runs list
     agentfw runs resume last
+    agentfw report last --episode 00003-0 --picture day.svg
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ from agentfw_cli.common import (
     usage_words,
 )
 from agentfw_cli.completion import RunName
-from agentfw_cli.spec_options import samples_option
+from agentfw_cli.run import samples_option
 
 if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
 
-__all__ = ["runs"]
+__all__ = [
+    "report",
+    "runs",
+]
 
 _SHOWN = 10
 """Maximum number of episodes whose failures are listed, and of updates."""
@@ -144,7 +149,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
 
 def _note_version(folder: RunFolder, out: Out) -> None:
     """How to talk with a language model that was trained."""
-    from agentfw.runs.records.training_state import State
+    from agentfw.runs.records.play_records import State
 
     adapter = State.read(folder.path).adapter
     if adapter and any((folder.path / adapter).glob("*.safetensors")):
@@ -235,7 +240,7 @@ def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
 def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
     """The newest updates of a training, and why some have taught nothing."""
     from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
-    from agentfw.runs.results.training_charts import updates_table
+    from agentfw.runs.results.run_charts import updates_table
 
     if not lines:
         return
@@ -309,3 +314,38 @@ def _known(folder: RunFolder) -> dict[str, Any]:
         "unit": folder.unit,
         "headline": folder.headline,
     }
+
+
+@click.command()
+@click.argument("run", default="last", type=RunName())
+@click.option(
+    "--picture",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Only draw the timeline of one episode into this file (.svg).",
+)
+@click.option("--episode", metavar="ID", help="Episode that --picture draws. Default: the first.")
+@runs_option
+@json_option
+def report(run: str, picture: Path | None, episode: str | None, runs: Path | None, as_json: bool) -> None:
+    """Write report.html and curve.svg of RUN. Default: the last run.
+
+    Works also while the run goes on, and for an interrupted run.
+    """
+    from agentfw.errors import UsageError
+    from agentfw.runs.records.folder import find_run
+    from agentfw.runs.results.run_charts import write_episode_picture
+    from agentfw.runs.results.run_report import write_report
+
+    out = Out(json=as_json)
+    folder = find_run(runs_folder(runs), run)
+    if episode is not None and picture is None:
+        raise UsageError("--episode needs a file to draw the episode into", fix="add --picture FILE")
+    with out.progress("writing the report"):
+        written = [write_episode_picture(folder, picture, episode)] if picture is not None else write_report(folder)
+    files = [str(file) for file in written]
+    if as_json:
+        out.data({"run": folder.id, "state": folder.state, "files": files})
+    else:
+        for file in files:
+            out.line(file)

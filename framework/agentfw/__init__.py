@@ -10,7 +10,7 @@ plugin, loads neither pydantic nor numpy.
         return [Component("dice", "my_plugin.dice:Dice", "Rolls dice")]
 
 Here are the base classes of plugins and what nearly every program needs. Everything else is in the modules that
-docs/reference/python.md lists. Names in other modules can change without notice.
+the page Python API lists. Names in other modules can change without notice.
 """
 
 from __future__ import annotations

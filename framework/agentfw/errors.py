@@ -91,11 +91,13 @@ class AgentfwError(Exception):
 
 
 class UsageError(AgentfwError):
+    """Raised when a command, a setting or a file that was given can't be used."""
+
     exit_code = 2
 
 
 class SettingsError(UsageError):
-    pass
+    """Raised when a setting is unknown or has a value that it can't have."""
 
 
 class UnknownNameError(UsageError):
@@ -120,19 +122,21 @@ class UnknownNameError(UsageError):
 
 
 class RunFolderError(UsageError):
-    pass
+    """Raised when a run folder is missing, incomplete or can't be read."""
 
 
 class RunInUseError(RunFolderError):
-    pass
+    """Raised when another process writes to the run folder."""
 
 
 class PluginError(AgentfwError):
+    """Raised when a plugin failed. The message names its distribution."""
+
     exit_code = 3
 
 
 class DuplicateComponentError(PluginError):
-    pass
+    """Raised when two plugins bring components of the same kind and name."""
 
 
 class MissingExtraError(PluginError):
@@ -147,15 +151,15 @@ class MissingExtraError(PluginError):
 
 
 class TimelineError(PluginError):
-    pass
+    """Raised when an environment breaks a rule of the timeline, such as by an event in the past."""
 
 
 class EndpointError(AgentfwError):
-    pass
+    """Raised when a server that a run needs can't be reached, or answers with an error."""
 
 
 class RequestRefusedError(EndpointError):
-    pass
+    """Raised when a server refuses a request that is wrong in itself."""
 
 
 class UpstreamError(EndpointError):
@@ -176,7 +180,7 @@ class BudgetSpentError(AgentfwError):
 
 
 class StorageError(AgentfwError):
-    pass
+    """Raised when a file or a database can't be written or read."""
 
 
 class InterventionRefused(Exception):

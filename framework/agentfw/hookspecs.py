@@ -1,6 +1,6 @@
 # A hookspec has a docstring and no body: what it returns is what plugins return.
 # mypy: disable-error-code="empty-body"
-"""The hooks that a plugin may implement. docs/reference/hooks.md is made from the docstrings here.
+"""The hooks that a plugin may implement. The page Hooks of the documentation is made from the docstrings here.
 
 A registration hook returns light descriptions and does no work. An observer hook returns nothing and changes nothing. A
 hook takes as many of the arguments below as it wants, by these names.

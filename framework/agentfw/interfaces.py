@@ -3,11 +3,6 @@
 An interface decides *when* an agent is shown new observations, never which ones. The same agent and the same
 environment run unchanged under each, so a difference in the outcome is the effect of the interface.
 
-    EventDriven()     at once, even while the agent is busy; the agent may interrupt what it is doing
-    StepLoop()        when the agent has finished its current decision: the usual observe-act loop
-    Polling(every)    like the step loop, and also at every multiple of `every`
-    Reflex(rule)      at once, after a fixed rule has already reacted
-
     >>> Polling(15).delivery(now=31, busy=True), StepLoop().delivery(now=31, busy=True)
     (45, None)
     >>> parse_interface("polling:15")
@@ -43,18 +38,24 @@ class Interface:
 
 @dataclass(frozen=True)
 class EventDriven(Interface):
+    """Delivers at once, even while the agent is busy; the agent may interrupt what it is doing."""
+
     def delivery(self, now: Time, busy: bool) -> Time | None:
         return now
 
 
 @dataclass(frozen=True)
 class StepLoop(Interface):
+    """Delivers when the agent has finished its current decision: the usual observe-act loop."""
+
     def delivery(self, now: Time, busy: bool) -> Time | None:
         return None if busy else now
 
 
 @dataclass(frozen=True)
 class Polling(Interface):
+    """Delivers like the step loop, and also at every multiple of `every`."""
+
     every: Time
 
     def __post_init__(self) -> None:
@@ -73,6 +74,8 @@ class Polling(Interface):
 
 @dataclass(frozen=True)
 class Reflex(Interface):
+    """Delivers at once, after a fixed rule has already reacted."""
+
     rule: Rule | None = None
     """Rule to use. None uses the environment's own `reflex`."""
 

@@ -93,12 +93,12 @@ class Policy:
         """How many tokens the prompt of a request has, tools included."""
         raise UsageError(f"{type(self).__name__} can't count tokens", fix="choose a policy that has a tokenizer")
 
-    async def speaks(self, path: str, model: str = "") -> bool:
-        """Whether requests for this API (`responses`, `messages`) can be passed on as they are.
+    async def speaks(self, protocol: str, model: str = "") -> bool:
+        """Whether requests in this protocol (`chat`, `responses`, `messages`) can be passed on as they are.
 
-        `model` is the one that a program asks for, or empty. Where it can't, they are translated to chat completions.
+        `model` is the one that a program asks for, or empty. Others are translated to a protocol that it speaks.
         """
-        return False
+        return self.forwards and protocol == "chat"
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         """Pass a request on to a server, unchanged but for what has to be added, and its answer back.

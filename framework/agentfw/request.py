@@ -214,8 +214,12 @@ class Forwarded:
     """
 
     body: Mapping[str, Any]
+    protocol: str = "chat"
+    """The protocol that it is written in, by the name that `Policy.speaks` is asked with."""
     path: str = "chat/completions"
-    """Path of the API, below `/v1/`."""
+    """Where it goes, below the address of the server. `{model}` in it stands for the model's name."""
+    model: str = ""
+    """The model that the program asks for. Empty: the server's default."""
     query: str = ""
     """Query string of its URL."""
     raw: bytes = b""
@@ -224,8 +228,10 @@ class Forwarded:
     """The program's headers, of which those that concern only this connection are not passed on."""
     recalled: str = ""
     """What the memories recalled, which is added to the system message."""
-    imposed: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that the run sets, in place of the program's."""
+    sampling: Sampling = field(default_factory=Sampling)
+    """The sampling of the run, which holds where the body leaves a choice open."""
+    run_wins: bool = False
+    """Whether the sampling of the run holds in any case."""
     begun: Callable[[Mapping[str, str]], object] = lambda headers: None
     """Called with the headers of the answer when a stream begins."""
     hear: Callable[[bytes], object] = lambda line: None

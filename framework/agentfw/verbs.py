@@ -45,15 +45,17 @@ def run(
     `settings` are those of `--set`: `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of
     agentfw.toml, or `runs`.
     """
+    from .host import runs_directory
     from .runs.from_python import execute, values_of
     from .runs.spec.start import start_of_run
 
     lists = _lists(memory, tool, reward, tracker)
     chosen = {"policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
-    values, host = values_of(start_of_run, environment, spec, settings or {}, chosen, runs)
+    root = runs_directory(runs)
+    values, host = values_of(start_of_run, environment, spec, settings or {}, chosen, root)
     if values.get("optimizer") is not None:
         raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
-    return execute(values, host, runs)
+    return execute(values, host, root)
 
 
 def train(
@@ -79,25 +81,28 @@ def train(
 
     `learn_from` names recorded runs, as `--from` does. The other arguments are those of `run`.
     """
-    from .runs.from_python import execute, runs_directory, values_of
+    from .host import runs_directory
+    from .runs.from_python import execute, values_of
     from .runs.spec.start import start_from_runs, start_of_training
 
-    sources = _listed(learn_from)
-    start = start_from_runs(sources, runs_directory(runs), optimizer) if sources else start_of_training
+    sources, root = _listed(learn_from), runs_directory(runs)
+    start = start_from_runs(sources, root, optimizer) if sources else start_of_training
     chosen = {"policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
     figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
-    values, host = values_of(start, environment, spec, settings or {}, {**chosen, **figures}, runs)
+    values, host = values_of(start, environment, spec, settings or {}, {**chosen, **figures}, root)
     for name in ("environment", "optimizer"):
         if values.get(name) is None:
             raise UsageError(f"a training needs an {name}", fix=f"name one; see: agentfw plugins list --kind {name}")
-    return execute(values, host, runs)
+    return execute(values, host, root)
 
 
 def load(name: str = "last", *, runs: Path | str | None = None) -> RunResult:
     """A finished run: `last`, its name or the end of it, or its path."""
-    from .runs.from_python import finished_run
+    from .host import runs_directory
+    from .runs.from_python import RunResult
+    from .runs.records.folder import find_run
 
-    return finished_run(name, runs)
+    return RunResult(find_run(runs_directory(runs), name))
 
 
 def _lists(memory: Names, tool: Names, reward: Names, tracker: Names) -> dict[str, tuple[str, ...]]:

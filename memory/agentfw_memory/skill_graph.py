@@ -42,9 +42,8 @@ from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER
 from agentfw_memory.graph.recall.recall import Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.reembedding import reembed
 from agentfw_memory.graph.stores import store_class
-from agentfw_memory.graph.stores.store import Answer, Clock, Store
+from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
 from agentfw_memory.graph.validation import check_name, check_number, check_skill, check_text, check_vectors
 from agentfw_memory.writing.writer import Said, Writer
 
@@ -101,7 +100,7 @@ class SkillGraph:
         self._hearer = Hearer(rows, self._recaller, self._editor, settings, writer)
         self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
-        self._recaller.check_embedder()
+        self._recaller.check_embedder(self._recaller.head.embedder)
 
     @classmethod
     def open(
@@ -234,17 +233,25 @@ class SkillGraph:
 
     def owners(self, *, prefix: str = "") -> list[str]:
         """Return the users who own skills and whose name begins like this, sorted."""
-        return self._call(lambda: self._rows.holders(prefix))
+        name = {"name": Between(prefix, f"{prefix}\U0010ffff")} if prefix else {}
+
+        def found() -> list[str]:
+            (nodes,) = self._store.read(Select("node", ("number", "name"), {"kind": "user", **name}))
+            users = dict(nodes)
+            some = {"owner": Among(users)} if prefix else {}
+            return sorted(users[one] for (one,) in self._store.read(Select("live", ("owner",), some, distinct=True))[0])
+
+        return self._call(found)
 
     def history(self, skill: str) -> SkillHistory:
         """Return every version and edge of a skill, ended ones included."""
         number = check_skill(skill)
 
         def found() -> SkillHistory:
-            versions = self._rows.versions(number)
-            if not versions:
+            history = self._rows.history(number)
+            if not history.versions:
                 raise UnknownSkillError(skill)
-            return SkillHistory(tuple(versions), tuple(self._rows.edges(number)))
+            return history
 
         return self._call(found)
 
@@ -469,8 +476,7 @@ class SkillGraph:
         The old vectors stay in use until all new ones are stored. An interrupted call can be repeated to resume.
         """
         maker = open_embedder(embedder)
-        done = 0
-        record = record_of(maker)
+        record, done = record_of(maker), 0
 
         def embed(texts: list[str]) -> Float32Array:
             return check_vectors(maker.embed(texts), texts, record.dimensions)
@@ -479,7 +485,7 @@ class SkillGraph:
         store = store_class(where).open(where, tenant=tenant, clock=clock)
         rows = GraphRows(store)
         try:
-            while (count := store.retried(lambda: reembed(rows, record, embed), repeatable=True)) is not None:
+            while (count := store.retried(lambda: rows.reembed(record, embed), repeatable=True)) is not None:
                 done += count
                 progress(done)
         finally:

@@ -20,14 +20,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from agentfw_memory.private_file import make_private
+from agentfw_memory.errors import SkillGraphError
+from agentfw_memory.files import open_sqlite
 
 __all__ = ["Change", "HubRefusal", "StrategyHub", "StrategyHubs"]
 
@@ -71,16 +71,18 @@ class StrategyHubs:
         """Open or create a file of hubs. `:memory:` keeps them only as long as this process."""
         if capacity < 1 or longest < 1:
             raise ValueError(f"invalid capacity {capacity} or maximum length {longest}: both must be 1 or more")
-        make_private(path)
-        connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
         try:
-            _prepare(connection, path)
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise ValueError(f"{path} is not a file of strategy hubs: {error}") from None
-        except ValueError:
-            connection.close()
-            raise
+            connection = open_sqlite(
+                path,
+                what="strategy hubs",
+                application=_APPLICATION,
+                version=_VERSION,
+                tables=lambda: iter(_SCHEMA.split(";")),
+            )
+        except SkillGraphError as error:
+            raise ValueError(error.message) from None
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")
         return cls(connection, capacity, longest)
 
     def hub(self, user: str, trajectory: str = "") -> StrategyHub:
@@ -188,42 +190,3 @@ def _tidied(text: str) -> str:
     """Return a text as one line, without control characters and lone surrogates."""
     plain = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
     return " ".join(plain.split())
-
-
-def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
-    """Check whose file it is, and create the tables in a new one. Several processes may do so at once."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != _APPLICATION:
-        # Check again under the write lock: another process may be creating the same file.
-        connection.execute("BEGIN IMMEDIATE")
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if application == 0 and tables == 0:
-            for statement in _SCHEMA.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
-            application = _APPLICATION
-        connection.execute("COMMIT")
-        if application != _APPLICATION:
-            raise ValueError(f"{path} is a database of another program")
-    if version > _VERSION:
-        raise ValueError(f"{path} was written by a newer agentfw (format {version}, this version reads {_VERSION})")
-    _write_ahead(connection)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA secure_delete = ON")
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log. SQLite's timeout doesn't apply here, so wait for other processes."""
-    for pause in range(100):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) and "busy" not in str(error):
-                raise
-            time.sleep(0.01 * (pause + 1))
-    connection.execute("PRAGMA journal_mode = WAL")

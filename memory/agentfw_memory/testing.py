@@ -10,44 +10,38 @@ Each place is a database of its own, in which tenants are created as they are op
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl
-from agentfw_memory.graph.records import Visibility
+from agentfw_memory.errors import BadInputError, UnknownSkillError
+from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.rows import graph_rows
-from agentfw_memory.graph.rows.dump import dump
-from agentfw_memory.graph.rows.erasing import erase_versions, forget_user
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.reembedding import stage_vectors, take_staged, unstaged
-from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, TrajectoryRow
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import (
     Among,
     Between,
-    Change,
     Count,
     Delete,
     EmbedderRecord,
     Insert,
     Not,
     Select,
+    Store,
     Update,
 )
+from agentfw_memory.skill_graph import SkillGraph
 
-__all__ = ["Open", "StoreContract"]
+__all__ = ["StoreContract"]
 
-MAKER = EmbedderRecord("hash:4", "1", 4)
-Open = Callable[..., GraphRows]
-"""Opens a store by the name of a tenant and that of a place."""
 NODE = ("number", "kind", "name", "recorded_at")
+OpenStore = Callable[..., Store]
+OpenGraph = Callable[..., SkillGraph]
 
 
 class _Ticks:
@@ -64,24 +58,38 @@ class _Ticks:
 class StoreContract:
     """The tests. A subclass has a fixture `address`, which returns the address of a place by its name."""
 
+    writes_while_read = True
+    """Whether others can write while one reads a snapshot. Otherwise they wait for it."""
+
     @pytest.fixture
-    def open_store(self, address: Callable[[str], str]) -> Iterator[Open]:
-        opened: list[GraphRows] = []
+    def open_store(self, address: Callable[[str], str]) -> Iterator[OpenStore]:
         clock = _Ticks()
+        with ExitStack() as opened:
 
-        def open_(tenant: str = "team", place: str = "store") -> GraphRows:
-            where = address(place)
-            opened.append(GraphRows(store_class(where).open(where, tenant=tenant, clock=clock)))
-            return opened[-1]
+            def open_(tenant: str = "team", place: str = "store") -> Store:
+                store = store_class(address(place)).open(address(place), tenant=tenant, clock=clock)
+                opened.callback(store.close)
+                return store
 
-        yield open_
-        for rows in opened:
-            rows.store.close()
+            yield open_
+
+    @pytest.fixture
+    def open_graph(self, address: Callable[[str], str]) -> Iterator[OpenGraph]:
+        clock = _Ticks()
+        with ExitStack() as opened:
+
+            def open_(
+                tenant: str = "team", place: str = "store", embedder: str = "hash:16", **options: Any
+            ) -> SkillGraph:
+                made = SkillGraph.open(address(place), tenant=tenant, embedder=embedder, clock=clock, **options)
+                return opened.enter_context(made)
+
+            yield open_
 
     # The store
 
-    def test_rows_are_found_by_conditions(self, open_store: Open) -> None:
-        store = open_store().store
+    def test_rows_are_found_by_conditions(self, open_store: OpenStore) -> None:
+        store = open_store()
         nodes = [(1, "user", "ana", 1.0), (2, "user", "Ben", 2.0), (3, "tool", "it's 100%", 3.0), (4, "tool", "ö", 4.0)]
         with store.writing():
             assert store.write(Insert("node", NODE, nodes)) == [4]
@@ -112,8 +120,8 @@ class StoreContract:
         both = store.read(Select("node", ("name",), {"number": 1}), Select("node", ("name",), {"number": 3}))
         assert both == [[("ana",)], [("it's 100%",)]]
 
-    def test_rows_are_changed_and_deleted_by_conditions(self, open_store: Open) -> None:
-        store = open_store().store
+    def test_rows_are_changed_and_deleted_by_conditions(self, open_store: OpenStore) -> None:
+        store = open_store()
         vector = np.eye(4, dtype=np.float32)
         columns = ("number", "changed", "owner", "shared", "digest", "valid_from", "vector", "words")
         with store.writing() as change:
@@ -131,8 +139,8 @@ class StoreContract:
         values = [value for _, value in sorted(store.read(Select("live", ("number", "vector")))[0])]
         assert store.vectors(values).tolist() == [[0, 0, 0, 1], [0, 0, 1, 0]]
 
-    def test_a_key_that_exists_is_kept_or_replaced(self, open_store: Open) -> None:
-        store = open_store().store
+    def test_a_key_that_exists_is_kept_or_replaced(self, open_store: OpenStore) -> None:
+        store = open_store()
         edge = ("kind", "source", "target", "weight", "valid_from", "recorded_at")
         with store.writing():
             one, other = ("OWNS", 1, 2, 1.0, 1.0, 1.0), ("OWNS", 1, 3, 1.0, 1.0, 1.0)
@@ -145,8 +153,8 @@ class StoreContract:
         assert len(store.read(Select("edge", ("row",)))[0]) == 3
         assert store.read(Select("state", ("name", "value"))) == [[("it", b"two")]]
 
-    def test_a_scan_yields_the_rows_in_order_and_from_a_row_on(self, open_store: Open) -> None:
-        store = open_store().store
+    def test_a_scan_yields_the_rows_in_order_and_from_a_row_on(self, open_store: OpenStore) -> None:
+        store = open_store()
         columns = ("number", "ordinal", "owner", "text", "visibility", "valid_from", "recorded_at", "metadata")
         with store.writing():
             rows = [(number, ordinal, 1, "text", "shared", 1.0, 1.0, "") for number in (3, 1, 2) for ordinal in (1, 0)]
@@ -155,412 +163,248 @@ class StoreContract:
         assert batches == [[(1, 0), (1, 1), (2, 0), (2, 1)], [(3, 0), (3, 1)]]
         assert list(store.scan("version", ("number", "ordinal"), {"ordinal": 0}, after=1)) == [[(2, 0), (3, 0)]]
 
-    def test_a_snapshot_sees_no_later_change(self, open_store: Open) -> None:
+    def test_a_snapshot_sees_no_later_change(self, open_store: OpenStore) -> None:
         one, other = open_store(), open_store()
-        with one.writing() as change:
-            one.nodes(change, "user", ["ana"])
+        _add_node(one, 1)
         if not self.writes_while_read:
             return
-        with one.store.snapshot():
-            assert one.find("user", "ana") is not None
-            with other.writing() as change:
-                other.nodes(change, "user", ["ben"])
-            assert one.find("user", "ben") is None
-        assert one.find("user", "ben") is not None
+        with one.snapshot():
+            assert _nodes(one) == [1]
+            _add_node(other, 2)
+            assert _nodes(one) == [1]
+        assert _nodes(one) == [1, 2]
 
-    writes_while_read = True
-    """Whether others can write while one reads a snapshot. Otherwise they wait for it."""
-
-    def test_the_tenants_of_a_place_are_listed(self, open_store: Open, address: Callable[[str], str]) -> None:
-        for tenant in ("team b", "Team-a", "ö"):
-            open_store(tenant)
-        open_store("elsewhere", place="other")
-        where = address("store")
-        assert store_class(where).tenants(where) == ["Team-a", "team b", "ö"]
-
-    # The graph in it
-
-    def test_what_was_written_is_there_for_the_next_who_opens(self, open_store: Open) -> None:
+    def test_a_block_that_fails_leaves_nothing(self, open_store: OpenStore) -> None:
         store = open_store()
-        with store.writing() as change:
-            store.store.set_head(embedder=MAKER)
-            number = _add(store, change, "ana", "Offer the earliest slot", at=2)
-            tool = store.nodes(change, "tool", ["calendar"])["calendar"]
-            store.add_edges(change, [EdgeRow("REQUIRES", number, tool)])
-        again = open_store()
-        skill = again.skills([number])[number]
-        assert (skill.id, skill.owner, skill.text, skill.tools) == (
-            f"s{number}",
-            "ana",
-            "Offer the earliest slot",
-            ("calendar",),
-        )
-        assert _live(again)[number].tolist() == [0, 0, 1, 0]
-        assert again.store.head().embedder == MAKER
-        assert again.store.head().identity == store.store.head().identity
-
-    def test_a_block_that_fails_leaves_nothing(self, open_store: Open) -> None:
-        store = open_store()
-        before = store.store.head().counter
 
         def half() -> None:
-            with store.writing() as change:
-                _add(store, change, "ana", "half")
+            with store.writing():
+                store.write(Insert("node", NODE, [(1, "user", "ana", 1.0)]))
+                assert _nodes(store) == [1]
                 raise RuntimeError("in the middle")
 
         with pytest.raises(RuntimeError, match="in the middle"):
             half()
-        assert store.store.head().counter == before
-        assert _live(store) == {}
-        assert store.find("user", "ana") is None
+        assert store.head().counter == 0
+        assert _nodes(store) == []
 
-    def test_each_change_has_a_number_and_what_it_touched_is_found_by_it(self, open_store: Open) -> None:
-        store = open_store()
+    def test_the_head_tells_what_changed_for_whoever_opens(self, open_store: OpenStore) -> None:
+        store, maker = open_store(), EmbedderRecord("hash:4", "1", 4)
         with store.writing() as first:
-            one = _add(store, first, "ana", "one")
+            store.set_head(embedder=maker)
+            numbers = store.new_numbers(3)
         with store.writing() as second:
-            two = _add(store, second, "ana", "two")
-        assert second.number == first.number + 1 == store.store.head().counter
-        assert set(_live(store)) == {one, two}
-        assert set(_live(store, first.number)) == {two}
-        with store.writing() as third:
-            store.touch(third, [one])
-            store.end_skills(third, [two])
-        assert set(_live(store, second.number)) == {one}
-        assert store.ended(second.number) == [two]
-        assert store.ended(third.number) == []
+            store.set_head(forgotten=second.number)
+            edge = ("kind", "source", "target", "weight", "valid_from", "recorded_at")
+            store.write(Insert("edge", edge, [("OWNS", 1, 2, 1.0, 1.0, 1.0)]))
 
-    @pytest.mark.parametrize("only_changed", [False, True])
-    def test_skills_come_in_batches_by_number(self, open_store: Open, only_changed: bool) -> None:
-        store = open_store()
-        with store.writing() as change:
-            numbers = [_add(store, change, "ana", f"skill {place}") for place in range(5)]
-        with store.writing() as later:
-            store.touch(later, [numbers[3], numbers[0], numbers[1]])
-        since = change.number if only_changed else 0
+        head = open_store().head()
 
-        batches = [rows.numbers.tolist() for rows in store.live(since, rows=2)]
+        assert second.number == first.number + 1 == head.counter == head.forgotten
+        assert (head.embedder, head.next_number, head.identity) == (maker, numbers[-1] + 1, store.head().identity)
+        assert [(head.latest_edge,)] == store.read(Select("edge", ("row",)))[0]
 
-        if only_changed:
-            assert batches == [[numbers[0], numbers[1]], [numbers[3]]]
-        else:
-            assert batches == [numbers[:2], numbers[2:4], numbers[4:]]
+    def test_tenants_share_nothing_and_are_listed(self, open_store: OpenStore, address: Callable[[str], str]) -> None:
+        ours, theirs = open_store("Team-a"), open_store("team b")
+        _add_node(ours, 1)
+        assert (theirs.head().counter, _nodes(theirs)) == (0, [])
+        assert theirs.head().identity != ours.head().identity
+        with theirs.writing():
+            assert theirs.write(Delete("node", {}), Update("node", {"number": 1}, {"name": "other"})) == [0, 0]
+        assert list(theirs.scan("node", ("number",), {})) == []
+        assert _nodes(ours) == [1]
+        open_store("elsewhere", place="other")
+        open_store("\u00f6")
+        assert store_class(address("store")).tenants(address("store")) == ["Team-a", "team b", "\u00f6"]
 
-    def test_tenants_share_nothing(self, open_store: Open) -> None:
-        ours, theirs = open_store("ours"), open_store("theirs")
-        with ours.writing() as change:
-            number = _add(ours, change, "ana", "our secret", shared=True)
-            ours.save_state(change, "communities", b"ours")
-        assert theirs.store.head().counter == 0
-        assert _live(theirs) == {}
-        assert theirs.skills([number]) == {}
-        assert theirs.versions(number) == []
-        assert theirs.edges(number) == []
-        assert theirs.find("user", "ana") is None
-        assert theirs.state("communities") is None
-        assert list(theirs.structure()) == []
-        assert theirs.store.head().identity != ours.store.head().identity
-        with theirs.writing() as change:
-            same = _add(theirs, change, "ana", "their secret")
-        assert theirs.skills([same])[same].text == "their secret"
-        assert ours.skills([number])[number].text == "our secret"
+    # The graph in it
 
-    def test_a_reader_gets_what_is_shared_and_their_own(self, open_store: Open) -> None:
-        store = open_store()
-        with store.writing() as change:
-            hers = _add(store, change, "ana", "hers")
-            his = _add(store, change, "ben", "his")
-            common = _add(store, change, "ben", "common", shared=True)
-        ana = store.find("user", "ana")
-        assert set(store.skills([hers, his, common], ana)) == {hers, common}
-        assert set(store.skills([hers, his, common], 0)) == {common}
-        assert set(store.skills([hers, his, common])) == {hers, his, common}
-
-    def test_a_new_version_ends_the_old_one_and_both_stay(self, open_store: Open) -> None:
-        store = open_store()
-        with store.writing() as change:
-            number = _add(store, change, "ana", "first", at=0)
-            user = store.nodes(change, "user", ["ana"])["ana"]
-        with store.writing() as later:
-            row = SkillRow(number, user, "second", "shared", np.eye(4, dtype=np.float32)[1], later.now)
-            store.replace_skill(later, row)
-        first, second = store.versions(number)
-        assert (first.text, first.visibility, first.valid_to) == ("first", "private", later.now)
-        assert (second.text, second.visibility, second.valid_from, second.valid_to) == (
-            "second",
-            "shared",
-            later.now,
-            None,
+    def test_what_was_written_is_there_for_the_next_who_opens(self, open_graph: OpenGraph) -> None:
+        graph = open_graph()
+        added = graph.add_skill(
+            owner="ana", text="offer the earliest slot", tools=["calendar"], metadata={"a": "\u00f6"}
         )
-        assert _live(store)[number].tolist() == [0, 1, 0, 0]
-        assert store.twins([(user, "first"), (user, "second")]) == {(user, "second"): number}
+        again = open_graph()
+        assert again.skill(added.id) == added
+        assert again.recall("which slot?", user="ana")[0].skill == added
+        assert again.stats().embedder == "hash:16"
+        new = graph.add_skill(owner="ben", text="a slot for all", visibility="shared")
+        assert {hit.skill.id for hit in again.recall("which slot?", user="ben")} == {new.id}
+        graph.retire_skill(new.id)
+        assert again.recall("which slot?", user="ben") == []
 
-    def test_an_edge_is_there_once_and_keeps_its_past(self, open_store: Open) -> None:
-        store = open_store()
-        with store.writing() as change:
-            one, two = _add(store, change, "ana", "one"), _add(store, change, "ana", "two")
-            assert store.add_edges(change, [EdgeRow("COMPLEMENTS", one, two)]) == 1
-            assert store.add_edges(change, [EdgeRow("COMPLEMENTS", one, two)]) == 0
-        assert store.relations([two]) == [("COMPLEMENTS", one, two)]
-        with store.writing() as change:
-            assert store.add_edges(change, [EdgeRow("COMPLEMENTS", one, two, 3.0)]) == 1
-            assert store.end_edges(change, [EdgeRow("COMPLEMENTS", one, two)]) == 1
-            assert store.end_edges(change, [EdgeRow("COMPLEMENTS", one, two)]) == 0
-        assert store.relations() == []
-        past = [edge for edge in store.edges(one) if edge.kind == "COMPLEMENTS"]
-        assert [(edge.weight, edge.valid_to is None) for edge in past] == [(1.0, False), (3.0, False)]
-        assert {edge.source for edge in past} == {f"skill:s{one}"}
+    def test_versions_and_edges_end_and_stay(self, open_graph: OpenGraph) -> None:
+        graph = open_graph()
+        one = graph.add_skill(owner="ana", text="first").id
+        other = graph.add_skill(owner="ana", text="other").id
+        graph.update_skill(one, text="second", visibility="shared")
+        for weight in (1.0, 1.0, 3.0):
+            graph.connect(one, "COMPLEMENTS", other, weight=weight)
+        assert graph.disconnect(one, "COMPLEMENTS", other)
+        assert not graph.disconnect(one, "COMPLEMENTS", other)
 
-    def test_structure_is_who_owns_what_and_whom_it_served(self, open_store: Open) -> None:
-        store = open_store()
-        with store.writing() as change:
-            one, other = _add(store, change, "ana", "one"), _add(store, change, "ben", "other", shared=True)
-            ana, ben = store.nodes(change, "user", ["ana", "ben"]).values()
-        assert [row[1:] for row in store.structure()] == [(ana, one, 1.0), (ben, other, 1.0)]
-        last = [row for row, *_ in store.structure()][-1]
-        with store.writing() as change:
-            # Of these only the trajectory that went well binds anybody, and it binds its user.
-            store.add_edges(change, [EdgeRow("CONFLICTS", one, other), EdgeRow("COMPLEMENTS", one, other)])
-            tool, scenario = store.nodes(change, "tool", ["calendar"]), store.nodes(change, "scenario", ["trips"])
-            store.add_edges(change, [EdgeRow("REQUIRES", one, tool["calendar"])])
-            store.add_edges(change, [EdgeRow("APPLIES_TO", one, scenario["trips"])])
-            store.add_edges(change, [EdgeRow("TRIGGERS", scenario["trips"], one)])
-            for name, reward in (("went well", 0.9), ("came to nothing", 0.01), ("did harm", -1.0)):
-                trip = store.add_trajectory(change, TrajectoryRow(name, ana, "q", "o", reward))
-                store.add_edges(change, [EdgeRow("EXECUTED", trip, other, reward)])
-        assert [row[1:] for row in store.structure(last)] == [(ana, other, 0.9)]
-        with store.writing() as change:
-            store.end_skills(change, [one])
-        assert [row[1:] for row in store.structure()] == [(ben, other, 1.0), (ana, other, 0.9)]
+        history = graph.history(one)
 
-    def test_uses_are_counted_and_can_be_counted_anew(self, open_store: Open) -> None:
-        store = open_store()
-        with store.writing() as change:
-            one, two = _add(store, change, "ana", "one"), _add(store, change, "ana", "two")
-            user = store.nodes(change, "user", ["ana"])["ana"]
-            for place, reward in enumerate((0.9, 0.8, 0.1)):
-                trip = store.add_trajectory(change, TrajectoryRow(f"t{place}", user, "q", "o", reward))
-                store.add_edges(change, [EdgeRow("EXECUTED", trip, skill, reward) for skill in (one, two)])
-            store.count_use(change, one, 3, 1.8)
-            store.recount(change, [two])
-        skills = store.skills([one, two])
-        assert [(skill.uses, round(skill.utility, 6)) for skill in skills.values()] == [(3, 0.6), (3, 0.6)]
-        assert store.co_uses([one, two], 0.7) == {(one, two): 2}
-        assert store.find("trajectory", "t1") is not None
+        (first, second), edges = history.versions, [edge for edge in history.edges if edge.kind == "COMPLEMENTS"]
+        assert (first.text, first.visibility, first.valid_to) == ("first", "private", second.valid_from)
+        assert (second.text, second.visibility, second.valid_to) == ("second", "shared", None)
+        assert [(edge.weight, edge.valid_to is None) for edge in edges] == [(1.0, False), (3.0, False)]
+        assert graph.add_skill(owner="ana", text="second").id == one
+        assert graph.add_skill(owner="ana", text="first").id != one
 
-    def test_who_is_forgotten_is_gone_and_the_others_stay(self, open_store: Open) -> None:
-        store = open_store()
-        mine, others = _fill(store)
-        user = store.find("user", "unmistakable-0") or 0
-        with store.writing() as change:
-            # Somebody else's trajectory used the skill, and theirs used somebody else's.
-            trip = store.find("trajectory", "unmistakable-0 trip") or 0
-            store.add_edges(change, [EdgeRow("EXECUTED", trip, others, 0.9)])
-            store.recount(change, [others])
-        assert store.skills([others])[others].uses == 2
-        with store.writing() as change:
-            receipt = forget_user(store, change, user)
-        store.store.erase()
-        assert receipt == {
-            "skills": 1,
-            "versions": 2,
-            "vectors": 2,
-            "edges": 5,
-            "trajectories": 1,
-            "nodes": 2,
-            "communities": 1,
-            "word_index": 0,
-        }
-        assert "unmistakable-0" not in "\n".join(json.dumps(record) for record in dump(store))
-        assert set(_live(store)) == {others}
-        assert store.skills([others])[others].uses == 1
-        assert store.skills([others])[others].tools == ("unmistakable-1 tool", "common tool")
-        assert store.versions(mine) == []
-        assert store.edges(mine) == []
-        assert {mine, user} <= set(store.ended(change.number - 1))
-        assert store.store.head().forgotten == change.number
-        assert store.state("communities") is None
+    def test_uses_are_counted_once_and_bring_skills_together(self, open_graph: OpenGraph) -> None:
+        graph = open_graph()
+        skills = [graph.add_skill(owner="ana", text=text).id for text in ("tea", "milk")]
+        for place, reward in enumerate((0.9, 0.8, 0.1, 0.1)):
+            trip = {"id": f"t{min(place, 2)}", "user": "ana", "query": "q", "skills": skills}
+            learned = graph.learn(trip, reward)
+        assert learned.known_already
+        assert [(one.uses, round(one.utility, 6)) for one in map(graph.skill, skills)] == [(3, 0.6), (3, 0.6)]
+        assert graph.stats().edges["COMPLEMENTS"] == 1
 
-    def test_an_export_is_equal_after_it_was_imported(self, open_store: Open, tmp_path: Path) -> None:
-        store, other = open_store(place="here"), open_store(place="there")
-        _fill(store)
-        rows = export_jsonl(store, tmp_path / "one.jsonl")
-        assert import_jsonl(other, tmp_path / "one.jsonl") == rows
-        export_jsonl(other, tmp_path / "two.jsonl")
+    def test_who_is_forgotten_is_gone_and_the_others_stay(self, open_graph: OpenGraph, tmp_path: Path) -> None:
+        graph = open_graph()
+        mine, others = _fill(graph)
+        # Somebody else's trajectory used the skill, and theirs used somebody else's.
+        graph.learn({"id": "of unmistakable-0", "user": "unmistakable-0", "query": "q", "skills": [others]}, 0.9)
+        assert graph.skill(others).uses == 2
+
+        receipt = graph.forget("unmistakable-0")
+
+        assert (receipt.skills, receipt.versions, receipt.vectors, receipt.trajectories) == (1, 2, 2, 2)
+        assert receipt.nodes == 2
+        graph.export_jsonl(tmp_path / "left.jsonl")
+        assert "unmistakable-0" not in (tmp_path / "left.jsonl").read_text("utf-8")
+        assert (graph.skill(others).uses, graph.skill(others).tools) == (1, ("unmistakable-1 tool", "common tool"))
+        with pytest.raises(UnknownSkillError):
+            graph.history(mine)
+        assert {hit.skill.id for hit in open_graph().recall("unmistakable", user="ben")} == {others}
+
+    def test_versions_are_deleted_one_by_one(self, open_graph: OpenGraph) -> None:
+        graph = open_graph()
+        skill = graph.add_skill(owner="ana", text="tea").id
+        other = graph.add_skill(owner="ana", text="milk").id
+        graph.update_skill(skill, text="coffee")
+        some, rest = graph.erase(skill, version=0), graph.erase(skill)
+        assert (some.skills, some.versions, some.vectors) == (0, 1, 0)
+        assert (rest.skills, rest.versions, rest.vectors, rest.edges) == (1, 1, 1, 1)
+        assert [one.id for one in graph.skills(owner="ana")] == [other]
+
+    def test_an_export_is_equal_after_it_was_imported(self, open_graph: OpenGraph, tmp_path: Path) -> None:
+        graph, other = open_graph(place="here"), open_graph(place="there")
+        _fill(graph)
+        rows = graph.export_jsonl(tmp_path / "one.jsonl")
+        assert other.import_jsonl(tmp_path / "one.jsonl") == rows
+        other.export_jsonl(tmp_path / "two.jsonl")
         assert (tmp_path / "two.jsonl").read_text("utf-8") == (tmp_path / "one.jsonl").read_text("utf-8")
         with pytest.raises(BadInputError, match="is not empty"):
-            import_jsonl(other, tmp_path / "one.jsonl")
+            other.import_jsonl(tmp_path / "one.jsonl")
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("spoil", "words"),
-        [
-            (lambda lines: ["{}", *lines[1:]], "doesn't start with"),
-            (lambda lines: [*lines[:-1], lines[-1][:20]], "not valid JSON"),
-            (lambda lines: [lines[0], *lines[2:]], "starts with the row of its tenant"),
-            (lambda lines: [line.replace('"OWNS"', '"OWES"') for line in lines], "OWES"),
-            (lambda lines: [line for line in lines if '"row": "version"' not in line], "is invalid"),
-            (lambda lines: [line.replace('"vector": "', '"vector": "AAAA') for line in lines], "vector"),
-            (lambda lines: [*lines, '{"row": "sqlite_schema", "x": 1}'], "is invalid"),
-            (lambda lines: [line.replace('"weight": 1.0', '"weight": {}') for line in lines], "is invalid"),
-            (lambda lines: [line.replace("anew", "\\ud83e") for line in lines], "is invalid"),
-        ],
-    )
-    def test_a_spoilt_export_is_refused_and_nothing_of_it_taken(
-        self, open_store: Open, tmp_path: Path, spoil: Callable[[list[str]], list[str]], words: str
+    def test_a_spoilt_export_is_refused_and_nothing_of_it_taken(self, open_graph: OpenGraph, tmp_path: Path) -> None:
+        graph, other = open_graph(place="here"), open_graph(place="there")
+        _fill(graph)
+        graph.export_jsonl(tmp_path / "one.jsonl")
+        whole = (tmp_path / "one.jsonl").read_text("utf-8").splitlines()
+        spoilt: list[tuple[list[str], str]] = [
+            (["{}", *whole[1:]], "doesn't start with"),
+            ([*whole[:-1], whole[-1][:20]], "not valid JSON"),
+            ([whole[0], *whole[2:]], "starts with the row of its tenant"),
+            ([line.replace('"OWNS"', '"OWES"') for line in whole], "OWES"),
+            ([line for line in whole if '"row": "version"' not in line], "is invalid"),
+            ([line.replace('"vector": "', '"vector": "AAAA') for line in whole], "vector"),
+            ([*whole, '{"row": "sqlite_schema", "x": 1}'], "is invalid"),
+            ([line.replace('"weight": 1.0', '"weight": {}') for line in whole], "is invalid"),
+            ([line.replace("anew", "\\ud83e") for line in whole], "is invalid"),
+        ]
+        for lines, words in spoilt:
+            (tmp_path / "spoilt.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+            with pytest.raises(BadInputError, match=words):
+                other.import_jsonl(tmp_path / "spoilt.jsonl")
+            assert (sum(other.stats().nodes.values()), other.owners()) == (0, [])
+
+    def test_vectors_of_another_embedder_come_all_at_once(
+        self, open_graph: OpenGraph, address: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store, other = open_store(place="here"), open_store(place="there")
-        _fill(store)
-        path = tmp_path / "one.jsonl"
-        export_jsonl(store, path)
-        path.write_text("\n".join(spoil(path.read_text("utf-8").splitlines())) + "\n", "utf-8")
-        with pytest.raises(BadInputError, match=words):
-            import_jsonl(other, path)
-        assert list(dump(other)) == list(dump(open_store(place="empty")))
+        monkeypatch.setattr(graph_rows, "EMBEDDED_AT_ONCE", 2)
+        graph = open_graph()
+        skill, _ = _fill(graph)
 
-    def test_vectors_of_another_embedder_come_all_at_once(self, open_store: Open) -> None:
-        store = open_store()
-        numbers = _fill(store)
-        new = EmbedderRecord("other", "2", 2)
-        rows = dict(unstaged(store, new, 100))
-        assert len(rows) == 4
-        assert rows[numbers[0]] == "unmistakable-0 anew"
-        with store.writing() as change:
-            stage_vectors(store, new, {number: np.array([1, 0], np.float32) for number in list(rows)[:3]})
-        assert store.store.head().embedder == MAKER
-        assert _live(store)[numbers[0]].tolist() == [0, 0, 1, 0]
-        assert len(unstaged(store, new, 100)) == 1
-        with store.writing() as change:
-            stage_vectors(store, new, dict.fromkeys(rows, np.array([0, 1], np.float32)))
-            take_staged(store, change, new)
-        assert store.store.head().embedder == new
-        assert {tuple(vector) for vector in _live(store, change.number - 1).values()} == {(0, 1)}
-        assert len(unstaged(store, new, 100)) == 4
+        def stop(done: int) -> None:
+            raise KeyboardInterrupt
 
-    def test_a_skill_that_changes_while_vectors_are_made_gets_another(self, open_store: Open) -> None:
-        store = open_store()
-        numbers = _fill(store)
-        new = EmbedderRecord("other", "2", 2)
-        with store.writing() as change:
-            vectors = {number: np.array([1, 0], np.float32) for number, _ in unstaged(store, new, 100)}
-            stage_vectors(store, new, vectors)
-            user = store.find("user", "unmistakable-0") or 0
-            vector = np.eye(4, dtype=np.float32)[0]
-            store.replace_skill(change, SkillRow(numbers[0], user, "changed", "shared", vector, change.now))
-        assert unstaged(store, new, 100) == [(numbers[0], "changed")]
+        def embed(progress: Callable[[int], object] = lambda done: None) -> int:
+            return SkillGraph.reembed(address("store"), tenant="team", embedder="hash:8", progress=progress)
 
-    def test_writers_wait_for_each_other(self, open_store: Open) -> None:
-        stores = [open_store() for _ in range(4)]
+        with pytest.raises(KeyboardInterrupt):
+            embed(stop)
+        assert graph.stats().dimensions == 16
+        graph.update_skill(skill, text="changed meanwhile")
+        assert embed() == 3
+        again = open_graph(embedder="", settings=GraphSettings(query_similarity="vectors"))
+        assert again.stats().dimensions == 8
+        assert again.recall("changed meanwhile", user="ben")[0].why.query > 0.99
+        assert embed() == 0
 
-        def write(store: GraphRows, name: str) -> None:
+    def test_writers_wait_for_each_other(self, open_graph: OpenGraph) -> None:
+        graphs = [open_graph() for _ in range(4)]
+
+        def write(graph: SkillGraph, name: str) -> None:
             for place in range(25):
-                with store.writing() as change:
-                    _add(store, change, name, f"{name} {place}")
+                graph.add_skill(owner=name, text=f"{name} {place}")
 
-        threads = [threading.Thread(target=write, args=(store, f"user-{place}")) for place, store in enumerate(stores)]
+        threads = [threading.Thread(target=write, args=(graph, f"user-{one}")) for one, graph in enumerate(graphs)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(_live(stores[0])) == 100
-        assert stores[0].store.head().counter == 100
+        assert graphs[0].stats().nodes["skill"] == 100
 
-    def test_owners_are_found_by_how_their_names_begin(self, open_store: Open) -> None:
-        store = open_store()
-        names = [
-            "notes",
-            "notes/ana",
-            "notes/ana/deep",
-            "notes/Ana",
-            "notes0",
-            "notes/ÿ",
-            "notes/😀",
-            "other_",
-            "otherx",
-        ]
-        with store.writing() as change:
-            for name in names:
-                _add(store, change, name, "tea")
+    def test_owners_are_found_by_how_their_names_begin(self, open_graph: OpenGraph) -> None:
+        graph = open_graph()
+        names = ["notes", "notes/ana", "notes/ana/deep", "notes/Ana", "notes0", "notes/\u00ff", "notes/\U0001f600"]
+        names += ["other_", "otherx"]
+        for name in names:
+            graph.add_skill(owner=name, text="tea")
 
-        assert set(store.holders("notes/")) == {"notes/ana", "notes/ana/deep", "notes/Ana", "notes/ÿ", "notes/😀"}
-        assert store.holders("other_") == ["other_"]
-        assert store.holders("notes/ana/deep") == ["notes/ana/deep"]
-        assert store.holders("x") == []
-        assert len(store.holders()) == len(names)
+        found = set(graph.owners(prefix="notes/"))
+
+        assert found == {"notes/ana", "notes/ana/deep", "notes/Ana", "notes/\u00ff", "notes/\U0001f600"}
+        assert graph.owners(prefix="other_") == ["other_"]
+        assert graph.owners(prefix="notes/ana/deep") == ["notes/ana/deep"]
+        assert graph.owners(prefix="x") == []
+        assert len(graph.owners()) == len(names)
 
     @pytest.mark.parametrize("few", [1, 500])
     def test_the_skills_of_an_owner_in_a_scenario_are_only_theirs(
-        self, open_store: Open, monkeypatch: pytest.MonkeyPatch, few: int
+        self, open_graph: OpenGraph, monkeypatch: pytest.MonkeyPatch, few: int
     ) -> None:
         monkeypatch.setattr(graph_rows, "FEW", few)
-        store = open_store()
-        with store.writing() as change:
-            (scenario,) = store.nodes(change, "scenario", ["meeting"]).values()
-            skills = [_add(store, change, owner, text) for owner in ("ana", "ben") for text in ("tea", "milk", "rum")]
-            store.add_edges(change, [EdgeRow("APPLIES_TO", skill, scenario) for skill in skills if skill != skills[1]])
-            store.end_skills(change, [skills[2]])
-            user = store.find("user", "ana")
-            assert user is not None
+        graph = open_graph()
+        for owner in ("ana", "ben"):
+            for text in ("tea", "milk", "rum"):
+                graph.add_skill(owner=owner, text=text, scenarios=[] if text == "milk" else ["meeting"])
+        graph.retire_skill(next(one.id for one in graph.skills(owner="ana") if one.text == "rum"))
 
-            assert store.owned_in(user, scenario) == [skills[0]]
-
-    def test_versions_are_deleted_one_by_one(self, open_store: Open) -> None:
-        store = open_store()
-        with store.writing() as change:
-            skill, other = _add(store, change, "ana", "tea"), _add(store, change, "ana", "milk")
-            user = store.find("user", "ana")
-            assert user is not None
-            store.replace_skill(
-                change, SkillRow(skill, user, "coffee", "private", np.eye(4, dtype=np.float32)[1], 2_000.0)
-            )
-
-            some = erase_versions(store, change, [(skill, 0)], [])
-            rest = erase_versions(store, change, [(skill, 1)], [])
-
-            assert (some["skills"], some["versions"], some["vectors"]) == (0, 1, 0)
-            assert (rest["skills"], rest["versions"], rest["vectors"], rest["edges"]) == (1, 1, 1, 1)
-            assert store.owned(user) == [other]
-            left = Select("version", ("number", "ordinal", "text"), {"owner": user})
-            assert store.store.read(left)[0] == [(other, 0, "milk")]
-        assert store.store.head().forgotten == store.store.head().counter
+        assert [one.text for one in graph.skills(owner="ana", scenario="meeting")] == ["tea"]
 
 
-def _add(store: GraphRows, change: Change, owner: str, text: str, *, shared: bool = False, at: int = 0) -> int:
-    user = store.nodes(change, "user", [owner])[owner]
-    number = store.store.new_numbers(1)[0]
-    vector = np.eye(4, dtype=np.float32)[at]
-    visibility: Visibility = "shared" if shared else "private"
-    store.add_skills(change, [SkillRow(number, user, text, visibility, vector, change.now)])
-    store.add_edges(change, [EdgeRow("OWNS", user, number)])
-    return number
+def _nodes(store: Store) -> list[int]:
+    return sorted(number for (number,) in store.read(Select("node", ("number",)))[0])
 
 
-def _live(store: GraphRows, since: int = 0) -> dict[int, Float32Array]:
-    return {
-        number: vector
-        for rows in store.live(since)
-        for number, vector in zip(rows.numbers.tolist(), rows.vectors, strict=True)
-    }
-
-
-def _fill(store: GraphRows, *, users: int = 2) -> list[int]:
-    numbers = []
+def _add_node(store: Store, number: int) -> None:
     with store.writing() as change:
-        store.store.set_head(embedder=MAKER)
-        for place in range(users):
-            name = f"unmistakable-{place}"
-            number = _add(store, change, name, f"unmistakable-{place} text", shared=True, at=place)
-            user = store.nodes(change, "user", [name])[name]
-            names = [f"unmistakable-{place} tool", "common tool"]
-            tools = store.nodes(change, "tool", names)
-            store.add_edges(change, [EdgeRow("REQUIRES", number, tool) for tool in tools.values()])
-            trip = TrajectoryRow(f"unmistakable-{place} trip", user, f"unmistakable-{place} query", "", 0.9)
-            store.add_edges(change, [EdgeRow("EXECUTED", store.add_trajectory(change, trip), number, 0.9)])
-            store.set_profile(change, user, f"unmistakable-{place} profile", np.eye(4, dtype=np.float32)[3])
-            numbers.append(number)
-    with store.writing() as change:
-        user = store.find("user", "unmistakable-0") or 0
-        vector = np.eye(4, dtype=np.float32)[2]
-        store.replace_skill(change, SkillRow(numbers[0], user, "unmistakable-0 anew", "shared", vector, change.now))
-        store.save_state(change, "communities", b"state")
-    return numbers
+        store.write(Insert("node", NODE, [(number, "user", f"user {number}", change.now)]))
+
+
+def _fill(graph: SkillGraph) -> list[str]:
+    """Add two users with what can be kept of a user, and return the skill of each."""
+    skills = []
+    for name in ("unmistakable-0", "unmistakable-1"):
+        tools = [f"{name} tool", "common tool"]
+        skills.append(graph.add_skill(owner=name, text=f"{name} text", tools=tools, visibility="shared").id)
+        graph.learn({"id": f"{name} trip", "user": name, "query": f"{name} query", "skills": skills[-1:]}, 0.9)
+        graph.set_profile(name, f"{name} profile")
+    graph.update_skill(skills[0], text="unmistakable-0 anew")
+    return skills

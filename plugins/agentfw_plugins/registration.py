@@ -49,17 +49,19 @@ class FolderPlugin:
 
     AGENTFW_PLUGIN_API = 1
 
-    def __init__(self, package: str) -> None:
-        self.package = package
+    def __init__(self, package: str, own: Registration | None = None) -> None:
+        """`own` is what is registered besides what the folders do."""
+        self.package, self._own = package, own
 
     @cached_property
     def registrations(self) -> dict[str, Registration]:
-        """The registration of each folder, such as `worlds.inbox` or `policies`."""
+        """The registration of each folder, such as `worlds.inbox`, and of the package itself: an empty name."""
         found = find_spec(self.package)
         here = Path(found.origin or "").parent if found is not None else Path()
         files = sorted([*here.glob("*/registration.py"), *here.glob("worlds/*/registration.py")])
         folders = [".".join(file.parent.relative_to(here).parts) for file in files]
-        return {folder: import_module(f"{self.package}.{folder}.registration").REGISTRATION for folder in folders}
+        found_here = {folder: import_module(f"{self.package}.{folder}.registration").REGISTRATION for folder in folders}
+        return found_here if self._own is None else {"": self._own, **found_here}
 
     @hookimpl
     def agentfw_environments(self) -> list[Component]:

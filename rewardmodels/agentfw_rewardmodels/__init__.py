@@ -20,7 +20,7 @@ from agentfw_rewardmodels.errors import (
     StorageError,
     UnknownUserError,
 )
-from agentfw_rewardmodels.json_in_text import json_values, without_thought
+from agentfw_rewardmodels.judging import json_values, without_thought
 from agentfw_rewardmodels.preference.encoders import open_encoder
 from agentfw_rewardmodels.preference.model import PreferenceModel
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings

@@ -65,7 +65,7 @@ def test_a_model_learns_the_calendar_from_a_teacher_and_then_from_rewards(
 def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_path: Path) -> None:
     """In the last five of twenty rounds it errs less than chance, and less than in the first five."""
     world = {"name": "calendar", "settings": {"rounds": 20, "conflicts": 3, "turns": 1}}
-    teacher = str(Path(load("noting_teacher").__file__))
+    teacher = str(load("noting_teacher").__file__)
     hub = {"name": "strategyhub", "settings": {"show": True}}
     spec = {"environment": world, "policy": teacher, "memories": [hub], "window": 1, "episodes": 30, "seed": 7}
 
@@ -76,7 +76,7 @@ def test_the_teacher_of_pretrained_models_learns_its_users_by_the_hub_alone(tmp_
     steps = load("noting_steps").steps_of(folder.episodes())
     assert {step: figure["mean"] for step, figure in steps.items()} == dict.fromkeys(load("noting_steps").STEPS, 1.0)
     episode = next(folder.episodes())
-    written = [Intervention("strategy_hub", {"strategies": 5}), Intervention("decide", {"accept": "A"})]
+    written = Intervention("strategy_hub", {"strategies": 5}), Intervention("decide", {"accept": "A"})
     broken = replace(episode, turns=[replace(turn, text="", calls=written) for turn in episode.turns])
     found = load("noting_steps").shares_of(broken)
     assert found["reads the feedback"] == found["notes what is new"] == found["keeps the greatest sum"] == 0

@@ -49,7 +49,12 @@ def test_installing_has_json(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) 
     from agentfw.host import installing
 
     asked: list[list[str]] = []
-    monkeypatch.setattr(installing, "install", lambda requirements, echo: asked.append(requirements) or 1)
+
+    def install(requirements: list[str], echo: object) -> int:
+        asked.append(requirements)
+        return 1
+
+    monkeypatch.setattr(installing, "install", install)
 
     answer = agentfw("plugins", "install", "agentfw-tea==1", "--json")
 

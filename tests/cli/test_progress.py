@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Episode, Turn, Usage
-from agentfw.runs.observers.observer import Observer, combined_observer
+from agentfw.runs.observers import Observer, combined_observer
 from agentfw_cli.progress import Progress, progress_of
 
 SITE = Path(__file__).parents[1] / "site"

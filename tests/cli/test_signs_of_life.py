@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
-from agentfw.printing import progress
+from agentfw.printing import out as progress
 from agentfw.runs import RunFolder
 
 _LINE = re.compile(r"   \d+ s$", re.M)

@@ -1,6 +1,6 @@
 """What is in this folder holds whatever is moved: its tests import documented names only.
 
-Documented are the modules with a heading in docs/reference/python.md, and of these the names in `__all__`. What an area
+Documented are the modules that docs_making/python_page.py lists, and of these the names in `__all__`. What an area
 needs besides, its conftest.py builds, so that internals are named in one place.
 """
 
@@ -43,7 +43,7 @@ def test_contract_tests_import_documented_names_only() -> None:
 
     assert files
     assert [line for path in files for line in undocumented(path)] == [], (
-        "use what docs/reference/python.md documents, the command line, HTTP or files; "
+        "use what docs_making/python_page.py lists, the command line, HTTP or files; "
         "a fixture in the area's conftest.py may build the rest"
     )
 

@@ -27,7 +27,7 @@ PAGES = [
             for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md")))
         ],
     ]
-    if page.is_file() and not page.read_text("utf-8").startswith("<!-- Generated")
+    if page.is_file()
 ]
 
 _BLOCK = re.compile(

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from snippets import BESIDE, PAGES, ROOT
 
 from agentfw_benchmarks.kept import kept_results
 from agentfw_benchmarks.numbers import numbers
 from agentfw_benchmarks.page_figures import figures_of, origins
+
+from .snippets import BESIDE, PAGES, ROOT
 
 RESULTS = kept_results()
 NUMBERS = {name: kept.numbers for name, kept in RESULTS.items()}

@@ -6,7 +6,8 @@ import re
 
 import pytest
 from papers_page import papers
-from write_reference import ROOT
+
+from .snippets import ROOT
 
 CLAIMS = [claim for paper in papers() for claim in paper["claim"]]
 VERDICTS = {"same", "different", "not told apart", "not measured"}

@@ -29,5 +29,5 @@ def test_the_examples_are_specs() -> None:
 
 
 def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(ValueError, match="the page needs the lines"):
+    with pytest.raises(ValueError, match="the page needs the line"):
         insert("# Settings\n")

@@ -22,7 +22,8 @@ from typing import Any
 
 import pytest
 import yaml
-from snippets import BESIDE, PAGES, ROOT, Snippet, snippets
+
+from .snippets import BESIDE, PAGES, ROOT, Snippet, snippets
 
 FILES = Path(__file__).parent / "files"
 ALL = [snippet for page in PAGES for snippet in snippets(page)]

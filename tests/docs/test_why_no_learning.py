@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from snippets import ROOT
 
 from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
+
+from .snippets import ROOT
 
 PAGE = ROOT / "docs" / "guides" / "why-no-learning.md"
 CASES = [

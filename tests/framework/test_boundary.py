@@ -21,7 +21,9 @@ from agentfw.testing import fresh_host
 from agentfw.tracker import Operation, Recall
 
 NOT_CALLED = {
-    "environment": {"goal", "time_per_token", "tasks", "describe", "references"},  # by itself, or once for a whole run
+    "environment": {"goal", "time_per_token"},  # by itself
+    "optimizer": {"forget"},  # when no run goes on
+    "learner": {"logprobs"},  # by `score`
     "policy": {"priced"},  # arithmetic on its price
     "tool": {"call"},  # by `answer`
 }

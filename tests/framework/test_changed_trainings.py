@@ -12,9 +12,9 @@ import pytest
 
 from agentfw import Settings
 from agentfw.errors import AgentfwError, UsageError
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
-from agentfw.runs.records.training_state import State
+from agentfw.runs.records.play_records import State
 from agentfw.runs.run import Run
 from agentfw.settings import OPERATIONAL, Operational, operational_keys
 

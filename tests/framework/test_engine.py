@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentfw.engine import Engine, EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
-from agentfw.engine.devices import Devices
+from agentfw.engine.local import Devices
 from agentfw.errors import EndpointError, PluginError, SettingsError, UsageError
 from agentfw.runs.spec.run_spec import parse_spec
 

@@ -28,7 +28,7 @@ from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsErr
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.request import Brief, Moment, Sampling
-from agentfw.runs.records.long_texts import LongTexts
+from agentfw.runs.records.journal import LongTexts
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import fresh_host, sample_group
 from agentfw.timeline import Time
@@ -106,7 +106,7 @@ def test_an_error_that_is_meant_for_a_person_stays_as_it_is() -> None:
 
 def test_an_interruption_of_the_run_is_no_failure_of_a_component() -> None:
     async def interrupted() -> None:
-        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))  # type: ignore[arg-type]
+        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))
         await asyncio.sleep(0)
         recalling.cancel()
         await recalling
@@ -153,7 +153,7 @@ def test_recollections_without_end_end_at_the_limit() -> None:
 
 def test_who_does_not_answer_in_time_is_named() -> None:
     with pytest.raises(PluginError, match=rf"{NAMED} has not answered recall\(\) within 0\.05 s") as caught:
-        asyncio.run(memory(lambda: asyncio.sleep(60), deadline=0.05).recall(QUERY))  # type: ignore[arg-type]
+        asyncio.run(memory(lambda: asyncio.sleep(60), deadline=0.05).recall(QUERY))
 
     assert "--set deadline=SECONDS" in caught.value.fix
 
@@ -176,7 +176,7 @@ def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: p
 
 def test_the_innermost_call_in_progress_is_the_one_that_hangs() -> None:
     async def waiting() -> list[str]:
-        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))  # type: ignore[arg-type]
+        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))
         await asyncio.sleep(0)
         found = hanging()
         recalling.cancel()

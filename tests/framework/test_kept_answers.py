@@ -105,7 +105,7 @@ def test_no_round_is_played_twice(host: Host, tmp_path: Path) -> None:
     Answering.asked.clear()
 
     run = started(host, tmp_path / "cut")
-    kept = []
+    kept: list[int] = []
     for after in (1, 4, 5, 11, 16):
         asyncio.run(interrupted(Run.open(run.folder, host) if kept else run, after))
         kept.append(count_kept(run.folder.path)[1] + ROUNDS * len(list(run.folder.episodes())))

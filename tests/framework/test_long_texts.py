@@ -18,8 +18,8 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request
-from agentfw.runs.records import long_texts
-from agentfw.runs.records.long_texts import LongTexts
+from agentfw.runs.records import journal as long_texts
+from agentfw.runs.records.journal import LongTexts
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host

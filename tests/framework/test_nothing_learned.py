@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentfw.runs import RunFolder
 from agentfw.runs.results.run_report import write_report
 from agentfw_cli.progress import progress_of
 
@@ -32,8 +33,9 @@ def shown(training: Any) -> list[str]:
 
 
 def reported(training: Any) -> str:
-    write_report(training.folder)
-    return (training.folder.path / "report.html").read_text("utf-8")
+    folder: RunFolder = training.folder
+    write_report(folder)
+    return (folder.path / "report.html").read_text("utf-8")
 
 
 def test_equal_rewards_are_told_on_the_screen_and_in_the_report(laboratory: Any, tmp_path: Path) -> None:

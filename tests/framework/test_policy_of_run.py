@@ -89,6 +89,7 @@ def test_a_training_begins_where_another_ended(laboratory: Any, model: str, tmp_
     first = trained(laboratory, tmp_path / "first", model)
     host = importlib.import_module("agentfw_laboratory.playing").host()
     policy = policy_of_run(host, str(first.path), tmp_path)
+    assert not isinstance(policy, str)
 
     second = laboratory.train(
         tmp_path / "second",

@@ -99,7 +99,7 @@ def test_stores_of_the_libraries_are_private(tmp_path: Path) -> None:
     pytest.importorskip("igraph")
     from agentfw_memory import SkillGraph
     from agentfw_papers.timing.jsonl import write_rows
-    from agentfw_rewardmodels.rubric.cache import JudgementCache
+    from agentfw_rewardmodels.judging import JudgementCache
 
     folder = tmp_path / "stores"
     folder.mkdir(mode=0o700)

@@ -5,15 +5,24 @@ The same faults with a real model are in tests/plugins/policies/test_probe_fault
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.errors import AgentfwError
-from agentfw.runs.learning.probe import arithmetic, check
+from agentfw.runs.learning import probe
 
 TOKENS = 48
+
+
+Row = Iterable[float]
+
+
+def check(served: Row, trained: Row, base: Row, previous: Row, noise: float | None = None) -> bool:
+    return probe.check(list(served), list(trained), list(base), list(previous), noise)
 
 
 def drawn(seed: int, size: float) -> numpy.ndarray:
@@ -86,7 +95,7 @@ def test_another_model_is_named() -> None:
     with pytest.raises(AgentfwError, match="another model"):
         check(newest + drawn(9, 3.0), newest, base, previous, noise=0.02)
     with pytest.raises(AgentfwError, match="before anything was learned"):
-        arithmetic(base + drawn(9, 3.0), base)
+        probe.arithmetic(list(base + drawn(9, 3.0)), list(base))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentfw.printing import progress
+from agentfw.printing import out as progress
 from agentfw.printing.out import Out
 
 

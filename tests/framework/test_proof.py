@@ -53,7 +53,8 @@ class Model:
             exact += drawn(f"update {number}", prompt, size)
         if self.updates and not base:
             noise *= self.grown
-        return exact + drawn(f"{self.name} {base} {len(self.updates)}", prompt, noise)
+        found: numpy.ndarray = exact + drawn(f"{self.name} {base} {len(self.updates)}", prompt, noise)
+        return found
 
 
 @dataclass
@@ -68,7 +69,8 @@ class Serving(Policy):
         self.busy = True
         await asyncio.sleep(0)
         self.busy = False
-        return self.model.of(prompt_ids[0]).tolist()
+        found: list[float] = self.model.of(prompt_ids[0]).tolist()
+        return found
 
 
 def proof_of(policy: Serving, model: Model, rounding: float) -> Proof:

@@ -13,7 +13,7 @@ import pytest
 
 from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
 from agentfw.runs.run import Run
@@ -281,9 +281,12 @@ def test_components_are_made_once(laboratory: Any, tmp_path: Path, monkeypatch: 
     hashing = importlib.import_module("agentfw_laboratory.hashing")
     made: list[Any] = []
     before = hashing.Hashing.__init__
-    monkeypatch.setattr(
-        hashing.Hashing, "__init__", lambda self, settings: (made.append(self), before(self, settings))[1]
-    )
+
+    def noted(self: Any, settings: Any) -> None:
+        made.append(self)
+        before(self, settings)
+
+    monkeypatch.setattr(hashing.Hashing, "__init__", noted)
 
     laboratory.play(tmp_path)
 
@@ -296,8 +299,17 @@ def test_the_world_is_made_once_and_once_more_for_each_episode(
     guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
     calls: list[str] = []
     made, tasks = guessing.__init__, guessing.tasks
-    monkeypatch.setattr(guessing, "__init__", lambda self, settings: (calls.append("made"), made(self, settings))[1])
-    monkeypatch.setattr(guessing, "tasks", lambda self, *which: (calls.append("tasks"), tasks(self, *which))[1])
+
+    def noted(self: Any, settings: Any) -> None:
+        calls.append("made")
+        made(self, settings)
+
+    def drawn(self: Any, *which: Any) -> Any:
+        calls.append("tasks")
+        return tasks(self, *which)
+
+    monkeypatch.setattr(guessing, "__init__", noted)
+    monkeypatch.setattr(guessing, "tasks", drawn)
 
     laboratory.play(tmp_path, episodes=3)
 
@@ -305,7 +317,7 @@ def test_the_world_is_made_once_and_once_more_for_each_episode(
 
 
 def test_memories_learn_only_where_the_spec_says_so(laboratory: Any, tmp_path: Path) -> None:
-    plain, told = ({}, {"memories_learn": False})
+    told: dict[str, Any] = {"memories_learn": False}
 
     ends = [
         {
@@ -315,7 +327,7 @@ def test_memories_learn_only_where_the_spec_says_so(laboratory: Any, tmp_path: P
             for line in message.content.splitlines()
             if "chain" in line
         }
-        for values in (plain, told)
+        for values in ({}, told)
     ]
 
     assert len(ends[0]) == 3, "concurrency is 2: three batches"

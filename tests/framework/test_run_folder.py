@@ -20,7 +20,7 @@ import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import RunFolder, find_run, list_runs
-from agentfw.runs.records.run_index import INDEX, newest_first
+from agentfw.runs.records.run_index import RunIndex, newest_first
 
 SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
@@ -228,7 +228,7 @@ def test_many_runs_are_listed_without_reading_those_that_have_not_changed(
 def test_an_index_of_runs_that_is_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
     make_many(tmp_path)
     whole = newest_first(tmp_path)
-    index = tmp_path / INDEX
+    index = tmp_path / RunIndex.file
     if damage == "half":
         index.write_bytes(b"no database" * 100)
     else:

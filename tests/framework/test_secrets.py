@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -14,11 +15,10 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from agentfw.boundary.output import struck_logs, struck_streams
-from agentfw.boundary.secrets import MASK, Pieces, Secrets, is_secret_name, strike, struck
+from agentfw.boundary.secrets import MASK, Pieces, Secrets, is_secret_name, secrets_in, strike, struck
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError, in_words
 from agentfw.runs import Journal, read_journal, write_whole
-from agentfw.runs.spec.settings_record import secrets_in
 from agentfw_benchmarks.secret_forms import FORMS as KNOWN_FORMS
 from agentfw_benchmarks.secret_forms import base64_of
 
@@ -37,7 +37,7 @@ def secrets(key: str) -> Secrets:
     return secrets
 
 
-FORMS = {
+FORMS: dict[str, Callable[[str], str]] = {
     **KNOWN_FORMS,
     "form in a URL": lambda key: quote(quote_plus(key), safe=""),
     "repr of json": lambda key: repr(json.dumps(key)),
@@ -50,7 +50,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_is_struck_in_every_form(key: str, secrets: Secrets, form: str) -> None:
-    written = FORMS[form](key)  # type: ignore[operator]
+    written = FORMS[form](key)
 
     text = strike(f"before [{written}] after")
 
@@ -86,7 +86,7 @@ def test_a_secret_within_another_is_no_reason_to_show_the_rest() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_is_struck_out_of_a_stream_wherever_it_is_cut(key: str, secrets: Secrets, form: str) -> None:
-    text = f"before [{FORMS[form](key)}] after"  # type: ignore[operator]
+    text = f"before [{FORMS[form](key)}] after"
     for seed in range(50):
         chance, pieces, passed, place = random.Random(seed), Pieces(), [], 0
         while place < len(text):

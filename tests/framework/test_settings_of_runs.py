@@ -21,9 +21,8 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec.resolution import missing_secrets, with_defaults
+from agentfw.runs.spec.resolution import from_json, missing_secrets, to_json, with_defaults
 from agentfw.runs.spec.run_spec import parse_spec
-from agentfw.runs.spec.settings_record import from_json, to_json
 from agentfw.testing import fresh_host
 
 

@@ -13,7 +13,7 @@ import pytest
 from agentfw.engine import LocalEngine, Remote
 from agentfw.errors import AgentfwError, PluginError, UsageError
 from agentfw.runs.learning.remote_learner import RemoteLearner
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 
 SITE = Path(__file__).parents[1] / "site"

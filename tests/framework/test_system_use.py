@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.runs.learning.system_use import system_use
+from agentfw.runs.execution import system_use
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

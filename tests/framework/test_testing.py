@@ -26,7 +26,7 @@ from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import check_component, contract, fresh_host, run_contract
 from agentfw.testing.samples import sample_episode
-from agentfw.testing.schemas import drawn, problems, unfitting
+from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
 
 pytest_plugins = ["pytester", "agentfw.testing.fixtures"]

@@ -136,11 +136,11 @@ class OneFileForAllRuns(Notebook):
     """Keeps its notes in the working directory, where a second run finds them, and takes its own for known ones."""
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
-        self.notes = {tuple(key): note for key, note in json.loads(self._read())}  # type: ignore[misc]
+        self.notes = {tuple(key): note for key, note in json.loads(self._read())}
         return await super().recall(query)
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        self.notes = {tuple(key): note for key, note in json.loads(self._read())}  # type: ignore[misc]
+        self.notes = {tuple(key): note for key, note in json.loads(self._read())}
         if (episode.task.user, episode.id) not in self.notes:
             await super().learn(episode, reward)
         Path("notes.json").write_text(json.dumps(list(self.notes.items())))

@@ -21,7 +21,7 @@ from agentfw.errors import (
     UnknownNameError,
     UsageError,
 )
-from agentfw.runs.records.training_state import State
+from agentfw.runs.records.play_records import State
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -90,7 +90,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
             AgentfwError,
             'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1',
         ),
-        ({"learner": fault("bias", "version")}, PluginError, "returned no new version: bias at"),
+        ({"learner": fault("bias", "version")}, PluginError, "returned no new version in update() number"),
         ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
         ({"optimizer": fault("centred", "elsewhere")}, PluginError, "gave turn 1000 of episode 0000"),
         ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),

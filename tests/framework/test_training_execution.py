@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.figures import flat
 from agentfw.runs.records.folder import RunFolder, list_runs
 from agentfw.runs.records.summary import Summary
@@ -36,7 +36,9 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     assert list(missed) == [0, 6, 12]
     assert missed[0] == pytest.approx(5 / 6, abs=0.1), "before it has learned, it says any of six words"
     assert missed[12] < 0.3
-    assert change(training.folder).difference.high < 0
+    difference = change(training.folder)
+    assert difference is not None
+    assert difference.difference.high < 0
 
 
 def test_the_advantages_of_what_was_learned_from_are_kept(laboratory: Any, tmp_path: Path) -> None:
@@ -352,7 +354,9 @@ def test_a_teacher_plays_and_the_student_is_evaluated(laboratory: Any, tmp_path:
     assert {turn.version for episode in folder.rollouts(4).episodes() for turn in episode.turns} == {"script"}
     assert {turn.version for episode in first.episodes() for turn in episode.turns} == {"base"}
     assert {turn.version for episode in last.episodes() for turn in episode.turns} == {"bias@4"}
-    assert change(folder).difference.estimate < -0.5, "what the student has learned from it"
+    difference = change(folder)
+    assert difference is not None
+    assert difference.difference.estimate < -0.5, "what the student has learned from it"
 
 
 def test_hooks_and_watchers_are_told_of_each_update(
@@ -404,8 +408,11 @@ def test_a_training_is_listed_and_compared_like_a_run(laboratory: Any, tmp_path:
     assert (RunFolder.open(one.path).unit, one.done, one.total, one.state) == ("updates", 4, 4, "done")
     rows = {row.figure: row for row in compare_runs([one, other])}
     assert list(rows)[:4] == ["missed", "missed after 0", "missed after 2", "missed after 4"]
-    assert rows["missed after 0"].differences[1].difference.estimate == 0, "the same policy on the same tasks"
-    assert rows["missed"].differences[1].difference.estimate < 0, "a higher rate learns faster"
+    before, after = rows["missed after 0"].differences[1], rows["missed"].differences[1]
+    assert before is not None
+    assert before.difference.estimate == 0, "the same policy on the same tasks"
+    assert after is not None
+    assert after.difference.estimate < 0, "a higher rate learns faster"
 
 
 def test_what_is_written_down_is_strict_json_without_paths_of_this_machine(laboratory: Any, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.runs.results.training_notes import training_notes
+from agentfw.runs.results.run_report import training_notes
 
 
 def update(served: dict[str, float], **learner: float) -> dict[str, Any]:

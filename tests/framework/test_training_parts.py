@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
-from agentfw.runs.learning.curriculum import Curriculum
-from agentfw.runs.learning.query_groups import QueryCurriculum
+from agentfw.runs.learning.curriculum import Curriculum, QueryCurriculum
 from agentfw.runs.records.figures import finite, size_of
-from agentfw.runs.records.training_state import State
+from agentfw.runs.records.play_records import State
 from agentfw.seeds import Seeds
 
 

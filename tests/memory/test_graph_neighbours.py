@@ -102,7 +102,7 @@ def test_a_forgotten_user_connects_nothing_any_more(graph: SkillGraph) -> None:
     graph.forget("ben")
     graph.recall("meeting", user="ana")
 
-    assert graph._recaller.cache.connections.used_with(int(one.id[1:])) == []
+    assert graph._recaller.cache.connections.used_with([int(one.id[1:])]) == [[]]
 
 
 def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillGraph) -> None:
@@ -219,7 +219,8 @@ class Watched:
 def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
     for place in range(5):
         graph.add_skill(owner="ana", text=f"way {place}")
-    connections = Connections(watched := Watched(graph._rows))
+    watched: Any = Watched(graph._rows)
+    connections = Connections(watched)
     connections.catch_up(None)
     graph.add_skill(owner="ana", text="one more way")
     skill = graph.add_skill(owner="ana", text="the last way", visibility="shared")

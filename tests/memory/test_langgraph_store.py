@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,7 +183,7 @@ def test_an_item_ends_when_its_time_is_over_unless_it_is_read(tmp_path: Path, mo
     from agentfw_memory.adapters import langgraph
 
     clock = Clock()
-    monkeypatch.setattr(langgraph.time, "time", clock)
+    monkeypatch.setattr(time, "time", clock)
     with SkillGraph.open(tmp_path / "ttl.db", tenant="team", embedder="hash", clock=clock) as graph:
         store = langgraph.SkillGraphStore(graph, ttl={"default_ttl": 1})
         for key, ttl in (("read", 1), ("unread", 1), ("forever", None)):
@@ -205,19 +205,6 @@ def test_long_values_and_long_questions_are_taken(store: Any) -> None:
     (found,) = store.search(("n",), query="which tea? " * 5_000)
 
     assert len(found.value["text"]) == 120_000
-
-
-def test_items_of_an_earlier_version_are_read_and_rewritten(store: Any, graph: SkillGraph) -> None:
-    text = json.dumps({"key": "k", "value": {"text": "green tea"}})
-    graph.add_skill(owner="notes/ana", text=text, scenarios=["key k"])
-
-    before = store.search(("notes",), query="tea")[0]
-    store.put(("notes", "ana"), "k", {"text": "black tea"})
-
-    assert (before.key, before.value) == ("k", {"text": "green tea"})
-    assert [item.value for item in store.search(("notes", "ana"))] == [{"text": "black tea"}]
-    store.delete(("notes", "ana"), "k")
-    assert store.get(("notes", "ana"), "k") is None
 
 
 def test_a_newer_item_supersedes_no_other(store: Any) -> None:

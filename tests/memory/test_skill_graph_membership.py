@@ -195,7 +195,12 @@ def test_what_cannot_be_read_is_counted_again(path: Path, spoilt: bytes) -> None
 def test_a_graph_that_has_grown_by_a_quarter_is_split_as_a_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[int] = []
     split = Membership.split_all
-    monkeypatch.setattr(Membership, "split_all", lambda self: (passes.append(1), split(self)))
+
+    def noted(self: Membership) -> None:
+        passes.append(1)
+        split(self)
+
+    monkeypatch.setattr(Membership, "split_all", noted)
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 10)
         graph.prepare()
@@ -220,7 +225,12 @@ def test_what_one_method_found_is_not_taken_for_the_others(path: Path, monkeypat
         graph.prepare()
     passes: list[str] = []
     split = Membership.split_all
-    monkeypatch.setattr(Membership, "split_all", lambda self: (passes.append(self._settings.communities), split(self)))
+
+    def noted(self: Membership) -> None:
+        passes.append(self._settings.communities)
+        split(self)
+
+    monkeypatch.setattr(Membership, "split_all", noted)
     with SkillGraph.open(path, tenant="t", settings=GraphSettings.ablation("B2")) as graph:
         assert circle_of(graph, "red 0") == {"red"}
     assert passes == ["louvain"]

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, StoreRefusedError
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, StoreRefusedError
 
 pytest.importorskip("psycopg")
 
@@ -36,31 +36,6 @@ def open_graph(url: str, tenant: str = "team", embedder: str = "hash:64") -> Ski
 
 
 @pytest.mark.slow
-def test_a_graph_recalls_learns_and_forgets(postgres_database: Database) -> None:
-    url = postgres_database()
-    with open_graph(url) as graph, open_graph(url) as other, open_graph(url, tenant="strangers") as strangers:
-        graph.add_skill(owner="ana", text="Offer the earliest slot first", tools=["calendar"])
-        other.add_skill(owner="ben", text="Offer the latest slot first")
-        other.add_skill(owner="ben", text="Never move lunch", visibility="shared")
-        seen = [hit.skill.text for hit in graph.recall("which slot do I offer?", user="ana", k=10)]
-        assert seen == ["Offer the earliest slot first", "Never move lunch"]
-        assert strangers.recall("which slot do I offer?", user="ana") == []
-        trip = {
-            "id": "t1",
-            "user": "ana",
-            "query": "move it",
-            "outcome": "Ana prefers mornings.",
-            "steps": [{"action": "look", "tool": "calendar"}],
-        }
-        assert len(other.learn(trip, 0.9).added) == 2
-        assert graph.learn(trip, 0.9).known_already
-        assert graph.forget("ana").skills == 3
-        assert [hit.skill.owner for hit in other.recall("which slot?", user="ana", k=10)] == ["ben"]
-    with open_graph(url) as again:
-        assert again.stats().nodes == {"skill": 2, "user": 1}
-
-
-@pytest.mark.slow
 def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database: Database) -> None:
     url = postgres_database()
     writers = [
@@ -74,23 +49,6 @@ def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database:
         assert graph.stats().nodes["skill"] == 80
         assert {graph.skill(one).id for one in acknowledged} == set(acknowledged)
         assert len(graph.recall("said by all", user="nobody", k=50)) == 20
-
-
-@pytest.mark.slow
-def test_a_file_and_a_server_exchange_graphs(postgres_database: Database, tmp_path: Path) -> None:
-    url = postgres_database()
-    with SkillGraph.open(tmp_path / "a.db", tenant="team", embedder="hash:64") as file, open_graph(url) as server:
-        file.add_skills([NewSkill("ana", f"skill {place}", tools=("mail",)) for place in range(20)])
-        file.set_profile("ana", "likes mornings")
-        file.export_jsonl(tmp_path / "one.jsonl")
-        server.import_jsonl(tmp_path / "one.jsonl")
-        server.export_jsonl(tmp_path / "two.jsonl")
-        assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
-        hits = [
-            [(hit.skill.id, round(hit.score, 5)) for hit in graph.recall("skill 7", user="ana")]
-            for graph in (file, server)
-        ]
-        assert hits[0] == hits[1]
 
 
 def test_vectors_may_have_any_dimension_and_be_made_anew(postgres_database: Database) -> None:
@@ -184,7 +142,7 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplo
 
         def work() -> list[float]:
             """Add one skill after another, and return how long each took."""
-            took = []
+            took: list[float] = []
             with open_graph(url, tenant="busy") as busy:
                 while not over.is_set():
                     began = time.monotonic()
@@ -199,12 +157,3 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplo
                 graph.forget("ana")
             over.set()
             assert len(busy.result()) > 10, "the other tenant went on meanwhile"
-
-
-def test_names_with_quotes_and_wildcards_mean_themselves(postgres_database: Database) -> None:
-    with open_graph(postgres_database()) as graph:
-        graph.add_skill(owner="O'Brien %_", text="'; DROP TABLE skillgraph.live; --")
-        assert graph.recall("table", user="O'Brien %_")[0].skill.owner == "O'Brien %_"
-        assert graph.recall("table", user="O'Brien xx") == []
-        with pytest.raises(BadInputError, match="NUL"):
-            graph.add_skill(owner="ana", text="half\x00")

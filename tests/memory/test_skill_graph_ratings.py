@@ -11,7 +11,6 @@ import pytest
 
 from agentfw_memory import GraphSettings, SkillGraph, Trajectory
 from agentfw_memory.graph.index.embedders import open_embedder
-from agentfw_memory.graph.records import skill_number
 from agentfw_memory.graph.stores.sqlite import SqliteStore
 
 pytest.importorskip("igraph")
@@ -78,15 +77,13 @@ def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(t
     """Counted in steps of SQLite's machine, which are the same on every processor."""
     store, steps = SqliteStore.open(tmp_path / "skills.db", tenant="team"), Counter[str]()
     with SkillGraph(store, open_embedder("hash"), GraphSettings()) as graph:
-        skill = skill_number(graph.add_skill(owner="ana", text="lunch at the harbour").id)
-        user = graph._rows.find("user", "ana")
-        assert skill is not None
-        assert user is not None
+        graph.add_skill(owner="ana", text="lunch at the harbour")
         for others, uses in (("few", 5), ("many", 300)):
             for use in range(uses):
                 other = graph.add_skill(owner="ana", text=f"{others} {use}").id
                 graph.learn(Trajectory(f"{others} {use}", "ana", "who was it?", skills=(other,)), 1.0)
+            graph.recall("lunch", user="ana")
             store._connection.set_progress_handler(partial(steps.update, [others]), 1)
-            graph._rows.ratings(user, [skill])
+            graph.recall("lunch", user="ana")
             store._connection.set_progress_handler(None, 0)
     assert 0 < steps["many"] < 2 * steps["few"]

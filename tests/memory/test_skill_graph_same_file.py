@@ -36,13 +36,3 @@ def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_pat
         assert skills_after_adding_elsewhere(path, "Travels by train") == 2
         first.add_skill(owner="ana", text="Lives in Berlin")
         assert skills_after_adding_elsewhere(path, "Gets up at six") == 4
-
-
-def test_names_of_users_whom_another_process_has_forgotten_are_left_out(tmp_path: Path) -> None:
-    """A recall reads the names of new owners after it has read their skills. They can be forgotten in between."""
-    with SkillGraph.open(tmp_path / "memory.db", tenant="t", embedder="hash:16") as graph:
-        graph.add_skill(owner="ana", text="offer tea")
-        graph.recall("tea", user="ana")
-        (ana,) = graph._recaller.cache.owned
-
-        assert graph._rows.names({ana, ana + 1000}) == {ana: "ana"}

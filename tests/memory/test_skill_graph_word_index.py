@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from agentfw_memory import NewSkill, SkillGraph
 from agentfw_memory.graph.index import word_index_state
 from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
+from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Delete
 
@@ -33,7 +35,9 @@ def held(index: WordIndex) -> Held:
 def same_as_rows(graph: SkillGraph) -> bool:
     """Whether the index holds and finds what one does that was filled from the store."""
     graph._recaller.catch_up()
-    index, fresh = graph._recaller._by._words, WordIndex()
+    by = graph._recaller._by
+    assert isinstance(by, EmbeddedRecall)
+    index, fresh = by._words, WordIndex()
     assert index is not None
     for rows in graph._rows.live():
         texts = graph._rows.texts(rows.numbers.tolist())
@@ -58,7 +62,7 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> list[str]:
     for turn in range(turns):
         what = generator.random()
         if what < 0.5:
-            visibility = generator.choice(["private", "shared"])
+            visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
             ids.append(graph.add_skill(owner="ben", text=f"{text()} new {turn}", visibility=visibility).id)
         elif what < 0.7:
             graph.update_skill(generator.choice(ids), text=f"{text()} changed {turn}")
@@ -160,7 +164,9 @@ def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_pat
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as one, SkillGraph.open(path, tenant="t") as other:
         one.add_skills([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
         other.recall("trip", user="ben")
-        index, counter = other._recaller._by._words, other._recaller.cache.counter
+        by = other._recaller._by
+        assert isinstance(by, EmbeddedRecall)
+        index, counter = by._words, other._recaller.cache.counter
         assert index is not None
         one.forget("ana")
 

@@ -9,8 +9,8 @@ from drawn_organisations import write_organisations
 from tiny_lessons import play
 
 from agentfw_plugins.worlds.calendar.dataset import Dataset
+from agentfw_plugins.worlds.calendar.round_maker import verify
 from agentfw_plugins.worlds.calendar.schema import load_folder
-from agentfw_plugins.worlds.calendar.verification import verify
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tiny_lessons import play
 
 from agentfw.turns.parsing import parse_calls
 from agentfw_plugins.models.making import Lesson
-from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.models.small_model import SmallChat
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.scratchpad import read_weights
 
@@ -64,7 +64,7 @@ def test_an_inattentive_teacher_learns_from_so_many_feedbacks(attention: float) 
 @pytest.mark.slow
 def test_muon_steps_as_far_in_every_direction_of_a_matrix() -> None:
     torch = pytest.importorskip("torch")
-    from agentfw_plugins.models.making.muon import orthogonal
+    from agentfw_plugins.models.making import orthogonal
 
     torch.manual_seed(1)
     for shape in ((32, 64), (64, 32), (48, 48)):
@@ -76,7 +76,7 @@ def test_muon_steps_as_far_in_every_direction_of_a_matrix() -> None:
 @pytest.mark.slow
 def test_muon_fits_a_matrix_whose_directions_matter_unequally() -> None:
     torch = pytest.importorskip("torch")
-    from agentfw_plugins.models.making.muon import Muon
+    from agentfw_plugins.models.making import Muon
 
     torch.manual_seed(2)
     wanted, inputs = torch.randn(16, 16), torch.randn(256, 16) * torch.logspace(0, -1, 16)

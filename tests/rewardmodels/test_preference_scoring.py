@@ -9,7 +9,7 @@ import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
 from agentfw_rewardmodels.preference.formulas import branch, gate, normalised
-from agentfw_rewardmodels.preference.metrics import auc, recall_and_ndcg, top
+from agentfw_rewardmodels.preference.results import auc, recall_and_ndcg, top
 from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors
 
 DIMENSIONS, TEXT = 8, 12
@@ -29,8 +29,8 @@ def scorer(items: int, seed: int = 0, average: np.ndarray | None = None) -> tupl
 
 def user_vectors(count: int) -> UserVectors:
     generator = np.random.default_rng(5)
-    rows = [normalised(generator.normal(size=(count, DIMENSIONS)).astype(np.float32)) for _ in range(3)]
-    return UserVectors(*rows, np.full(count, 0.5, np.float32))
+    one, two, three = (normalised(generator.normal(size=(count, DIMENSIONS)).astype(np.float32)) for _ in range(3))
+    return UserVectors(one, two, three, np.full(count, 0.5, np.float32))
 
 
 @pytest.mark.parametrize("items", [3, 10, 100, 161, 1000])
@@ -66,7 +66,8 @@ def test_scores_are_standardised_over_what_the_same_user_thinks_of_all_items() -
 def test_interest_beyond_the_average_is_what_the_average_user_does_not_tell() -> None:
     users = user_vectors(40)
     average = users.interest[:20].mean(0)
-    of_average = UserVectors(*(average[None] for _ in range(3)), np.ones(1, np.float32)).of(np.zeros(300, int))
+    row = average[None]
+    of_average = UserVectors(row, row, row, np.ones(1, np.float32)).of(np.zeros(300, int))
 
     for mean in (None, average):
         searched, texts = scorer(300, average=mean)

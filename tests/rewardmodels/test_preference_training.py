@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
-from agentfw_rewardmodels.preference.batches import Places
-from agentfw_rewardmodels.preference.dataset import Dataset
-from agentfw_rewardmodels.preference.input_tables import read_interactions
-from agentfw_rewardmodels.preference.training import Trainer
+from agentfw_rewardmodels.preference.input_tables import Dataset, read_interactions
+from agentfw_rewardmodels.preference.training import Places, Trainer
 
 torch = pytest.importorskip("torch")
 

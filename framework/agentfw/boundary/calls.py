@@ -16,46 +16,16 @@ from typing import Any
 from ..environment import Environment
 from ..episode import Task
 from ..errors import AgentfwError, EndpointError, InterventionRefused, PluginError
+from ..learner import Learner
 from ..memory import Memory
+from ..optimizer import Optimizer
 from ..policy import Policy
 from ..request import Generation
 from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Operation, PolicyCall, Recall, ToolCall, Tracker
-from .forms import (
-    BRIEF,
-    COPY,
-    CORRECTED,
-    EMBEDDED,
-    EPISODE,
-    FIGURES,
-    FLAG,
-    FOLDER,
-    FORWARDED,
-    GENERATION,
-    GROUP,
-    INTERVENTIONS,
-    NOTHING,
-    NUMBER,
-    PASSED,
-    QUERY,
-    RECOLLECTIONS,
-    REMEMBERED,
-    REPLICAS,
-    REQUEST,
-    SAYING,
-    SCORES,
-    STREAMED,
-    TASK,
-    TELL,
-    TEXT,
-    TEXTS,
-    TIME,
-    TOLD,
-    TOOLS,
-    VALUE,
-    Form,
-)
+from . import forms
+from .forms import Form
 
 __all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
 
@@ -68,7 +38,7 @@ class Call:
 
     name: str
     given: tuple[Form, ...] = ()
-    answer: Form = NOTHING
+    answer: Form = forms.NOTHING
     shown: str = ""
     """What it is called in errors. Default: the name with brackets."""
     late: type[AgentfwError] = PluginError
@@ -79,6 +49,8 @@ class Call:
     """Whether the base class's method does nothing. A component that doesn't override it isn't called."""
     posted: bool = False
     """Whether the caller goes on without waiting for the memory's thread, which runs later calls after this one."""
+    keyword: str = ""
+    """The name of the last value, if the method takes it by keyword only."""
     passes: type[BaseException] | tuple[()] = ()
     """An exception that is an answer."""
     operation: _Operation | None = None
@@ -149,83 +121,110 @@ _answered = _policy_call(lambda found: found)
 KINDS_OF_CALLS: dict[str, CallTable] = {
     "memory": CallTable(
         Memory,
-        Call("recall", (QUERY,), RECOLLECTIONS, operation=_recall),
-        Call("learn", (EPISODE, VALUE)),
-        Call("hear", (SAYING,)),
-        Call("remembered", (VALUE,), REMEMBERED),
-        Call("correct", (VALUE, VALUE, TEXT), CORRECTED),
-        Call("forget_one", (VALUE, VALUE)),
-        Call("forget", (VALUE,), FIGURES),
-        Call("embed", (TEXTS,), EMBEDDED),
-        Call("open", (FOLDER,)),
-        Call("begin", (TASK,), posted=True),
-        Call("introduce", (VALUE, COPY), posted=True),
-        Call("tools", (TASK,), TOOLS),
-        Call("offered", (TASK,), TOOLS, shown="tools()"),
+        Call("recall", (forms.QUERY,), forms.RECOLLECTIONS, operation=_recall),
+        Call("learn", (forms.EPISODE, forms.VALUE)),
+        Call("hear", (forms.SAYING,)),
+        Call("remembered", (forms.VALUE,), forms.REMEMBERED),
+        Call("correct", (forms.VALUE, forms.VALUE, forms.TEXT), forms.CORRECTED),
+        Call("forget_one", (forms.VALUE, forms.VALUE)),
+        Call("forget", (forms.VALUE,), forms.FIGURES),
+        Call("embed", (forms.TEXTS,), forms.EMBEDDED),
+        Call("open", (forms.FOLDER,)),
+        Call("begin", (forms.TASK,), posted=True),
+        Call("introduce", (forms.VALUE, forms.COPY), posted=True),
+        Call("tools", (forms.TASK,), forms.TOOLS),
+        Call("offered", (forms.TASK,), forms.TOOLS, shown="tools()"),
         Call("close"),
         attributes=("shared",),
     ),
     "reward": CallTable(
         RewardModel,
-        Call("score", (GROUP,), SCORES, spends="finish"),
-        Call("learn", (EPISODE,), quiet=True),
-        Call("write_learned", (FOLDER,), FLAG),
-        Call("forget", (VALUE,), FLAG),
-        Call("open", (FOLDER,)),
+        Call("score", (forms.GROUP,), forms.SCORES, spends="finish"),
+        Call("learn", (forms.EPISODE,), quiet=True),
+        Call("write_learned", (forms.FOLDER,), forms.FLAG),
+        Call("forget", (forms.VALUE,), forms.FLAG),
+        Call("open", (forms.FOLDER,)),
         Call("close"),
     ),
     "toolbox": CallTable(
         Toolbox,
-        Call("open", (), TOOLS),
+        Call("open", (), forms.TOOLS),
         Call("close"),
     ),
     "tool": CallTable(
         Tool,
-        Call("answer", (VALUE,), TOLD, operation=_tool_call),
+        Call("answer", (forms.VALUE,), forms.TOLD, operation=_tool_call),
         attributes=("action", "takes", "timeout"),
     ),
     "policy": CallTable(
         Policy,
-        Call("open", (FOLDER,)),
-        Call("generate", (REQUEST,), GENERATION, late=EndpointError, spends="ask", operation=_answered),
-        Call("stream", (REQUEST, TELL), STREAMED, late=EndpointError, spends="ask", operation=_answered),
+        Call("open", (forms.FOLDER,)),
+        Call("generate", (forms.REQUEST,), forms.GENERATION, late=EndpointError, spends="ask", operation=_answered),
+        Call(
+            "stream", (forms.REQUEST, forms.TELL), forms.STREAMED, late=EndpointError, spends="ask", operation=_answered
+        ),
         Call(
             "forward",
-            (REQUEST, FORWARDED),
-            PASSED,
+            (forms.REQUEST, forms.FORWARDED),
+            forms.PASSED,
             late=EndpointError,
             spends="ask",
             operation=_policy_call(lambda passed: passed.generations[0]),
         ),
-        Call("count_tokens", (REQUEST,), NUMBER),
-        Call("speaks", (VALUE, VALUE), FLAG, late=EndpointError),
-        Call("publish", (FOLDER, VALUE), late=EndpointError),
-        Call("logprobs", (VALUE, VALUE), late=EndpointError),
-        Call("score", (VALUE,), late=EndpointError, shown="logprobs()"),
-        Call("replicas", (), REPLICAS),
-        Call("metrics", (), FIGURES),
+        Call("count_tokens", (forms.REQUEST,), forms.NUMBER),
+        Call("speaks", (forms.VALUE, forms.VALUE), forms.FLAG, late=EndpointError),
+        Call("publish", (forms.FOLDER, forms.VALUE), late=EndpointError),
+        Call("logprobs", (forms.VALUE, forms.VALUE), late=EndpointError),
+        Call("score", (forms.VALUE,), late=EndpointError, shown="logprobs()"),
+        Call("replicas", (), forms.REPLICAS),
+        Call("metrics", (), forms.FIGURES),
         Call("rest", late=EndpointError),
         Call("wake", late=EndpointError),
-        Call("generation_time", (VALUE, VALUE), TIME, quiet=True),
+        Call("generation_time", (forms.VALUE, forms.VALUE), forms.TIME, quiet=True),
         Call("close"),
         attributes=("forwards", "is_program", "follows_schemas", "continues"),
     ),
     "environment": CallTable(
         Environment,
-        Call("begin", (VALUE, TASK)),
-        Call("brief", (), BRIEF),
-        Call("profile", (), FIGURES),
-        Call("intervene", (VALUE,), passes=InterventionRefused),
-        Call("turned", (VALUE,)),
-        Call("outcome", (), FIGURES),
-        Call("reflex", (VALUE,), INTERVENTIONS),
+        Call("begin", (forms.VALUE, forms.TASK)),
+        Call("brief", (), forms.BRIEF),
+        Call("profile", (), forms.FIGURES),
+        Call("intervene", (forms.VALUE,), passes=InterventionRefused),
+        Call("turned", (forms.VALUE,)),
+        Call("outcome", (), forms.FIGURES),
+        Call("reflex", (forms.VALUE,), forms.INTERVENTIONS),
+        Call("tasks", (forms.VALUE, forms.VALUE, forms.VALUE), forms.TASKS),
+        Call("describe", (forms.COPY,), forms.SENTENCE),
+        Call("references", (forms.TASK,), forms.REFERENCES),
+    ),
+    "optimizer": CallTable(
+        Optimizer,
+        Call("advantages", (forms.SCORED_GROUPS,), forms.ADVANTAGES),
+        Call("missing", (forms.SCORED_GROUPS, forms.VALUE), forms.NUMBER),
+        Call("loss", (), forms.LOSS),
+        Call("metrics", (), forms.FIGURES),
+        Call("note", (), forms.SENTENCE),
+        Call("state", (), forms.FIGURES),
+        Call("restore", (forms.VALUE,)),
+    ),
+    "learner": CallTable(
+        Learner,
+        Call("open", (forms.FOLDER,)),
+        Call("start", (forms.FOLDER,), forms.UPDATE),
+        Call("update", (forms.VALUE,), forms.UPDATE),
+        Call("score", (forms.VALUE, forms.VALUE), keyword="base"),
+        Call("state", (), forms.FIGURES),
+        Call("restore", (forms.VALUE,)),
+        Call("rest"),
+        Call("wake"),
+        Call("close"),
     ),
     "tracker": CallTable(
         Tracker,
-        Call("begin", (VALUE, FOLDER, COPY)),
-        Call("log", (VALUE, COPY)),
-        Call("trace", (VALUE,)),
-        Call("finish", (COPY,)),
+        Call("begin", (forms.VALUE, forms.FOLDER, forms.COPY)),
+        Call("log", (forms.VALUE, forms.COPY)),
+        Call("trace", (forms.VALUE,)),
+        Call("finish", (forms.COPY,)),
         Call("close"),
     ),
 }

@@ -15,13 +15,16 @@ from functools import cache, partial
 from typing import Any, ClassVar
 
 from ..environment import Environment
+from ..errors import AgentfwError, PluginError
+from ..learner import Learner
 from ..memory import Memory
+from ..optimizer import Optimizer
 from ..policy import Policy
 from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
-from .coroutines import Deadline, exact, plain
+from .coroutines import exact, plain
 from .forms import Passage, ShownTexts, Spending
 from .guard import Guard
 from .secrets import strike, struck
@@ -29,7 +32,9 @@ from .secrets import strike, struck
 __all__ = [
     "Guarded",
     "GuardedEnvironment",
+    "GuardedLearner",
     "GuardedMemory",
+    "GuardedOptimizer",
     "GuardedPolicy",
     "GuardedReward",
     "GuardedTool",
@@ -117,29 +122,6 @@ def layered(layer: type[Layer], kind: str) -> type[Any]:
     return type(f"{layer.__name__}_{kind}", (layer, KINDS_OF_CALLS[kind].base), {}, kind=kind)
 
 
-class _Crossing(Passage):
-    """A call of the table on its way through a guard."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, layer: Guarded, call: Call, given: tuple[Any, ...]) -> None:
-        self.layer, self.guard, self.call, self.given = layer, layer.guard, call, given
-
-    def ask(self, deadline: Deadline | None = None) -> Any:
-        """Call the component."""
-        self.deadline = deadline
-        self.passed = given = self.given
-        if self.call.copies:
-            pairs = zip(self.call.given, given, strict=False)
-            self.passed = tuple([value if form.enter is None else form.enter(value, self) for form, value in pairs])
-        return getattr(self.layer.inside, self.call.name)(*self.passed)
-
-    def check(self, found: Any) -> Any:
-        """What the run is given of the answer."""
-        leave = self.call.answer.leave
-        return found if leave is None else leave(found, self)
-
-
 class Guarded(Layer):
     """The layer that names the component in whatever goes wrong, limits its time, and checks what it answers."""
 
@@ -172,7 +154,7 @@ class Guarded(Layer):
         return self._answered(call, given)
 
     def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
-        passage = _Crossing(self, call, given)
+        passage = Passage(self, call, given)
         episode = call.episode(given) or self.episode
         return self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
 
@@ -180,7 +162,7 @@ class Guarded(Layer):
         if call.quiet and not self.overrides(call.name):
             return getattr(self._inside, call.name)(*given)
         with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
-            passage = _Crossing(self, call, given)
+            passage = Passage(self, call, given)
             return passage.check(plain(passage.ask()))
 
 
@@ -203,12 +185,35 @@ class GuardedToolbox(Guarded, Toolbox, kind="toolbox"):
 class GuardedEnvironment(Guarded, Environment, kind="environment"):
     """The world of one episode.
 
-    What it has scheduled is called by the timeline and not here: a guard around the episode has that.
+    What it has scheduled is called by the timeline, and the guard around the episode has that.
     """
 
 
 class GuardedTracker(Guarded, Tracker, kind="tracker"):
     """A tracker."""
+
+
+class GuardedOptimizer(Guarded, Optimizer, kind="optimizer"):
+    """An optimizer."""
+
+
+class GuardedLearner(Guarded, Learner, kind="learner"):
+    """A learner, which usually is what runs out of memory."""
+
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        try:
+            return super().now(call, given)
+        except PluginError as error:
+            cause = error.__cause__
+            if not isinstance(cause, MemoryError) and type(cause).__name__ != "OutOfMemoryError":
+                raise
+            number = f" number {int(given[0].folder.name)}" if call.name == "update" else ""
+            raise AgentfwError(
+                f"{self.guard.title} ran out of memory in {call.title}{number}: {cause}".rstrip(": "),
+                fix="set what lowers the learner's need of memory (see its settings: agentfw plugins show "
+                f"{self.guard.name}), fork the run with fewer tasks or samples per update, or stop other programs that "
+                "use the memory",
+            ) from cause
 
 
 class GuardedTool(Guarded, Tool, kind="tool"):

@@ -23,12 +23,14 @@ from typing import Any, NamedTuple, Protocol, cast
 from ..environment import Brief
 from ..episode import Episode, Intervention, Task, Usage
 from ..errors import one_line
+from ..learner import Update
 from ..memory import Embedded, Query, Recollection, Remembered, Saying
+from ..optimizer import Advantage, Loss, Scored
 from ..policy import Policy
 from ..request import Action, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
-from .coroutines import Deadline, misplaced_coroutine, plain
+from .coroutines import Deadline, exact, misplaced_coroutine, plain
 from .guard import Guard, listed
 from .secrets import Pieces, strike, struck
 
@@ -83,31 +85,32 @@ class ShownTexts(Protocol):
     def shortened(self, text: str, whose: str) -> str: ...
 
 
-class GuardLayer(Protocol):
-    """What a form needs of the layer that it crosses."""
-
-    guard: Guard
-    spending: Spending | None
-    texts: ShownTexts | None
-    episode: str
-
-    @property
-    def inside(self) -> Any: ...
-    def around(self, kind: str, component: Any) -> Any: ...
-
-
 class Passage:
-    """One call on its way through a guard."""
+    """One call of the table on its way through a guard."""
 
-    __slots__ = ("deadline", "given", "guard", "layer", "passed")
+    __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
 
-    layer: GuardLayer
-    guard: Guard
-    given: tuple[Any, ...]
-    """What the run gives."""
-    passed: tuple[Any, ...]
-    """What the component was given."""
-    deadline: Deadline | None
+    def __init__(self, layer: Any, call: Any, given: tuple[Any, ...]) -> None:
+        """`layer` is the guarded component, `call` a line of the table, and `given` what the run gives."""
+        self.layer, self.call, self.given = layer, call, given
+        self.guard: Guard = layer.guard
+
+    def ask(self, deadline: Deadline | None = None) -> Any:
+        """Call the component. What it was given is then `passed`."""
+        self.deadline = deadline
+        self.passed = given = self.given
+        if self.call.copies:
+            pairs = zip(self.call.given, given, strict=False)
+            self.passed = tuple([value if form.enter is None else form.enter(value, self) for form, value in pairs])
+        method = getattr(self.layer.inside, self.call.name)
+        if self.call.keyword:
+            return method(*self.passed[:-1], **{self.call.keyword: self.passed[-1]})
+        return method(*self.passed)
+
+    def check(self, found: Any) -> Any:
+        """What the run is given of the answer."""
+        leave = self.call.answer.leave
+        return found if leave is None else leave(found, self)
 
 
 class AbsentTool(NamedTuple):
@@ -186,6 +189,10 @@ def _query(record: Plain) -> Query:
     return Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])})
 
 
+def _scored_groups(groups: Sequence[Sequence[Scored]], passage: Passage) -> list[list[Scored]]:
+    return [[replace(scored, episode=scored.episode.copied()) for scored in group] for group in groups]
+
+
 VALUE = Form()
 """Numbers, names, and what else nobody can change."""
 TEXT = Form(enter=lambda text, passage: strike(text))
@@ -196,6 +203,7 @@ TASK = Form(read=_task, episode=lambda task: task.id)
 QUERY = Form(read=_query, episode=lambda query: query.task.id)
 EPISODE = Form(_own_episode, read=Episode.from_record, episode=lambda episode: episode.id)
 GROUP = Form(_own_group, read=lambda records: [Episode.from_record(record) for record in records])
+SCORED_GROUPS = Form(_scored_groups)
 SAYING = Form(enter=lambda saying, passage: struck(saying), read=lambda record: Saying(**record))
 REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
 TELL = Form(_telling)
@@ -349,6 +357,62 @@ def _brief(brief: Brief, passage: Passage) -> Brief:
     return replace(brief, demonstration=demonstrated)
 
 
+def _advantages(found: Iterable[Advantage], passage: Passage) -> list[Advantage]:
+    # Checked before the step, because one NaN would spread to all weights.
+    advantages = listed(found, Advantage, passage.guard)
+    turns = {scored.episode.id: len(scored.episode.turns) for group in passage.given[0] for scored in group}
+    for each in advantages:
+        passage.guard.require(
+            math.isfinite(each.value) and 0 <= each.turn < turns.get(each.episode, 0),
+            f"gave turn {each.turn} of episode {each.episode} the advantage {each.value}",
+            "fix the optimizer: an advantage is a finite number for a turn of the batch",
+        )
+    return advantages
+
+
+def _update(found: Update | None, passage: Passage) -> Update | None:
+    if found is not None:
+        passage.guard.require(isinstance(found, Update), f"returned a {type(found).__name__}, not an Update")
+        passage.guard.require(
+            found.adapter.exists(),
+            f"returned a version without an adapter: {found.version} at {found.adapter}",
+            "write the adapter of each update below the given folder",
+        )
+    return found
+
+
+def _tasks(found: Iterable[Task], passage: Passage) -> list[Task]:
+    tasks = listed(found, Task, passage.guard)
+    indexes = {task.index for task in tasks}
+    passage.guard.require(len(indexes) == len(tasks), "gave two tasks the same index", "number its tasks from 0")
+    return tasks
+
+
+def _references(found: Mapping[str, Mapping[str, float]], passage: Passage) -> dict[str, dict[str, float]]:
+    references = {}
+    for player, figures in found.items():
+        row = {str(figure): float(value) for figure, value in figures.items()}
+        if passage.layer.inside.headline not in row or not all(map(math.isfinite, row.values())):
+            raise ValueError(f'"{player}" has {row}: not finite, or without "{passage.layer.inside.headline}"')
+        references[str(player)] = row
+    return references
+
+
+def _sentence(found: str, passage: Passage) -> str:
+    passage.guard.require(isinstance(found, str), f"returned {found!r} in {passage.call.title}", "return a text")
+    return exact(found).encode("utf-8", "replace").decode("utf-8")
+
+
+def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
+    def checked(found: Any, passage: Passage) -> Any:
+        passage.guard.require(
+            isinstance(found, kind), f"has a {passage.call.name} of type {type(found).__name__}, not {kind.__name__}"
+        )
+        return found
+
+    return checked
+
+
 def _score(record: Plain) -> Score:
     return Score(**{**record, "usage": Usage(**record["usage"])})
 
@@ -382,5 +446,11 @@ REPLICAS = Form(leave=_replicas)
 TIME = Form(leave=_time)
 BRIEF = Form(leave=_brief)
 INTERVENTIONS = Form(leave=lambda found, passage: listed(found, Intervention, passage.guard))
+TASKS = Form(leave=_tasks)
+REFERENCES = Form(leave=_references)
+ADVANTAGES = Form(leave=_advantages)
+LOSS = Form(leave=_of_type(Loss))
+UPDATE = Form(leave=_update)
+SENTENCE = Form(leave=_sentence)
 TOLD = Form(read=tuple)
 """Whether a tool has succeeded, and what it says. The tool's own layer checks it."""

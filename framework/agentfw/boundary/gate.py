@@ -4,6 +4,7 @@ An entry point, a factory, a settings model, a hook module and a plugin of a sin
 imported, end Python, or take for ever. Here each of that is told with the plugin's name.
 
     plugin = let_in("plugin notes of agentfw-notes 1.0", entry_point.load)
+    rule = function_at("my_package.rules:triage", "policy.rule")
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ..errors import Interruption, in_words
+from ..errors import AgentfwError, Interruption, PluginError, SettingsError, in_words
 from .plugin_calls import PluginCall
 
-__all__ = ["SLOW_SECONDS", "ImportFailed", "let_in", "object_at"]
+__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "object_at"]
 
 Loaded = TypeVar("Loaded")
 
@@ -37,13 +37,28 @@ class ImportFailed(Exception):
         else:
             super().__init__(f"can't be imported: {in_words(error)}")
 
+    def named(self, who: str, fix: str) -> AgentfwError:
+        """The error to raise, unless the code has raised one of agentfw's own, which says what is wrong."""
+        if isinstance(self.error, AgentfwError):
+            return self.error
+        error = PluginError(f"{who} {self}", fix=fix)
+        error.__cause__ = self.error
+        return error
+
 
 def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: float = SLOW_SECONDS) -> Loaded:
     """What `load` imports. Raises ImportFailed where it fails; an interruption by the user passes.
 
     One line on stderr says `who` is being imported, with `advice`, where that takes longer than `slow` seconds.
     """
-    before = _watch.begin(f"{who} ...{advice and f'; {advice}'}", slow)
+
+    def tell() -> None:
+        sys.stderr.write(f"still importing {who} ...{advice and f'; {advice}'}\n")
+        sys.stderr.flush()
+
+    watch = threading.Timer(slow, tell)
+    watch.daemon = True
+    watch.start()
     try:
         with PluginCall(who, "its import"):
             return load()
@@ -52,7 +67,7 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
             raise
         raise ImportFailed(error) from error
     finally:
-        _watch.end(before)
+        watch.cancel()
 
 
 def object_at(path: str) -> object:
@@ -64,48 +79,16 @@ def object_at(path: str) -> object:
     return found
 
 
-class _ImportWatch:
-    """Writes a line to stderr while an import takes long.
-
-    One thread for all imports, asleep most of the time: a timer for each plugin would cost more than a small plugin
-    does. It ends when nothing has been imported for a while.
-    """
-
-    _LOOKS = 0.25
-    _IDLE = 8
-    """Looks without an import after which the thread ends."""
-
-    def __init__(self) -> None:
-        self._current: tuple[str, float] | None = None
-        self._lock = threading.Lock()
-        self._runs = False
-
-    def begin(self, what: str, slow: float) -> tuple[str, float] | None:
-        with self._lock:
-            before, self._current = self._current, (what, time.monotonic() + slow)
-            if not self._runs:
-                self._runs = True
-                threading.Thread(target=self._watch, name="agentfw-slow-import-watch", daemon=True).start()
-        return before
-
-    def end(self, before: tuple[str, float] | None) -> None:
-        self._current = before
-
-    def _watch(self) -> None:
-        told: tuple[str, float] | None = None
-        idle = 0
-        while True:
-            time.sleep(self._LOOKS)
-            current = self._current
-            idle = idle + 1 if current is None else 0
-            if current is not None and current is not told and time.monotonic() >= current[1]:
-                told = current
-                sys.stderr.write(f"still importing {current[0]}\n")
-                sys.stderr.flush()
-            with self._lock:
-                if idle >= self._IDLE and self._current is None:
-                    self._runs = False
-                    return
-
-
-_watch = _ImportWatch()
+def function_at(path: str, setting: str) -> Callable[..., Any]:
+    """The function that a setting names as `package.module:function`. Whatever is wrong with it is a SettingsError."""
+    form = "write package.module:function, of a module that is installed or in the current directory"
+    module, colon, name = path.partition(":")
+    if not (module and colon and name):
+        raise SettingsError(f'{setting}: "{path}" isn\'t of the form package.module:function', fix=form)
+    try:
+        found = let_in(f"{path} ({setting})", lambda: object_at(path))
+    except ImportFailed as failure:
+        raise SettingsError(f"{setting}: {path} {failure}", fix=form) from failure.error
+    if not callable(found):
+        raise SettingsError(f"{setting}: {path} is not a function", fix=form)
+    return found

@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from itertools import islice
 from types import CoroutineType, TracebackType
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 from .coroutines import CancelledItself, Deadline, DeadlineExceeded, plain
 from .plugin_calls import IN_PROGRESS, PluginCall
 
-__all__ = ["MOST_ITEMS", "CallCounter", "CallCounts", "Calling", "Guard", "listed"]
+__all__ = ["MOST_ITEMS", "CallCounts", "Calling", "Guard", "listed"]
 
 _OUR_PACKAGES = ("agentfw", "agentfw_plugins", "agentfw_memory", "agentfw_rewardmodels")
 MOST_ITEMS = 1_000_000
@@ -32,25 +32,11 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class CallCounter(Protocol):
-    """The calls of one component, as a record of them counts."""
+class CallCounts:
+    """Counts the calls of components. This one counts nothing, for calls outside of a run."""
 
-    def begin(self, call: str, episode: str = "") -> int: ...
-    def end(self, number: int, *, seconds: float | None = None, failed: bool = False) -> None: ...
-    def count(self, seconds: float, *, failed: bool) -> None: ...
-    def spend(self, cost: float | None) -> None: ...
-
-
-class CallCounts(Protocol):
-    """The record of the calls of all components."""
-
-    def row(self, kind: str, name: str, title: str) -> CallCounter: ...
-
-
-class _Uncounted:
-    """Counts nothing, for what is called outside of a run."""
-
-    def row(self, kind: str, name: str, title: str) -> CallCounter:
+    def row(self, kind: str, name: str, title: str) -> Any:
+        """What counts the calls of one component."""
         return self
 
     def begin(self, call: str, episode: str = "") -> int:
@@ -81,8 +67,9 @@ class Guard:
         counts: CallCounts | None = None,
     ) -> None:
         """`title` names the component in errors, `mend` says what to do about a mistake in its code."""
-        self.kind, self.title, self.mend, self.deadline, self.is_ours = kind, title, mend, deadline, is_ours
-        self.counts: CallCounts = counts or _Uncounted()
+        self.kind, self.name, self.title, self.mend = kind, name, title, mend
+        self.deadline, self.is_ours = deadline, is_ours
+        self.counts = CallCounts() if counts is None else counts
         self.row = self.counts.row(kind, name, title)
 
     def error(self, text: str, fix: str = "") -> PluginError:

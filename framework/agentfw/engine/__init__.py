@@ -11,10 +11,8 @@ process dies. The pool policy and the parallel learner are built on it, and work
 
 from __future__ import annotations
 
-from .engine_settings import EngineSettings
-from .interface import Engine, Plain, Remote, RemoteDiedError, Resources
-from .local import LocalEngine
-from .selection import make_engine
+from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
+from .local import LocalEngine, make_engine
 
 __all__ = [
     "Engine",

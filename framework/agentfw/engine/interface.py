@@ -11,11 +11,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
 
 from ..errors import AgentfwError
+from ..settings import Settings
 
-__all__ = ["Engine", "Plain", "Remote", "RemoteDiedError", "Resources"]
+__all__ = [
+    "Engine",
+    "EngineSettings",
+    "Plain",
+    "Remote",
+    "RemoteDiedError",
+    "Resources",
+]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -101,3 +111,26 @@ class Engine:
 
     def close(self) -> None:
         """End all processes."""
+
+
+class EngineSettings(Settings):
+    """Where remote components live."""
+
+    name: Literal["local", "ray"] = Field(
+        "local", description="`local` starts processes on this machine, `ray` actors on a Ray cluster"
+    )
+    address: str = Field("", description="Address of the Ray cluster. Default: a new one on this machine")
+    keys: tuple[str, ...] = Field(
+        (),
+        description="Names of environment variables, such as OPENAI_API_KEY, that the processes on a cluster are given",
+    )
+    wait: float = Field(
+        0.0, ge=0, description="Seconds to wait until a cluster that grows has room for all processes of a pool"
+    )
+
+    @model_validator(mode="after")
+    def _only_ray_has_a_cluster(self) -> EngineSettings:
+        for key in ("address", "keys", "wait"):
+            if getattr(self, key) and self.name != "ray":
+                raise ValueError(f"{key} needs name = ray")
+        return self

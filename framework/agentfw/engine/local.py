@@ -1,6 +1,12 @@
-"""The engine `local`: processes on this machine.
+"""The engine `local`: processes on this machine, each on a GPU that has room for its share.
 
 A process ends with its parent, even if the parent is killed: the worker exits when its pipe closes.
+
+>>> devices = Devices(["0", "1"])
+>>> [devices.take(share, "a replica") for share in (0.4, 0.4, 0.4, 1.0)]
+Traceback (most recent call last):
+...
+agentfw.errors.UsageError: no GPU has room for a share of 1 for a replica: of 2, 0.2 and 0.6 are free
 """
 
 from __future__ import annotations
@@ -9,17 +15,66 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
-from ..errors import AgentfwError
-from .devices import Devices
-from .interface import Engine, Plain, Remote, RemoteDiedError, Resources
-from .served import answer_of
-from .wire import encode, read
+from ..errors import AgentfwError, UsageError
+from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
+from .wire import answer_of, encode, read
 
-__all__ = ["LocalEngine"]
+__all__ = [
+    "Devices",
+    "LocalEngine",
+    "make_engine",
+]
+
+_ROUNDING = 1e-9
+
+
+class Devices:
+    """The free share of each GPU."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._free = dict.fromkeys(names, 1.0)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def found(cls) -> Devices:
+        """The GPUs that CUDA_VISIBLE_DEVICES allows, or all of this machine."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            return cls(name.strip() for name in visible.split(",") if name.strip() not in ("", "-1"))
+        return cls(str(number) for number, _ in enumerate(sorted(Path("/dev").glob("nvidia[0-9]*"))))
+
+    def take(self, share: float, who: str) -> list[str]:
+        """The GPUs for a share of one, or for a whole number of them."""
+        if not share:
+            return []
+        count, each = (1, share) if share <= 1 else (round(share), 1.0)
+        with self._lock:
+            taken = [name for name, free in self._free.items() if free >= each - _ROUNDING][:count]
+            if len(taken) < count:
+                raise UsageError(
+                    f"no GPU has room for a share of {share:g} for {who}: {self._described()}",
+                    fix="use fewer processes or smaller shares: the shares on one GPU may add up to 1",
+                )
+            for name in taken:
+                self._free[name] -= each
+        return taken
+
+    def give(self, share: float, taken: Sequence[str]) -> None:
+        """Give back what was taken."""
+        with self._lock:
+            for name in taken:
+                self._free[name] += min(share, 1.0)
+
+    def _described(self) -> str:
+        if not self._free:
+            return "this machine has no GPU"
+        return f"of {len(self._free)}, {' and '.join(f'{free:.2g}' for free in self._free.values())} are free"
+
 
 _ENDING = 15.0
 """Seconds that a process may take to end. An object has a little less to close."""
@@ -182,3 +237,12 @@ def _settle(answer: Future[Plain], answered: Plain) -> None:
             answer.set_result(answer_of(answered))
         except AgentfwError as error:
             answer.set_exception(error)
+
+
+def make_engine(settings: EngineSettings) -> Engine:
+    """The engine of a run."""
+    if settings.name == "local":
+        return LocalEngine()
+    from .ray_engine import RayEngine
+
+    return RayEngine(settings)

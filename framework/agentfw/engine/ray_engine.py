@@ -5,28 +5,124 @@ plugins, which each actor compares when it starts, and the models. It needs no d
 
 On a cluster, actors reserve their CPUs, so that Ray spreads them and an autoscaler sees what is missing. A new Ray of
 this machine reserves none: there, as with the engine `local`, processes may be more than CPUs.
+
+>>> two = [Node(cpus=4, gpus=1), Node(cpus=4, gpus=1)]
+>>> fit([Share(1, 1.0)] * 2, two), fit([Share(1, 1.0)] * 3, two), fit([Share(1, 0.4)] * 4, two)
+(True, False, True)
+>>> nodes_in_words(two)
+'2 nodes with 4 CPUs and 1 GPU each'
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..boundary.metadata import entry_points, version_of
 from ..errors import EndpointError, MissingExtraError, SettingsError, UsageError
-from . import cluster_room
-from .cluster_room import Node, Share
-from .engine_settings import EngineSettings
-from .interface import Engine, Plain, Remote, RemoteDiedError, Resources
-from .ray_actor import ServedOnNode, versions_here
-from .served import answer_of
+from ..printing.out import counted
+from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
+from .wire import Served, answer_of
 
-__all__ = ["RayEngine"]
+__all__ = [
+    "Node",
+    "RayEngine",
+    "ServedOnNode",
+    "Share",
+    "fit",
+    "nodes_in_words",
+    "versions_here",
+]
+
+_ROUNDING = 1e-9
+
+
+class Share(NamedTuple):
+    """What one process needs."""
+
+    cpus: float
+    gpus: float
+
+
+class Node(NamedTuple):
+    """What one node has."""
+
+    cpus: float
+    gpus: float
+
+
+def fit(shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
+    """Whether there is a node for each of them: the largest go first, each to the first node with room."""
+    free = [[float(node.cpus), float(node.gpus)] for node in nodes]
+    for share in sorted(shares, key=lambda share: (-share.gpus, -share.cpus)):
+        room = next((one for one in free if one[0] >= share.cpus and one[1] >= share.gpus - _ROUNDING), None)
+        if room is None:
+            return False
+        room[0] -= share.cpus
+        room[1] -= share.gpus
+    return True
+
+
+def nodes_in_words(nodes: Sequence[Node]) -> str:
+    """The nodes of a cluster."""
+    if not nodes:
+        return "no nodes"
+    kinds = Counter(nodes).items()
+    return " and ".join(
+        f"{counted(count, 'node')} with {node.cpus:g} CPUs and {_gpus(node.gpus)}" + (" each" if count > 1 else "")
+        for node, count in kinds
+    )
+
+
+def _gpus(count: float) -> str:
+    return f"{count:g} GPU" if count == 1 else f"{count:g} GPUs"
+
+
+def versions_here() -> dict[str, str]:
+    """What must be equal on all nodes: Python's version, and those of agentfw and its plugins."""
+    plugins = {entry.distribution: entry.version for entry in entry_points("agentfw")}
+    return {"Python": ".".join(platform.python_version_tuple()[:2]), "agentfw": version_of("agentfw"), **plugins}
+
+
+class ServedOnNode(Served):
+    """Makes the object if the node has the right versions."""
+
+    async def make_on_node(
+        self, factory: str, arguments: Sequence[Plain], versions: Mapping[str, str], keys: Mapping[str, str]
+    ) -> Plain:
+        """Make the object, with the values of some keys in the environment. They aren't in the actor's description."""
+        from ray.util import get_node_ip_address
+
+        self.name += f" on the node {get_node_ip_address()}"  # type: ignore[no-untyped-call]
+        os.environ.update(keys)
+
+        async def check() -> None:
+            found = versions_here()
+            other = [
+                f"{name} {found.get(name) or 'not at all'}" for name in versions if found.get(name) != versions[name]
+            ]
+            if other:
+                wanted = ", ".join(f"{name} {versions[name]}" for name in versions if found.get(name) != versions[name])
+                raise UsageError(
+                    f"{self.name} has {', '.join(other)}, and this machine has {wanted}",
+                    fix="install the same versions of Python, agentfw and its plugins on every node of the cluster",
+                )
+
+        answered = await self._answered(check, "could not be checked")
+        if "error" not in answered:
+            return await self.make(factory, arguments)
+        self._beginning = answered
+        self._made.set()
+        return answered
+
 
 _REACHING = 10.0
 """Seconds to wait for an answer of the cluster's address."""
@@ -89,7 +185,7 @@ class RayEngine(Engine):
         running = [actor.share for actor in self._started if actor.alive]
         until = time.monotonic() + wait
         # Ray itself waits for ever for what the cluster doesn't have.
-        while not cluster_room.fit([*running, *shares], nodes := self._nodes()):
+        while not fit([*running, *shares], nodes := self._nodes()):
             if time.monotonic() >= until:
                 raise _no_room(who, shares, running, nodes)
             self._ask_for([*running, *shares])
@@ -202,7 +298,7 @@ def _no_room(who: str, shares: Sequence[Share], running: Sequence[Share], nodes:
     beside = f" beside the {len(running)} that run already" if running else ""
     return UsageError(
         f"there is no room for {who}{beside}: needed are {cpus:g} CPUs and {gpus:g} GPUs, and the Ray cluster has "
-        f"{cluster_room.in_words(nodes)}",
+        f"{nodes_in_words(nodes)}",
         fix="use fewer processes or smaller shares, or add nodes; if the cluster grows by itself, set engine.wait=600",
     )
 

@@ -15,8 +15,7 @@ from typing import IO
 
 from ..boundary.output import struck_logs, struck_streams
 from .interface import Plain
-from .served import Served
-from .wire import encode, read
+from .wire import Served, encode, read
 
 __all__ = ["main"]
 

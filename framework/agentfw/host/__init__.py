@@ -5,6 +5,15 @@ import plugins behind a guard, call their registration hooks, and create compone
 """
 
 from .host import Host, HostOptions, PluginRecord, Problem, Registered
-from .project import ProjectFile, find_project
+from .project import ProjectFile, find_project, runs_directory
 
-__all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "ProjectFile", "Registered", "find_project"]
+__all__ = [
+    "Host",
+    "HostOptions",
+    "PluginRecord",
+    "Problem",
+    "ProjectFile",
+    "Registered",
+    "find_project",
+    "runs_directory",
+]

@@ -34,13 +34,19 @@ from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
 from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
-from .names import OWN_DISTRIBUTION, duplicate, is_file, meant, overshadowed
-from .one_file import file_entry_point
-from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations
-from .plugin_loading import ALL, Selection, load_plugins, new_manager, unreadable
-from .plugin_record import PluginRecord, Problem, Registered
-from .project_specs import specs_of
-from .requirements import is_met, parse_requirement
+from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement
+from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations, specs_of
+from .plugin_loading import (
+    ALL,
+    PluginRecord,
+    Problem,
+    Registered,
+    Selection,
+    file_entry_point,
+    load_plugins,
+    new_manager,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

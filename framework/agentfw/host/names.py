@@ -1,7 +1,11 @@
-"""Chooses among several plugins that offer one name.
+"""Names of plugins and components: which of several is meant, and whether a version is the wanted one.
 
 What agentfw itself offers wins, so that installing a plugin never changes what a command does. A qualified name such as
-`acme:scripted`, with the distribution before the colon, says whose is meant.
+`acme:scripted`, with the distribution before the colon, says whose is meant. A requirement names a distribution and
+its versions, as for pip.
+
+    requirement = parse_requirement("agentfw-tea>=1.2,<2")
+    is_met(requirement, "1.3.0")    # True
 """
 
 from __future__ import annotations
@@ -9,12 +13,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..boundary.metadata import normalise
-from ..errors import DuplicateComponentError
+from ..errors import DuplicateComponentError, UsageError
 
-__all__ = ["OWN_DISTRIBUTION", "component_name", "duplicate", "is_file", "meant", "overshadowed", "parted"]
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+__all__ = [
+    "OWN_DISTRIBUTION",
+    "component_name",
+    "duplicate",
+    "is_file",
+    "is_met",
+    "meant",
+    "overshadowed",
+    "parse_requirement",
+    "parted",
+]
 
 OWN_DISTRIBUTION = "agentfw"
 _FILE = ".py"
@@ -74,3 +91,25 @@ def overshadowed(what: str, name: str, whose: Sequence[Offering]) -> str:
 
 def _qualified(name: str, whose: Sequence[Offering]) -> str:
     return " or ".join(dict.fromkeys(f"{each.distribution}:{name}" for each in whose))
+
+
+def parse_requirement(text: str) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(
+            f'"{text}" names no plugin: {reason}', fix="write NAME, or NAME with versions: 'agentfw-tea>=1.2,<2'"
+        ) from None
+
+
+def is_met(requirement: Requirement, version: str) -> bool:
+    """Whether an installed version meets a requirement. A version that can't be parsed never does."""
+    from packaging.version import InvalidVersion
+
+    try:
+        return requirement.specifier.contains(version, prereleases=True)
+    except InvalidVersion:
+        return not requirement.specifier

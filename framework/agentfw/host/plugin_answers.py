@@ -5,6 +5,8 @@ it offered is withdrawn, so that nobody uses half of a plugin unknowingly.
 
     answers = ask(records, manager, trace=no_trace)
     answers.components      # of all plugins that are still active
+
+Specs in the folders that agentfw.toml names are offered as if a plugin named `project` shipped them.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pluggy import HookImpl, PluginManager
 
+from ..boundary.metadata import EntryPoint
 from ..boundary.plugin_calls import PluginCall
 from ..component import KINDS, Component
 from ..errors import in_words, one_line
@@ -28,10 +31,19 @@ from ..hookspecs import (
     NamedSpec,
     NamedTemplate,
 )
-from .plugin_loading import manager_name, tell_authors
-from .plugin_record import PluginRecord, Registered
+from .plugin_loading import PluginRecord, Registered, manager_name, tell_authors
 
-__all__ = ["Answers", "Offered", "Trace", "ask", "implementations"]
+if TYPE_CHECKING:
+    from .project import ProjectFile
+
+__all__ = [
+    "Answers",
+    "Offered",
+    "Trace",
+    "ask",
+    "implementations",
+    "specs_of",
+]
 
 Item = TypeVar("Item")
 Named = TypeVar("Named", NamedSpec, NamedTemplate)
@@ -222,3 +234,11 @@ def _quote(value: object) -> str:
 def _plain(text: Item) -> Item:
     """The plain str, without the behaviour of a subclass."""
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
+
+
+def specs_of(project: ProjectFile | None) -> list[Offered[NamedSpec]]:
+    if project is None:
+        return []
+    record = PluginRecord(EntryPoint(project.path.name, "", "project", ""))
+    files = [file for folder in project.specs for file in sorted(folder.glob("*.toml")) if NAME.fullmatch(file.stem)]
+    return [Offered(NamedSpec(file.stem, str(file), f"from {file.parent}"), record) for file in files]

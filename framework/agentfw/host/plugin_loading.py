@@ -1,19 +1,28 @@
-"""Imports plugins one by one through the gate, and registers them with pluggy.
+"""Imports plugins one by one through the gate, registers them with pluggy, and keeps a record of each.
 
 A disabled plugin is never imported. One that fails is recorded with its distribution, and the others still load. This
 replaces pluggy's own loading, which stops at the first broken plugin.
 
     manager = new_manager()
     records = load_plugins(entry_points("agentfw"), manager, Selection())
+    for record in records:
+        print(record.name, record.distribution, record.state, record.error, record.fix)
+
+A single file can be a plugin, too: `host.find("tool", "./weather.py")`. The file takes the place of an entry point, and
+a hash of its content that of its version.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Literal, NamedTuple
 
 from pluggy import PluginManager, PluginValidationError
 
@@ -21,11 +30,174 @@ from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..boundary.output import printed_elsewhere
-from ..errors import in_words, nearest, one_line
-from .names import OWN_DISTRIBUTION
-from .plugin_record import PluginRecord, Problem
+from ..component import KINDS, Component
+from ..errors import PluginError, UsageError, in_words, nearest, one_line
+from ..hookspecs import hookimpl
+from .names import OWN_DISTRIBUTION, component_name
 
-__all__ = ["ALL", "Selection", "load_plugins", "manager_name", "new_manager", "unreadable"]
+__all__ = [
+    "ALL",
+    "FileEntryPoint",
+    "PluginRecord",
+    "PluginState",
+    "Problem",
+    "Registered",
+    "Selection",
+    "file_entry_point",
+    "import_file",
+    "load_plugins",
+    "manager_name",
+    "module_of",
+    "new_manager",
+    "unreadable",
+]
+
+PluginState = Literal["active", "blocked", "failed", "refused", "incompatible"]
+
+
+class Problem(NamedTuple):
+    """A problem of a plugin that otherwise works."""
+
+    error: str
+    fix: str
+
+
+class PluginRecord:
+    """One entry point and the result of loading it."""
+
+    def __init__(self, entry_point: EntryPoint) -> None:
+        self.name = entry_point.name
+        self.distribution = entry_point.distribution
+        self.version = entry_point.version
+        self.value = entry_point.value
+        self.file = entry_point.file
+        self.state: PluginState = "active"
+        self.error = ""
+        """Why the plugin isn't active, worded to follow its name. Empty if it is active."""
+        self.fix = ""
+        self.wrong = False
+        """True if the plugin should work and doesn't. False for a plugin that was disabled on purpose."""
+        self.cause: BaseException | None = None
+        """The exception, for the traceback that `--debug` shows."""
+        self.seconds = 0.0
+        """Duration of the import."""
+        self.problems: list[Problem] = []
+        """Mistakes in the plugin that don't stop it from working. With `--strict-plugins` they are errors."""
+        self.hints: list[str] = []
+        """Information that needs no fix, such as a slow import."""
+        self.silenced = False
+        """True after one of its observer hooks raised. Its hooks are then not called again."""
+
+    def __repr__(self) -> str:
+        return f"<PluginRecord {self.title}: {self.state}>"
+
+    @property
+    def title(self) -> str:
+        return f"plugin {self.name} of {self.distribution} {self.version}"
+
+    @property
+    def mend(self) -> str:
+        """What to do about a mistake in its code."""
+        return f"fix it in {self.file}" if self.file else f"tell the authors of {self.distribution}"
+
+    def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
+        """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""
+        self.state, self.error, self.fix = state, error, fix
+
+    def stop(self, state: PluginState, error: str, fix: str, cause: BaseException | None = None) -> None:
+        """Mark the plugin as broken."""
+        self.state, self.error, self.fix, self.cause, self.wrong = state, error, fix, cause, True
+
+    def failure(self) -> PluginError:
+        """The error for a run that selected this plugin."""
+        error = PluginError(f"{self.title} {self.error}", fix=self.fix)
+        error.__cause__ = self.cause
+        return error
+
+    def problem_lines(self) -> list[str]:
+        """All problems of the plugin, one line each."""
+        stopped = [f"{self.title} {self.error}; {self.fix}"] if self.wrong else []
+        return stopped + [f"{self.title} {problem.error}; {problem.fix}" for problem in self.problems]
+
+
+class Registered(NamedTuple):
+    """A component together with its kind and the plugin that offers it."""
+
+    component: Component
+    kind: str
+    record: PluginRecord
+
+    @property
+    def title(self) -> str:
+        return f'{KINDS[self.kind].title} "{self.component.name}" of {self.record.distribution} {self.record.version}'
+
+
+class FileEntryPoint(EntryPoint):
+    """Stands in for the entry point of a distribution."""
+
+    def load(self) -> object:
+        """The plugin: an object whose only hook offers the component of the kind that the value names."""
+        module, kind = import_file(Path(self.file)), self.value.partition(":")[2]
+
+        def make() -> object:
+            from .from_functions import component_of
+
+            return component_of(kind, module, self.name)
+
+        def offer() -> list[Component]:
+            name = f"_{kind}"
+            setattr(module, name, make)
+            summary = next(iter((module.__doc__ or "").strip().splitlines()), "") or self.file
+            return [Component(self.name, f"{module.__name__}:{name}", summary)]
+
+        offer.__name__ = KINDS[kind].hook
+        return SimpleNamespace(**{KINDS[kind].hook: hookimpl(offer)})
+
+
+def file_entry_point(kind: str, name: str) -> FileEntryPoint:
+    """What stands in for an entry point: the file's name for the distribution, and its hash for the version."""
+    file = Path(name).absolute()
+    return FileEntryPoint(component_name(file), f"{_module_name(file)}:{kind}", file.name, _digest(file), str(file))
+
+
+def import_file(file: Path) -> ModuleType:
+    """The module of a file, imported once in the state that it has now."""
+    name = _module_name(file)
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return sys.modules[name]
+
+
+def module_of(file: Path) -> ModuleType:
+    """The module of a file that isn't known as a plugin yet."""
+    file = file.absolute()
+    try:
+        return let_in(str(file), lambda: import_file(file))
+    except ImportFailed as failure:
+        raise failure.named(str(file), f"fix it in {file}") from None
+
+
+def _module_name(file: Path) -> str:
+    return f"agentfw_file_{hashlib.sha256(f'{file}:{_digest(file)}'.encode()).hexdigest()[:12]}"
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"can't read {file}: {reason}", fix="give the path of a Python file that is there") from None
+
 
 PREFIX = "agentfw_"
 ALL = "all"

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from ..boundary.metadata import normalise
 from ..errors import SettingsError, nearest
 
-__all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project"]
+__all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project", "runs_directory"]
 
 FILE_NAME = "agentfw.toml"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
@@ -80,6 +80,17 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
         if file.is_file():
             return read_project(file)
     return None
+
+
+def runs_directory(given: Path | str | None) -> Path:
+    """The directory of runs: as given, as agentfw.toml says, or `runs`.
+
+    It is absolute, and has to be asked for before plugins are imported, which may change the current directory.
+    """
+    if given is not None:
+        return Path(given).absolute()
+    project = find_project()
+    return project.runs if project is not None else Path("runs").absolute()
 
 
 def read_project(path: Path) -> ProjectFile:

@@ -24,7 +24,7 @@ from ..memory import Memory
 from ..optimizer import Optimizer
 from ..runs.records.folder import RunFolder
 from ..runs.records.journal import read_journal, write_whole
-from ..runs.records.training_state import State
+from ..runs.records.play_records import State
 from ..scores import RewardModel
 from .loop import Loop
 from .spec import LoopSpec

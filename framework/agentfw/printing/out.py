@@ -5,6 +5,13 @@ stdout. Colours are off in a pipe or with NO_COLOR. Control characters in foreig
 
     out = Out(json=as_json)
     out.table(["run", "state"], [["2026-11-21-inbox-7f3a19c4", "done"]])
+
+A step that takes long shows its progress: a line that is replaced on a terminal, or one every ten seconds elsewhere. A
+thread prints it, so it also comes while nothing else does.
+
+    with out.progress("reading the runs") as tell:
+        for number, run in enumerate(runs, start=1):
+            tell(f"reading the runs: {number} of {len(runs)}")
 """
 
 from __future__ import annotations
@@ -14,17 +21,18 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
 
 from ..boundary.output import data_stream, hand_over_stdout
 from ..errors import StorageError
 
-if TYPE_CHECKING:
-    from .progress import Progress
-
-__all__ = ["Out", "counted", "width_of"]
+__all__ = ["Out", "Progress", "counted", "shown_path", "width_of"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _NARROWEST = 20
@@ -95,7 +103,6 @@ class Out:
 
     def progress(self, doing: str) -> Progress:
         """Show on stderr that a long block is still running. Call the result with another text to replace this one."""
-        from .progress import Progress  # it needs threads, and most commands are quick
 
         return Progress(doing, quiet=self.quiet)
 
@@ -183,3 +190,65 @@ def _wrapped(text: str, width: int) -> list[str]:
         else:
             lines[-1] = joined
     return lines
+
+
+_FIRST_ON_TERMINAL, _EVERY_ON_TERMINAL = 2.0, 0.2
+_EVERY_ELSEWHERE = 10.0
+"""Seconds. A terminal replaces a line by the next; a log keeps all of them."""
+
+
+def shown_path(path: Path) -> str:
+    """A path as a person types it: relative to the current directory if it is below it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # OSError: the current directory was deleted
+        return str(path)
+
+
+class Progress:
+    """Prints what its block is doing, and for how long, to stderr."""
+
+    def __init__(self, doing: str | Callable[[], str], *, quiet: bool = False) -> None:
+        self.doing, self.quiet = doing, quiet
+        self._on_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._every = _EVERY_ON_TERMINAL if self._on_terminal else _EVERY_ELSEWHERE
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep_telling, name="agentfw-progress", daemon=True)
+        self._shown = False
+
+    def __call__(self, doing: str) -> None:
+        """Replace the text."""
+        self.doing = doing
+
+    def told(self) -> None:
+        """Postpone the next line, because something else was just printed."""
+        self._due = time.monotonic() + self._every
+
+    def __enter__(self) -> Progress:
+        self._began = time.monotonic()
+        self._due = self._began + (_FIRST_ON_TERMINAL if self._on_terminal else self._every)
+        if not self.quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if not self.quiet:
+            self._thread.join()
+        if self._shown and self._on_terminal:
+            self._print("\r\x1b[K", end="")
+
+    def _keep_telling(self) -> None:
+        while not self._over.wait(max(0.0, self._due - time.monotonic())):
+            if time.monotonic() >= self._due:
+                self.told()
+                self._shown = True
+                doing = self.doing if isinstance(self.doing, str) else self.doing()
+                line = f"{doing}   {time.monotonic() - self._began:.0f} s"
+                self._print(f"\r\x1b[K{line}" if self._on_terminal else line, end="" if self._on_terminal else "\n")
+
+    def _print(self, text: str, end: str) -> None:
+        with suppress(OSError, ValueError):  # where stderr is full or closed, nobody can be told
+            print(text, end=end, file=sys.stderr, flush=True)

@@ -7,11 +7,9 @@ True
 """
 
 from agentfw.report.canvas import Canvas, printable
-from agentfw.report.html import Number, Page, short
+from agentfw.report.html import Number, Page, WebPage, page_policy, page_style, short, web_page
 from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
-from agentfw.report.line_chart import Series, line_chart
-from agentfw.report.terminal import bars, sparkline
-from agentfw.report.web_page import WebPage, page_policy, page_style, web_page
+from agentfw.report.line_chart import Series, bars, line_chart, sparkline
 
 __all__ = [
     "Canvas",

@@ -57,6 +57,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
+    """One row of a timeline: spans and marks, with its name beside them."""
+
     name: str
     spans: Sequence[Span] = ()
     marks: Sequence[Mark] = ()

@@ -1,4 +1,4 @@
-"""Line charts.
+"""Line charts, and small charts for a terminal that are made of block characters.
 
 The data is the darkest element. Names are at the ends of their lines, the grid is thin, and the title is at the top
 left. A value that isn't a finite number is a gap, not a zero.
@@ -7,6 +7,10 @@ left. A value that isn't a finite number is a gap, not a zero.
     >>> chart = line_chart([curve], title="Error by round", x_label="round")
     >>> chart.to_svg().count("<polyline")
     1
+    >>> bars([0.42, 0.21, 0.16, 0.11], width=8)
+    '0.42 ▇▇▇▇▇▇▇▇   0.21 ▇▇▇▇   0.16 ▇▇▇   0.11 ▇▇'
+    >>> sparkline([1, 2, 4, 8, 4])
+    '▁▂▄█▄'
 """
 
 from __future__ import annotations
@@ -14,12 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agentfw.errors import UsageError
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, Point, series_colour
 
-__all__ = ["Series", "line_chart"]
+__all__ = [
+    "Series",
+    "bars",
+    "line_chart",
+    "sparkline",
+]
 
 HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
@@ -287,3 +297,43 @@ def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top:
         canvas.text(x + 22, y, label, size=12, colour=line.text_colour)
         x += needed
     return y + 8
+
+
+BLOCK = "▇"
+STEPS = "▁▂▃▄▅▆▇█"
+
+
+def bars(values: Sequence[float], width: int = 8) -> str:
+    """Draw each value with a bar behind it. The largest has `width` blocks, and any value above zero at least one.
+
+    A value that is negative or was not measured has no bar.
+    """
+    largest = max((value for value in values if math.isfinite(value)), default=0.0)
+    parts = []
+    for value in values:
+        known = math.isfinite(value)
+        blocks = max(1, round(value / largest * width)) if known and value > 0 else 0
+        parts.append(f"{f'{value:.2f}' if known else '–'} {BLOCK * blocks}".rstrip())
+    return "   ".join(parts)
+
+
+def sparkline(values: Sequence[float], width: int | None = None) -> str:
+    """Draw one block per value, lowest to highest, with gaps for missing values. More than `width` are averaged."""
+    if width is not None and 0 < width < len(values):
+        edges = [index * len(values) // width for index in range(width + 1)]
+        values = [_mean(values[start:end]) for start, end in pairwise(edges)]
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return " " * len(values)
+    low, high = min(finite), max(finite)
+    span = high - low
+    top = len(STEPS) - 1
+    return "".join(
+        " " if not math.isfinite(value) else STEPS[round((value - low) / span * top) if span else top // 2]
+        for value in values
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else math.nan

@@ -123,6 +123,7 @@ class PairedDifference:
 
 
 def mean(values: Any, axis: int | None = None) -> Any:
+    """The mean, as the statistic of an interval."""
     import numpy as np
 
     return np.mean(values, axis=axis)

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .from_python import RunResult
     from .live import EndedSession, LiveRun, read_sessions
-    from .observers.observer import Observer, RunInfo
+    from .observers import Observer, RunInfo
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
+    from .records.run_index import RunIndex, writing
     from .records.summary import Summary
     from .results.run_charts import timeline_picture
     from .results.run_report import write_report
     from .results.transcript import transcript
-    from .spec.policy_of_run import find_training, newest_version, policy_of_run
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
-    from .spec.start import start_from_runs
+    from .spec.start import find_training, newest_version, policy_of_run, start_from_runs
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Records",
     "RewardChoice",
     "RunFolder",
+    "RunIndex",
     "RunInfo",
     "RunResult",
     "SamplingSettings",
@@ -74,6 +75,7 @@ __all__ = [
     "usual_processes",
     "write_report",
     "write_whole",
+    "writing",
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
@@ -86,13 +88,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "from_python": ("RunResult",),
     "live": ("EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
+    "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("write_report",),
     "results.transcript": ("transcript",),
-    "spec.policy_of_run": ("find_training", "newest_version", "policy_of_run"),
     "spec.resolution": ("resolve",),
-    "spec.start": ("start_from_runs",),
-    "observers.observer": ("Observer", "RunInfo"),
+    "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs"),
+    "observers": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),
 }

@@ -1,16 +1,18 @@
-"""Creates the components of a run from a resolved spec.
-
-They are created together, and opened and closed together.
+"""Creates the components of a run from a resolved spec. They are created together, and opened and closed together.
 
     resolved, sources = resolve(spec, host)
     assembly = assemble(resolved, host)
+
+`RunEnvironment` is the environment that a run asks for tasks, measures and references. Episodes are played in new ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +37,7 @@ from ..interfaces import parse_interface
 from ..memory import Memory
 from ..policy import Policy
 from ..request import Sampling
-from ..scores import RewardModel, Score
+from ..scores import LARGEST, RewardModel, Score
 from ..tool import Tool, Toolbox
 from ..tracker import PlayedEpisode, Scoring, Tracker
 from ..turns.engagement import Engagement
@@ -44,13 +46,76 @@ from ..turns.session import Session, SessionEnvironment
 from .isolation import Isolation, isolated
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
-from .records.long_texts import LongTexts
-from .run_environment import RunEnvironment
+from .records.journal import LongTexts
 from .spec.run_spec import Choice, IsolableChoice, RunSpec
 from .spec.weights import Schedule, parse_schedule
 from .spending import Spending
 
-__all__ = ["Assembly", "assemble", "shared_component"]
+__all__ = [
+    "Assembly",
+    "RunEnvironment",
+    "assemble",
+    "shared_component",
+]
+
+
+class RunEnvironment:
+    """Asks one instance of the environment, and checks its answers."""
+
+    def __init__(self, spec: RunSpec, host: Host, record: CallRecord) -> None:
+        self.name = spec.environment.name
+        self.guard = guard = host.guard("environment", self.name, spec.deadline, counts=record)
+        self._seed = spec.seed
+        self.environment = environment = host.make("environment", spec.environment, Environment, "environment")
+        self.guarded = GuardedEnvironment(environment, guard)
+        self._tasks: dict[tuple[int, str], list[Task]] = {}
+        # Read once, and here: a plugin may have properties that raise.
+        with guard.calling("its attributes"):
+            self.headline, self.lower_is_better = environment.headline, bool(environment.lower_is_better)
+            self.columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
+            self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
+            self.inspector = str(environment.inspector)
+            guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
+
+    def tasks(self, count: int, split: str) -> list[Task]:
+        """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
+        if (count, split) not in self._tasks:
+            found = list(self.guarded.tasks(count, self._seed, split))
+            if not found:
+                raise UsageError(
+                    f'{self.guard.title} has no task in the split "{split}"',
+                    fix="choose another split, or add tasks to it",
+                )
+            self._tasks[count, split] = found
+        return self._tasks[count, split]
+
+    def describe(self, tasks: list[Task]) -> str:
+        """A short description of these tasks."""
+        return self.guarded.describe(tasks)
+
+    def references(self, tasks: list[Task]) -> dict[str, list[dict[str, float]]]:
+        """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
+        found: dict[str, list[dict[str, float]]] = {}
+        for task in tasks:
+            for player, row in self.guarded.references(task).items():
+                found.setdefault(player, []).append(dict(row))
+        return found
+
+    def check(self, episode: Episode) -> None:
+        """Check the figures of an episode that was played. Those of the outcome may be NaN: not measured."""
+        episode.environment = self.name
+        episode.utility = self._figure(episode.utility, "utility", episode.id)
+        for name, value in episode.outcome.items():
+            episode.outcome[name] = self._figure(value, name, episode.id, or_nan=True)
+
+    def _figure(self, value: object, name: str, episode: str, *, or_nan: bool = False) -> float:
+        if isinstance(value, Real) and (abs(float(value)) <= LARGEST or (or_nan and math.isnan(value))):
+            return float(value)
+        raise self.guard.error(
+            f'gave {value!r} as "{name}" of episode {episode}',
+            "fix the environment: a measure must be a finite number, at most 1e100, or NaN if it was not measured",
+        )
+
 
 Made = TypeVar("Made")
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,28 +25,93 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..episode import Task
+from ..episode import Episode, Task
 from ..learner import Update
 from ..optimizer import Advantage, Scored
 from ..seeds import Seeds
 from .assembly import Assembly
-from .learning.curriculum import Curriculum, in_groups
-from .learning.query_groups import QueryCurriculum
-from .learning.sampled_answers import sampled_answers
-from .learning.system_use import system_use
-from .learning.turn_checks import TurnChecks
-from .learning.update import Learning
-from .observers.observer import Observer, combined_observer
+from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
+from .learning.update import Learning, TurnChecks
+from .observers import Observer, combined_observer
 from .play import Plan, Play, learn_again, side_by_side
 from .records.figures import alike, components, lengths, means, sync
 from .records.folder import RunFolder
 from .records.journal import make_folder, write_whole
-from .records.play_records import Records
+from .records.play_records import Records, State
 from .records.summary import intervals
-from .records.training_state import State
+from .results.transcript import call_in_words
 from .spec.weights import Progress
 
-__all__ = ["Execution", "curriculum"]
+__all__ = [
+    "Execution",
+    "curriculum",
+    "sampled_answers",
+    "system_use",
+]
+
+_PATIENCE = 10.0
+"""Seconds that nvidia-smi may take."""
+
+
+def system_use() -> dict[str, float]:
+    """Memory of this process in MiB, and memory in MiB and use in percent of each GPU. Empty where they are unknown."""
+    return _memory() | _gpus()
+
+
+def _memory() -> dict[str, float]:
+    statistics = Path("/proc/self/statm")
+    if not statistics.exists():
+        return {}
+    pages = int(statistics.read_text("ascii").split()[1])
+    return {"memory_mb": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)}
+
+
+def _gpus() -> dict[str, float]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return {}
+    query = ["--query-gpu=index,memory.used,utilization.gpu", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run([program, *query], capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    figures: dict[str, float] = {}
+    for line in done.stdout.splitlines():
+        number, *values = (part.strip() for part in line.split(","))
+        for name, value in zip(("memory_mb", "use_percent"), values, strict=False):
+            if value.isdigit():  # a part of a GPU that is shared by MIG has no use: [N/A]
+                figures[f"gpu{number}_{name}"] = float(value)
+    return figures
+
+
+_LONGEST = 600
+"""Maximum number of characters of an answer; the episode has the whole."""
+
+
+def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
+    """The last answers of the best, the median and the worst episode."""
+    order = sorted((scored for group in groups for scored in group), key=lambda scored: -scored.reward)
+    if not order:
+        return []
+    places = {"best": 0, "median": len(order) // 2, "worst": len(order) - 1}
+    return [
+        {
+            "which": which,
+            "episode": order[place].episode.id,
+            "reward": order[place].reward,
+            "answer": _last_answer(order[place].episode),
+        }
+        for which, place in places.items()
+    ]
+
+
+def _last_answer(episode: Episode) -> str:
+    said = next((turn for turn in reversed(episode.turns) if turn.text or turn.calls), None)
+    if said is None:
+        return ""
+    text = said.text.strip() or "\n".join(map(call_in_words, said.calls))
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+
 
 Further = Callable[[Play], list[Task]]
 
@@ -190,7 +257,7 @@ class Execution:
         if update is not None:
             sync(self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
-        learner, optimizer = await learning.learner_state(), learning.optimizer_state()
+        learner, optimizer = await learning.learner_state(), learning.optimizer.state()
         self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
         self.state.write(self.folder.path)
         self.seconds = {}
@@ -233,7 +300,7 @@ class Execution:
         began = time.monotonic()
 
         def further(play: Play) -> list[Task]:
-            missing = learning.missing(play.scored_groups())
+            missing = learning.optimizer.missing(play.scored_groups(), self.spec.tasks)
             return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
         play, records = await self._play(plan, self.folder.rollouts(number), checks, further)

@@ -19,17 +19,16 @@ from ..host import Host, HostOptions
 from ..host.project import find_project
 from ..report.statistics import Interval
 from .records.figure_table import figure_title, in_order
-from .records.folder import RunFolder, find_run
+from .records.folder import RunFolder
 from .records.summary import Summary, beside
-from .results.frames import frame
 from .results.run_charts import curve
 from .results.run_report import write_report
+from .results.transcript import frame
 from .run import Run
-from .spec.policy_of_run import policy_of_run
 from .spec.run_spec import apply_assignments, parse_spec
-from .spec.start import with_choices
+from .spec.start import policy_of_run, with_choices
 
-__all__ = ["RunResult", "execute", "finished_run", "runs_directory", "values_of"]
+__all__ = ["RunResult", "execute", "values_of"]
 
 _Start = Callable[[Host, str | None, Path | None], dict[str, Any]]
 
@@ -102,26 +101,21 @@ def values_of(
     spec: Path | str | None,
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
-    runs: Path | str | None,
+    runs: Path,
 ) -> tuple[dict[str, Any], Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
-
+    file = None if spec is None else Path(spec).absolute()
     host = Host.load(HostOptions.from_environment(project=find_project()))
     chosen = dict(chosen)
     if chosen.get("policy"):
-        chosen["policy"] = policy_of_run(host, chosen["policy"], runs_directory(runs))
-    values = with_choices(start(host, environment, None if spec is None else Path(spec)), chosen)
+        chosen["policy"] = policy_of_run(host, chosen["policy"], runs)
+    values = with_choices(start(host, environment, file), chosen)
     return apply_assignments(values, _nested(settings)), host
 
 
-def finished_run(name: str, runs: Path | str | None) -> RunResult:
-    """`last`, the name of a run or the end of it, or its path."""
-    return RunResult(find_run(runs_directory(runs), name))
-
-
-def execute(values: Mapping[str, Any], host: Host, runs: Path | str | None) -> RunResult:
+def execute(values: Mapping[str, Any], host: Host, runs: Path) -> RunResult:
     """Run a spec to its end, and write the report."""
-    made = Run.create(parse_spec(dict(values)), host, runs_directory(runs))
+    made = Run.create(parse_spec(dict(values)), host, runs)
     _wait_for(made.execute)
     write_report(made.folder)
     return RunResult(made.folder)
@@ -139,14 +133,6 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
                 raise SettingsError(f"settings: {dotted} is below {name}, which has a value", fix="drop one of them")
         table[key] = value
     return nested
-
-
-def runs_directory(runs: Path | str | None) -> Path:
-    """The directory of runs. Default: that of agentfw.toml, or `runs`."""
-    if runs is not None:
-        return Path(runs)
-    project = find_project()
-    return project.runs if project is not None else Path("runs")
 
 
 def _wait_for(execute: Callable[[], Any]) -> None:

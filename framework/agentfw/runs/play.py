@@ -31,7 +31,7 @@ from ..policy import Policy
 from ..scores import Score
 from ..seeds import Seeds
 from .assembly import Assembly, shared_component
-from .observers.observer import Observer
+from .observers import Observer
 from .records.failures import Failures
 from .records.journal import Journal
 from .records.kept_answers import KeptAnswers

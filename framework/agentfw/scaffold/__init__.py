@@ -11,8 +11,6 @@ agentfw's own templates make a small, useful component of each kind, meant to be
 
 from __future__ import annotations
 
-from .names import Names, check_name, derive
-from .offered import scaffold_from
-from .write import scaffold, scaffold_file
+from .write import Names, check_name, derive, scaffold, scaffold_file, scaffold_from
 
 __all__ = ["Names", "check_name", "derive", "scaffold", "scaffold_file", "scaffold_from"]

@@ -1,8 +1,17 @@
-"""Writes a new plugin from agentfw's own templates to a folder.
+"""Writes a new plugin to a folder, from agentfw's own templates or from one that a plugin offers.
 
-The folder is renamed into place when it is complete, so it is never half written.
+The folder is renamed into place when it is complete, so it is never half written. A name that conflicts with an
+existing one is refused, with the reason and an alternative.
 
-    paths = scaffold("agentfw-tea", "memory", Path("."))
+    >>> derive("Agentfw_Tea")
+    Names(distribution='agentfw-tea', package='agentfw_tea', component='tea')
+
+    paths = scaffold("agentfw-tea", "memory", Path("."), host)
+    paths = scaffold_from(host.find_template("fastapi-tool"), "agentfw-tea", Path("."), host)
+
+A template is a folder. Each of its files becomes a file of the new package: one that ends in `.tmpl` loses that ending,
+and its placeholders are filled in (`$package`, `$component`, `$distribution`, `$agentfw`; `$$` is a dollar sign). All
+other files are copied. A folder or file may be named `{package}` or `{component}`.
 """
 
 from __future__ import annotations
@@ -10,24 +19,100 @@ from __future__ import annotations
 import keyword
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..boundary import metadata
+from ..boundary.metadata import normalise
 from ..component import KINDS
-from ..errors import UnknownNameError, UsageError
+from ..errors import PluginError, UnknownNameError, UsageError
 from ..host.from_functions import kinds_in
-from ..host.one_file import import_file
-from .names import Names, check_name
+from ..host.plugin_loading import module_of
 
 if TYPE_CHECKING:
+    from ..hookspecs import NamedTemplate
     from ..host import Host
+    from ..host.plugin_answers import Offered
 
-__all__ = ["SUFFIX", "scaffold", "scaffold_file", "values_for", "write"]
+__all__ = [
+    "SUFFIX",
+    "Names",
+    "check_name",
+    "derive",
+    "scaffold",
+    "scaffold_file",
+    "scaffold_from",
+    "values_for",
+    "write",
+]
+
+_VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # as the packaging standards define it
+_PREFIX = "agentfw-"
+_LONGEST = 50
+
+
+class Names(NamedTuple):
+    """The names of a plugin's parts."""
+
+    distribution: str
+    """Name of the distribution, for pip."""
+    package: str
+    """Name of the package, for import."""
+    component: str
+    """Name of the component: the distribution's name without `agentfw-`."""
+
+
+def derive(name: str) -> Names:
+    """Derive the names from the one that the user chose."""
+    distribution = normalise(name)
+    return Names(distribution, distribution.replace("-", "_"), distribution.removeprefix(_PREFIX))
+
+
+def check_name(name: str, kind: str, host: Host) -> Names:
+    """The names for a new plugin. Raises a UsageError if they can't be used.
+
+    `kind` is that of the component, or empty where it isn't known or there is none.
+    """
+    if not _VALID.fullmatch(name) or len(name) > _LONGEST:
+        raise UsageError(
+            f'"{name[:100]}" can\'t be the name of a package',
+            fix=f"use at most {_LONGEST} letters, digits and hyphens, starting with a letter: agentfw-tea",
+        )
+    names = derive(name)
+    if not names.component or not names.package.isidentifier() or keyword.iskeyword(names.package):
+        raise UsageError(
+            f'"{name}" would make a package that Python can\'t import: {names.package}',
+            fix=f"start with a letter: agentfw-{names.component or 'tea'}",
+        )
+    version = metadata.version_of(names.distribution)
+    if version:
+        raise UsageError(f"{names.distribution} {version} is already installed", fix="take another name")
+    if names.package in sys.stdlib_module_names or _importable(names.package):
+        raise UsageError(
+            f"Python already has a module called {names.package}", fix=f"choose another name: agentfw-{names.component}"
+        )
+    for offer in host.components(kind) if kind else ():
+        if offer.component.name == names.component:
+            raise UsageError(
+                f'{offer.record.distribution} already offers the {KINDS[offer.kind].title} "{names.component}"',
+                fix="choose another name: two plugins with the same component name can't be used together",
+            )
+    return names
+
+
+def _importable(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # a module without a spec, inserted by hand
+        return True
+
 
 SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
@@ -125,7 +210,7 @@ def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) ->
 
 def scaffold_file(file: Path, name: str, folder: Path, *, host: Host) -> list[Path]:
     """Write a plugin that is made of a single file, as `--tool ./FILE.py` takes it. Returns the written paths."""
-    module = import_file(file.absolute())
+    module = module_of(file)
     kinds = kinds_in(module)
     if len(kinds) != 1:
         found = f"has several kinds of components: {', '.join(kinds)}" if kinds else "has no component"
@@ -212,3 +297,35 @@ def _name_of(file: str) -> str:
 
 def _filled(folder: Traversable, name: str, values: dict[str, str]) -> str:
     return Template((folder / f"{name}{SUFFIX}").read_text(encoding="utf-8")).substitute(values)
+
+
+def scaffold_from(offer: Offered[NamedTemplate], name: str, folder: Path, host: Host) -> list[Path]:
+    """Write a plugin made of a template into a new folder below `folder`. Returns the written paths."""
+    names = check_name(name, "", host)
+    values, source = values_for(names), Path(offer.item.path)
+    texts: dict[str, str] = {}
+    for file in sorted(source.rglob("*")):
+        if not file.is_file() or "__pycache__" in file.parts:
+            continue
+        place = file.relative_to(source).as_posix()
+        try:
+            text = file.read_text(encoding="utf-8")
+            text = Template(text).substitute(values) if place.endswith(SUFFIX) else text
+        except KeyError as error:
+            raise _unusable(offer, place, f"has the placeholder ${error.args[0]}, which there is not", values) from None
+        except (OSError, ValueError) as error:
+            raise _unusable(offer, place, f"can't be used: {error}", values) from None
+        for key in ("package", "component"):
+            place = place.replace(f"{{{key}}}", values[key])
+        texts[place.removesuffix(SUFFIX)] = text
+    if "pyproject.toml" not in texts:
+        raise _unusable(offer, "pyproject.toml.tmpl", "is missing", values)
+    return write(texts, folder / names.distribution)
+
+
+def _unusable(offer: Offered[NamedTemplate], place: str, why: str, values: dict[str, str]) -> PluginError:
+    known = ", ".join(f"${key}" for key in values)
+    return PluginError(
+        f'{place} of the template "{offer.item.name}" of {offer.record.title} {why}',
+        fix=f"tell the authors of {offer.record.distribution}; a template can use {known}, and $$ for a dollar sign",
+    )

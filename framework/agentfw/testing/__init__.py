@@ -17,8 +17,7 @@ Without pytest:
 from __future__ import annotations
 
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
-from .contracts import check_component, contract, contract_tests, made_by, run_contract
-from .hosts import fresh_host
+from .contracts import check_component, contract, contract_tests, fresh_host, made_by, run_contract
 from .samples import sample_episode, sample_group
 
 __all__ = [

@@ -1,33 +1,105 @@
 """The contract of each kind: which checks it has, and running them on a component.
 
-Whatever a component does, the answer is a list of results. What can't be made at all is one failed
-result.
+Whatever a component does, the answer is a list of results. What can't be made at all is one failed result.
 
     results = run_contract(host, "environment", "inbox", {"rate": 0.5})
     results = check_component("memory", Notebook)
+
+A host for tests has the given plugins and nothing else of the machine: no other plugin that happens to be installed, no
+environment variable, no agentfw.toml. A plugin with any problem is an error at once.
+
+    host = fresh_host("my_plugin.plugin")
+    notebook = host.create("memory", "notebook", {"limit": 3})
+
+Plants a secret in the settings of a component, runs its contract, and looks for the secret everywhere.
+
+A run strikes secrets out of what passes through it. It can't strike what a component writes to files of its own, and
+errors and prints may also be seen by a program that uses the component without agentfw.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import io
+import os
+import secrets
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from ..boundary import metadata
 from ..boundary.coroutines import misplaced_coroutine
+from ..boundary.metadata import EntryPoint, normalise
+from ..boundary.secrets import Secrets, is_secret_name
 from ..episode import Episode
-from ..errors import UnknownNameError
-from ..settings import input_key
+from ..errors import SettingsError, UnknownNameError
+from ..host.host import GROUP, Host, HostOptions
+from ..host.names import OWN_DISTRIBUTION
+from ..settings import input_key, is_secret
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
-from .planted_secret import look_for_secrets
 from .samples import sample_episodes
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from ..host import Host
 
-__all__ = ["check_component", "contract", "contract_tests", "made_by", "run_contract"]
+__all__ = [
+    "check_component",
+    "contract",
+    "contract_tests",
+    "fresh_host",
+    "look_for_secrets",
+    "made_by",
+    "run_contract",
+]
+
+
+class _Given(EntryPoint):
+    """An entry point of something that is imported already."""
+
+    plugin: object
+
+    def load(self) -> object:
+        return self.plugin
+
+
+def fresh_host(*plugins: object, builtins: bool = False, strict: bool = True) -> Host:
+    """A host of these plugins: modules, names of modules, or any objects with hooks; and agentfw's own where wished.
+
+    strict: raise a PluginError for whatever is wrong with a plugin; without it the host notes it and goes on.
+    """
+    entry_points = [_entry_point(plugin, number) for number, plugin in enumerate(plugins)]
+    if builtins:
+        entry_points += [found for found in metadata.entry_points(GROUP) if found.distribution == OWN_DISTRIBUTION]
+    return Host.load(HostOptions(strict=strict), entry_points)
+
+
+def _entry_point(plugin: object, number: int) -> EntryPoint:
+    if isinstance(plugin, str):
+        name = plugin
+    elif isinstance(plugin, ModuleType):
+        name = plugin.__name__
+    else:
+        name = type(plugin).__name__
+    distribution = normalise(name.partition(":")[0].partition(".")[0]) or "plugin"
+    version = metadata.version_of(distribution) or "0"
+    if isinstance(plugin, str):
+        return EntryPoint(f"{distribution}-{number + 1}", name, distribution, version)
+    given = _Given(f"{distribution}-{number + 1}", name, distribution, version)
+    given.plugin = plugin
+    return given
+
 
 TIME_LIMIT = 60.0
 """Seconds for one check; a policy or a learner that loads a model of its own may be given more."""
@@ -188,3 +260,64 @@ def _can_be_made(kind: str) -> CheckFunction:
 
     can_be_made.__doc__ = f"It can be made, and its class is derived from {name}."
     return can_be_made
+
+
+def look_for_secrets(
+    model: type[BaseModel] | None,
+    make: Callable[[dict[str, Any]], object],
+    checks: Sequence[CheckFunction],
+    subject: Subject[Any],
+) -> None:
+    """Broken if a secret setting of the component gets out while these checks run. `make` is given the settings."""
+    planted = f"planted-{secrets.token_hex(8)}"
+    with _planted(model, planted) as settings:
+        if not settings:
+            raise DoesNotApply("it has no secret settings")
+        try:
+            make(settings)
+        except SettingsError:
+            raise DoesNotApply("its settings don't take a made-up secret") from None
+        printed, errors = io.StringIO(), list[str]()
+        with redirect_stdout(printed), redirect_stderr(printed):
+            for check in checks:
+                folder = subject.folder / check.__name__
+                folder.mkdir()
+                try:
+                    _run(check, Subject(lambda: make(settings), deepcopy(subject.episodes), folder))
+                except Exception as error:  # whether it keeps its promises is seen elsewhere
+                    errors += traceback.format_exception(error)
+    sys.stderr.write(printed.getvalue().replace(planted, "(the planted secret)"))
+    known = Secrets()
+    known.add(planted)
+    name = ", ".join(settings)
+    for place in filter(Path.is_file, subject.folder.rglob("*")):
+        text = place.read_bytes().decode(errors="replace")
+        require(not known.occur_in(text), f'it writes its setting "{name}" into {place.name}; keep secrets in memory')
+    require(not known.occur_in(printed.getvalue()), f'it prints its setting "{name}"')
+    require(not known.occur_in("".join(errors)), f'its errors quote its setting "{name}"; leave it out of them')
+
+
+def _run(check: CheckFunction, subject: Subject[Any]) -> None:
+    answer = check(subject)
+    if inspect.isawaitable(answer):
+
+        async def waited() -> None:
+            await answer
+
+        asyncio.run(waited())
+
+
+@contextmanager
+def _planted(model: type[BaseModel] | None, secret: str) -> Iterator[dict[str, Any]]:
+    """Settings with this secret wherever there is room for one: as a text, or in an environment variable."""
+    variable, settings = "AGENTFW_PLANTED", dict[str, Any]()
+    for name, field in (model.model_fields if model is not None else {}).items():
+        if is_secret(field.annotation) or (field.annotation is str and is_secret_name(name)):
+            settings[input_key(name, field)] = secret
+        elif field.annotation is str and name.endswith("_env") and is_secret_name(name.removesuffix("_env")):
+            settings[input_key(name, field)] = variable
+    os.environ[variable] = secret
+    try:
+        yield settings
+    finally:
+        del os.environ[variable]

@@ -16,7 +16,7 @@ from ..interfaces import parse_interface
 from ..policy import Generation, Policy, Request
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
-from .schemas import check_actions
+from .tools import check_actions
 
 __all__ = ["ENVIRONMENT"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from ..host import Host
-from .hosts import fresh_host
+from .contracts import fresh_host
 
 __all__ = ["agentfw_host"]
 

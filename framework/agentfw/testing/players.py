@@ -21,7 +21,7 @@ from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import SessionEnvironment
 from .checks import DoesNotApply
-from .schemas import drawn, junk, unfitting
+from .tools import drawn, junk, unfitting
 
 __all__ = ["MOST_TURNS", "Caller", "Nonsense", "RandomCaller", "Silent", "play"]
 

@@ -1,20 +1,221 @@
-"""The contract of toolboxes and their tools.
+"""The contract of toolboxes and their tools, and checks of the JSON schemas of actions.
 
 No tool is called with valid arguments, because that could do anything. So a tool that accepts all arguments is only
-opened and closed.
+opened and closed. Whoever checks arguments may convert "3" to 3, so only what no lenient reader could understand is
+called wrong.
+
+    >>> schema = {"type": "object", "properties": {"cups": {"type": "integer"}}, "required": ["cups"]}
+    >>> problems(schema), [wrong for wrong, why in unfitting(schema)]
+    ([], [{}, {'cups': {'not': 'this'}}])
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..boundary.coroutines import misplaced_coroutine
+from ..environment import Action
 from ..tool import Tool, Toolbox
 from .checks import CheckFunction, DoesNotApply, Subject, require
-from .schemas import check_actions, unfitting
 
-__all__ = ["TOOL", "check_tools"]
+__all__ = [
+    "TOOL",
+    "check_actions",
+    "check_tools",
+    "drawn",
+    "junk",
+    "problems",
+    "unfitting",
+]
+
+_TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_WORDS = ("yes", "no", "tea", "later", "7", "green")
+_DEEPEST = 6  # a schema may contain itself
+_JUNK: tuple[Any, ...] = (
+    *(None, True, -1, 10**30, 1e308, math.nan, math.inf),
+    *("", "x" * 1000, "\x00\x1b[31m", "ünï 🫖"),
+    *([], [[[]]], {}, {"a": {"b": 1}}),
+)
+
+
+def check_actions(actions: Sequence[Action]) -> None:
+    """Broken unless every action can be offered to a model."""
+    names = [action.name for action in actions]
+    for action in actions:
+        require(
+            isinstance(action.name, str) and _NAME.fullmatch(action.name),
+            f"a model can't call {action.name!r}: a name is a letter, then letters, digits, _ . or -, 64 at most",
+        )
+        require(names.count(action.name) == 1, f'two actions are called "{action.name}"')
+        require(isinstance(action.description, str), f"the description of {action.name} is no text")
+        found = problems(action.parameters)
+        require(not found, f"the parameters of {action.name} are no JSON schema that can be used: {'; '.join(found)}")
+
+
+def problems(schema: object) -> list[str]:
+    """What is wrong with a schema of arguments; nothing where it can be used."""
+    if not isinstance(schema, Mapping):
+        return [f"it is a {type(schema).__name__}, not a table"]
+    try:
+        json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return [f"it is no JSON: {error}"]
+    found = [] if schema.get("type") == "object" else ['its type must be "object"']
+    return found + list(_problems(schema, schema, "parameters"))
+
+
+def _problems(schema: object, root: Mapping[str, Any], where: str) -> Iterator[str]:
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        yield f"{where} must be a table"
+        return
+    kinds = schema.get("type", [])
+    for kind in [kinds] if isinstance(kinds, str) else kinds:
+        if kind not in _TYPES:
+            yield f"{where}: there is no type {kind!r}"
+    if "enum" in schema and not (isinstance(schema["enum"], list) and schema["enum"]):
+        yield f"{where}: enum must be a list with something in it"
+    if "$ref" in schema and _target(schema["$ref"], root) is None:
+        yield f"{where}: {schema['$ref']} leads nowhere"
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping):
+        yield f"{where}: properties must be a table"
+        properties = {}
+    for name, inner in properties.items():
+        yield from _problems(inner, root, f"{where}.{name}")
+    required = schema.get("required", [])
+    if not isinstance(required, Sequence) or isinstance(required, str):
+        yield f"{where}: required must be a list"
+    elif "properties" in schema:
+        for name in required:
+            if name not in properties:
+                yield f'{where}: "{name}" is required and isn\'t among the properties'
+    if "items" in schema:
+        yield from _problems(schema["items"], root, f"{where}.items")
+    for word in ("anyOf", "oneOf", "allOf"):
+        options = schema.get(word, [])
+        if word in schema and not (isinstance(options, list) and options):
+            yield f"{where}: {word} must be a list with something in it"
+            continue
+        for option in options:
+            yield from _problems(option, root, f"{where}.{word}")
+
+
+def _target(reference: object, root: Mapping[str, Any]) -> Any:
+    """What a reference within the schema leads to, or None."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    found: Any = root
+    for part in reference.removeprefix("#").strip("/").split("/"):
+        if part:
+            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found
+
+
+def drawn(schema: Mapping[str, Any], generator: random.Random) -> dict[str, Any]:
+    """Arguments that fit."""
+    value = _drawn(schema, schema, generator, 0)
+    return value if isinstance(value, dict) else {}
+
+
+def _drawn(schema: Any, root: Mapping[str, Any], generator: random.Random, depth: int) -> Any:
+    if not isinstance(schema, Mapping):
+        return generator.choice(_WORDS)
+    if "$ref" in schema:
+        target = _target(schema["$ref"], root)
+        return _drawn(target, root, generator, depth + 1) if depth < _DEEPEST else None
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return generator.choice(list(schema["enum"]))
+    for word in ("anyOf", "oneOf", "allOf"):
+        if word in schema:
+            # Deep inside, the last option: a schema that contains itself usually ends with null.
+            options = schema[word]
+            return _drawn(generator.choice(options) if depth < _DEEPEST else options[-1], root, generator, depth + 1)
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    kind = generator.choice(kind) if isinstance(kind, list) else kind
+    if kind == "object":
+        required = set(schema.get("required", ()))
+        return {
+            name: _drawn(inner, root, generator, depth + 1)
+            for name, inner in schema.get("properties", {}).items()
+            if name in required or (depth < _DEEPEST and generator.random() < 0.5)
+        }
+    if kind == "array":
+        least = int(schema.get("minItems", 0))
+        most = int(schema.get("maxItems", least + 2))
+        items = schema.get("items", {"type": "number"})
+        return [_drawn(items, root, generator, depth + 1) for _ in range(generator.randint(least, max(least, most)))]
+    if kind in ("integer", "number"):
+        return _number(schema, generator, whole=kind == "integer")
+    if kind == "boolean":
+        return generator.random() < 0.5
+    if kind == "null":
+        return None
+    return _text(schema, generator)
+
+
+def _number(schema: Mapping[str, Any], generator: random.Random, *, whole: bool) -> int | float:
+    step = 1 if whole else 0.01
+    low = schema.get("minimum", schema["exclusiveMinimum"] + step if "exclusiveMinimum" in schema else None)
+    high = schema.get("maximum", schema["exclusiveMaximum"] - step if "exclusiveMaximum" in schema else None)
+    if low is None:
+        low = 0 if high is None else min(0, high - 9)
+    if high is None:
+        high = low + 9
+    if whole:
+        return generator.randint(math.ceil(low), max(math.ceil(low), math.floor(high)))
+    return generator.uniform(float(low), max(float(low), float(high)))
+
+
+def _text(schema: Mapping[str, Any], generator: random.Random) -> str:
+    word = generator.choice(_WORDS)
+    least = int(schema.get("minLength", 0))
+    while len(word) < least:
+        word += generator.choice(_WORDS)
+    return word[: int(schema.get("maxLength", len(word)))]
+
+
+def unfitting(schema: Mapping[str, Any]) -> Iterable[tuple[dict[str, Any], str]]:
+    """Arguments that certainly don't fit, each with the reason."""
+    required = list(schema.get("required", ()))
+    if required:
+        yield {}, f"{required[0]} is missing"
+    fitting = drawn(schema, random.Random(7))
+    for name, inner in schema.get("properties", {}).items():
+        wrong = _wrong(inner)
+        if wrong is not None:
+            yield {**fitting, name: wrong}, f"{name} can't be {json.dumps(wrong)}"
+    if schema.get("additionalProperties") is False:
+        yield {**fitting, "no_such_argument": 1}, "there is no argument no_such_argument"
+
+
+def _wrong(schema: Any) -> Any:
+    """A value of a type that nobody could take for the one of the schema; None where there is none."""
+    if not isinstance(schema, Mapping):
+        return None
+    kind = schema.get("type")
+    if kind in ("integer", "number", "boolean", "string"):
+        return {"not": "this"}
+    return "not this" if kind == "object" else {"not": "this"} if kind == "array" else None
+
+
+def junk(schema: Mapping[str, Any], generator: random.Random) -> dict[str, Any]:
+    """Arguments that may be anything at all."""
+    names = [*schema.get("properties", {}), "no such argument", ""]
+    found = drawn(schema, generator) if generator.random() < 0.5 else {}
+    for name in generator.sample(names, generator.randint(1, min(3, len(names)))):
+        found[name] = generator.choice(_JUNK)
+    return found
+
 
 Boxes = Subject[Toolbox]
 

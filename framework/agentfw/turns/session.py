@@ -33,7 +33,7 @@ from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer
 from .parsing import StreamedText
-from .turn_builder import TurnBuilder, TurnRecorder, imposed_sampling, sampling_for
+from .turn_builder import TurnBuilder, TurnRecorder, sampling_for
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
@@ -235,8 +235,10 @@ class Session:
             self._note_said(path)
         own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
         if options.forwarded is not None:
-            own, imposed = {}, imposed_sampling(options.forwarded, self.sampling, run_wins=self.sampling_wins)
-            options.forwarded = replace(options.forwarded, recalled=self._recalled.text(messages), imposed=imposed)
+            own, recalled_text = {}, self._recalled.text(messages)
+            options.forwarded = replace(
+                options.forwarded, recalled=recalled_text, sampling=self.sampling, run_wins=self.sampling_wins
+            )
         if both := sorted({action.name for action in given} & own.keys()):
             raise UsageError(f"the memory has a tool {', '.join(both)}, too", fix="give yours another name")
         for number in range(_MOST_CALLING + 1):

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..episode import Call, Episode, Message, Task, Turn
 from ..errors import UsageError
 from ..memory import Memory, Query, Recollection
-from ..request import Action, Forwarded, Generation, Sampling
+from ..request import Action, Generation, Sampling
 from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool
 from .parsing import Parsed, parse_calls
 
-__all__ = ["Answer", "TurnBuilder", "TurnRecorder", "imposed_sampling", "sampling_for"]
+__all__ = ["Answer", "TurnBuilder", "TurnRecorder", "sampling_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,22 +236,3 @@ def sampling_for(wished: Sampling, run: Sampling, *, run_wins: bool, task: Task,
         max_tokens=min(limits, default=None),
         seed=seed,
     )
-
-
-def imposed_sampling(forwarded: Forwarded, run: Sampling, *, run_wins: bool) -> dict[str, Any]:
-    """The same for a request that is passed on as it is: the fields of its body that the run sets.
-
-    The maximum number of tokens is the smaller of both. A seed is sent only if the run wins, and the API has one.
-    """
-    has_seed = run_wins and forwarded.path.endswith("completions")
-    imposed = {
-        name: value
-        for name in ("temperature", "top_p", *(["seed"] if has_seed else []))
-        if (value := getattr(run, name)) is not None and (run_wins or forwarded.body.get(name) is None)
-    }
-    if run.max_tokens is not None:
-        name = "max_completion_tokens" if forwarded.body.get("max_completion_tokens") is not None else "max_tokens"
-        name = "max_output_tokens" if forwarded.path == "responses" else name
-        asked = forwarded.body.get(name)
-        imposed[name] = min(asked, run.max_tokens) if isinstance(asked, int) else run.max_tokens
-    return imposed

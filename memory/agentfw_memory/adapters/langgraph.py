@@ -176,7 +176,7 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         return cut[op.offset : op.offset + op.limit]
 
     def _skill(self, namespace: Namespace, key: str) -> Skill | None:
-        # The second name is the one that an earlier version gave.
+        # The second name is the one that `read_memories` gives.
         for scenario in (_scenario(namespace, key), f"key {key}"):
             if len(scenario) <= 200 and scenario.isprintable():
                 for skill in self._graph.skills(owner=_owner(namespace), scenario=scenario):
@@ -232,14 +232,8 @@ def _value(skill: Skill) -> dict[str, Any]:
 
 
 def _content(skill: Skill) -> Mapping[str, Any]:
-    """Return what the store keeps of an item. An earlier version kept it in the text."""
-    if skill.metadata:
-        return skill.metadata if "key" in skill.metadata and "value" in skill.metadata else {}
-    try:
-        item = json.loads(skill.text)
-    except ValueError:
-        return {}
-    return item if isinstance(item, dict) and item.keys() == {"key", "value"} else {}
+    """Return what the store keeps of an item, or nothing for a skill that it didn't make."""
+    return skill.metadata if "key" in skill.metadata and "value" in skill.metadata else {}
 
 
 def _matches(name: Namespace, condition: MatchCondition) -> bool:

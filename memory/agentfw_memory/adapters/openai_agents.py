@@ -12,7 +12,6 @@ is on disk when the call returns. Items are kept whole, also long ones; their fi
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from typing import Any
 
@@ -90,9 +89,6 @@ class SkillGraphSession:
 
 
 def _content(skill: Skill) -> Item | None:
-    """Return the item of a skill, or None for a skill that no session made. Earlier versions kept it in the text."""
-    try:
-        item = skill.metadata["item"] if skill.metadata else json.loads(skill.text)["item"]
-    except (ValueError, KeyError, TypeError):
-        return None
+    """Return the item of a skill, or None for a skill that no session made."""
+    item = skill.metadata.get("item")
     return item if isinstance(item, dict) else None

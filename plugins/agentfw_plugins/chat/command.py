@@ -12,7 +12,7 @@ import asyncio
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -69,7 +69,7 @@ def chat(
             "       a folder of weights: agentfw chat --policy transformers --set policy.model=path/to/model",
         )
     from ..gateway.live import opened
-    from .plain import PlainScreen
+    from .commands import LineScreen
 
     live = opened(
         runs or _runs(),
@@ -87,7 +87,7 @@ def chat(
 
         screen: Screen = TerminalScreen(out)
     else:
-        screen = PlainScreen(out)
+        screen = LineScreen(out)
     is_new = next(iter(live.folder.path.glob("*.jsonl")), None) is None
     try:
         asyncio.run(_talk(live, user, screen, out))
@@ -115,7 +115,15 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
         try:
             await _converse(conversation, screen, out)
         finally:
-            about = _about(conversation)
+            # The last conversation, for --json.
+            about = {
+                "session": conversation.session.name if conversation.messages else None,
+                "messages": [
+                    {"role": message.role, "content": message.content, "calls": [call.name for call in message.calls]}
+                    for message in conversation.messages
+                ],
+                "recalled": conversation.recalled(),
+            }
             reward = await conversation.end()
     if out.json:
         out.data({**about, "folder": str(live.folder.path), "reward": reward})
@@ -124,29 +132,17 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
 
 
 async def _converse(conversation: Conversation, screen: Screen, out: Out) -> None:
-    from .plain import PlainScreen, talk_plainly
+    from .commands import LineScreen, talk_by_lines
 
-    if isinstance(screen, PlainScreen):
+    if isinstance(screen, LineScreen):
         # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
         source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        await talk_plainly(conversation, source, out)
+        await talk_by_lines(conversation, source, out)
         return
     from .terminal import TerminalScreen, talk_in_terminal
 
     assert isinstance(screen, TerminalScreen)
     await talk_in_terminal(conversation, screen, conversation.live.folder.path / "typed")
-
-
-def _about(conversation: Conversation) -> dict[str, Any]:
-    """The last conversation, for --json."""
-    return {
-        "session": conversation.session.name if conversation.messages else None,
-        "messages": [
-            {"role": message.role, "content": message.content, "calls": [call.name for call in message.calls]}
-            for message in conversation.messages
-        ],
-        "recalled": conversation.recalled(),
-    }
 
 
 def _runs() -> Path:

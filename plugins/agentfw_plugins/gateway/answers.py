@@ -1,9 +1,17 @@
-"""What the handlers of the gateway share: bodies of requests, who sends them, answers in JSON, and errors."""
+"""What the handlers of the gateway share: bodies of requests, answers, and errors.
+
+An answer is written in the protocol of its request: that of a policy that samples by itself, or that of a server, which
+is passed on as it is or translated.
+
+    writing = Writing(protocol, body, asked, about, spoken=protocol)
+    writing.whole([reply], headers)
+    writing.piece("He"), writing.piece(b'data: {"choices": [...]}\n'), writing.end(reply)
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -19,12 +27,14 @@ from agentfw.errors import (
     UpstreamError,
     UsageError,
 )
+from agentfw.turns.session import Reply
 
-from .bodies import BadRequest, Body, read_body
-from .callers import Caller
-from .dialects.interface import Dialect, problem_of
+from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protocol
+from ..protocols.bodies import read_body
+from ..protocols.chat import Chunks, headed, write_completion
+from ..protocols.protocol import problem_of
 
-__all__ = ["body_of", "caller_of", "error_answer", "json_answer", "problem_of_error"]
+__all__ = ["Writing", "body_of", "error_answer", "json_answer", "problem_of_error"]
 
 
 async def body_of(request: Request, most: int, *, optional: bool = False) -> Body:
@@ -44,38 +54,10 @@ def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[
     return Response(json.dumps(content), status, headers, media_type="application/json")
 
 
-def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
-    """Who sends a request: the user is named in its body, in its address, or in a header.
+def error_answer(problem: BadRequest, protocol: Protocol, *, native: bool) -> Response:
+    """The answer to a request that failed. A server's own refusal is passed on, in the protocol of the request.
 
-    `safety_identifier` counts, and so does `hint`, where nothing else names a user.
-    """
-    found = {
-        body.name("user", ""),
-        Body(dict(request.query_params)).name("user", ""),
-        Body({"x-agentfw-user": _header(request, "x-agentfw-user")}).name("x-agentfw-user", ""),
-    } - {""}
-    if len(found) > 1:
-        raise BadRequest("the request names several users", field="user")
-    hint = body.name("safety_identifier", "") or hint
-    caller: Caller = request.state.caller
-    caller = caller.named(found.pop() if found else "", hint)
-    if "\ufffd" in caller.user:  # what stands for a character that can't be read is nobody's name
-        raise BadRequest("the user's name has a character that can't be read", field="user")
-    return caller
-
-
-def _header(request: Request, name: str) -> str:
-    """A header's text, so that a name means the same there and in a body."""
-    try:
-        return request.headers.get(name, "").encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadRequest(f"{name} must be in UTF-8", field=name) from None
-
-
-def error_answer(problem: BadRequest, dialect: Dialect, *, native: bool) -> Response:
-    """The answer to a request that failed. A server's own refusal is passed on, in the format of the request.
-
-    With `native`, it has that format already.
+    With `native`, it is in that protocol already.
     """
     headers = {**problem.headers}
     if problem.passed and native:
@@ -83,11 +65,11 @@ def error_answer(problem: BadRequest, dialect: Dialect, *, native: bool) -> Resp
     headers.pop("content-type", None)
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
-    for name, own in dialect.names.items():
+    for name, own in protocol.fields.items():
         if problem.field == name or problem.field.startswith((f"{name}[", f"{name}.")):
             problem.message = problem.message.replace(name, own)
             problem.field = problem.field.replace(name, own, 1)
-    return json_answer(dialect.error(problem), problem.status, headers)
+    return json_answer(protocol.error(problem), problem.status, headers)
 
 
 def problem_of_error(error: AgentfwError) -> BadRequest:
@@ -121,3 +103,75 @@ def _passed(error: UpstreamError) -> BadRequest:
     problem = problem_of(told, error.status, error.headers)
     problem.passed = error.content
     return problem
+
+
+class Writing:
+    """One answer."""
+
+    def __init__(
+        self, protocol: Protocol, body: Body, asked: ChatRequest, about: About, *, spoken: Protocol | None
+    ) -> None:
+        """`spoken` is the protocol of the server that answers, if the request was passed on to one."""
+        self.protocol, self._body, self._asked, self._about = protocol, body, asked, about
+        self._spoken, self._native = spoken or protocol, spoken is protocol
+        self._reader, self._writer = self._spoken.reader(), protocol.writer(body)
+        self._chunks, self._begun = Chunks(asked, about), False
+
+    def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
+        passed = replies[0].passed
+        if passed is None:
+            for reply in replies:
+                self._check(reply)
+            completion = write_completion(replies, self._asked, self._about)
+            return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
+        headers = {**passed.headers, **headers}
+        if self._native:
+            return Response(passed.content, headers=headers)
+        headers.pop("content-type", None)
+        completion = headed(self._spoken.read_answer(json.loads(passed.content)), "chat.completion", self._about)
+        return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
+
+    def piece(self, piece: str | bytes) -> Iterator[bytes]:
+        """The events of the next piece of the policy's text, or of the next line of a server's stream."""
+        if isinstance(piece, str):
+            yield from self._written(self._start())
+            yield from self._written(self._chunks.text(piece))
+        elif self._native:
+            yield piece
+        else:
+            yield from self._translated(piece)
+
+    def end(self, reply: Reply) -> Iterator[bytes]:
+        if reply.passed is None:
+            try:
+                self._check(reply)
+            except BadRequest as problem:
+                yield self.protocol.error_event(problem)
+                return
+            yield from self._written(self._start())
+            yield from self._written(self._chunks.end(reply))
+        elif self._native:
+            return
+        yield from self._writer.end()
+
+    def _translated(self, piece: bytes) -> Iterator[bytes]:
+        for line in piece.splitlines():
+            try:
+                for chunk in self._reader.take(line):
+                    yield from self._writer.take(headed(chunk, "chat.completion.chunk", self._about))
+            except Malformed as error:
+                told = error.told or {"message": "the model's server sent a broken event"}
+                yield from self._writer.take({"error": told})
+
+    def _start(self) -> Iterator[dict[str, Any]]:
+        if not self._begun:
+            self._begun = True
+            yield from self._chunks.start()
+
+    def _written(self, chunks: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield from self._writer.take(chunk)
+
+    def _check(self, reply: Reply) -> None:
+        if self._asked.must_call and not reply.calls:
+            raise BadRequest("the answer has no call, which tool_choice requires", 500, code="no_call_made")

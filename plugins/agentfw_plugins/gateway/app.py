@@ -20,24 +20,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Memory, Session
-from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.request import Forwarded
+from agentfw import Memory, Policy, Session
+from agentfw.errors import AgentfwError, MissingExtraError, in_words
 
-from .bodies import BadRequest, Body
-from .callers import Caller, Callers
-from .dialects import DIALECTS
-from .dialects.interface import About, Dialect
-from .feedback import read_feedback
+from ..protocols import About, BadRequest, Body, Protocol, protocols
+from ..protocols.chat import ChatCompletions, read_chat, recorded
+from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
+from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
-from .line import Line
-from .local import read_request
 from .models import OWN, Model, Models
-from .native import recorded_native, refuse_foreign
-from .recorded import recorded
-from .request_log import logger
 from .sessions.session_finder import SessionFinder
-from .work import HungUp, Way, Work, Working
 
 try:
     from starlette.applications import Starlette
@@ -45,11 +37,10 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import body_of, caller_of, error_answer, json_answer, problem_of_error
-    from .endpoints import Endpoints, query_of
-    from .health import Health
+    from .answers import Writing, body_of, error_answer, json_answer, problem_of_error
+    from .endpoints import Endpoints
+    from .health import Health, logger
     from .page import Page
-    from .writing import Writing
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -58,7 +49,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Gateway"]
 
+_CHAT = ChatCompletions()
 Handler = Callable[[Request], Awaitable[Response]]
+
+_WORDS = {
+    **dict.fromkeys(("good", "yes", "like", "up", "right", "+1", "👍"), 1.0),
+    **dict.fromkeys(("bad", "no", "dislike", "down", "wrong", "-1", "👎"), -1.0),
+}
+"""Words of feedback for good (1) and bad (-1)."""
 
 
 class Gateway:
@@ -86,29 +84,30 @@ class Gateway:
         self.callers, self.health, self.learning = callers or Callers(), health, learning
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
-        self.working = Working(finder, line or Line(at_once=sys.maxsize), count)
-        endpoints = Endpoints(self.models, self.callers, self.working.line, memories=memories, max_body=max_body)
+        self.answers = AnswersInProgress(finder, line or Line(at_once=sys.maxsize), count)
+        endpoints = Endpoints(self.models, self.callers, self.answers.line, memories=memories, max_body=max_body)
         routes = []
         for below in ("", "/s/{session}"):
             routes.append(Route(f"{below}/v1/models", self._guarded("models", self._list_models), methods=["GET"]))
             routes.append(
                 Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", self._model), methods=["GET"])
             )
-            routes += [
-                Route(
-                    f"{below}/v1/{path}",
-                    self._guarded(path, partial(self._answer, dialect), dialect),
-                    methods=["POST"],
-                )
-                for path, dialect in DIALECTS.items()
-            ]
-            routes += [
-                Route(f"{below}/v1/{path}", self._guarded(path, handler, speaks), methods=["POST"])
-                for path, handler, speaks in (
-                    ("embeddings", endpoints.embeddings, None),
-                    ("messages/count_tokens", endpoints.count_tokens, DIALECTS["messages"]),
-                )
-            ]
+            for protocol in protocols().values():
+                answer = self._answer if protocol.converses else endpoints.embeddings
+                handlers: dict[str, Callable[[Protocol, Request], Awaitable[Response]]] = {
+                    protocol.path: answer,
+                    protocol.stream_path: partial(self._answer, streams=True),
+                    protocol.count_path: endpoints.count_tokens,
+                }
+                routes += [
+                    Route(
+                        below + route,
+                        self._guarded(path.partition("?")[0], partial(handler, protocol), protocol),
+                        methods=["POST"],
+                    )
+                    for path, handler in handlers.items()
+                    for route in (protocol.routes(path) if path else ())
+                ]
         routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
         if page is not None:
@@ -128,17 +127,17 @@ class Gateway:
         self,
         what: str,
         handler: Handler,
-        dialect: Dialect | None = None,
+        protocol: Protocol | None = None,
         *,
         needs_key: bool = True,
         admits: bool = True,
     ) -> Handler:
-        speaks = dialect or DIALECTS["chat/completions"]
+        speaks = protocol or _CHAT
 
         async def handled(request: Request) -> Response:
             try:
                 if admits and (needs_key or not self.callers.needs_key):
-                    request.state.caller = self.callers.admit(request)
+                    request.state.caller = self.callers.admit(request, speaks.key_header)
                 return await handler(request)
             except BadRequest as error:
                 problem = error
@@ -146,7 +145,14 @@ class Gateway:
                 problem = problem_of_error(error)
             except (ClientDisconnect, HungUp):
                 return Response(status_code=400)
-            return error_answer(problem, speaks, native=_is_native(request))
+            except Exception as error:
+                if not speaks.title:
+                    raise
+                # It may be unable to word errors, too.
+                problem = BadRequest(f"{speaks.title} failed: {in_words(error)}", 500, code="protocol_failed")
+                logging.getLogger(__name__).warning("%s", problem.message, exc_info=True)
+                return error_answer(problem, _CHAT, native=False)
+            return error_answer(problem, speaks, native=_is_native(request, speaks))
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
@@ -180,14 +186,15 @@ class Gateway:
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
-        given = read_feedback(body)
+        value, turn = _feedback_value(body), body.whole("turn", 0)
         caller, name = caller_of(request, body), request.path_params["session"]
         async with self._known(caller, name) as session:
-            session.feedback(given.value, words=given.words, correction=given.correction, turn=given.turn)
+            words, correction = body.text("words", ""), body.text("correction", "")
+            session.feedback(value, words=words, correction=correction, turn=turn)
             await self.finder.keep(session)
         if self.learning is not None:
             self.learning.heard()
-        return json_answer({"session": name, "value": given.value, "turn": given.turn})
+        return json_answer({"session": name, "value": value, "turn": turn})
 
     async def _end(self, request: Request) -> Response:
         body = await body_of(request, self.max_body, optional=True)
@@ -196,68 +203,72 @@ class Gateway:
             reward = await self.finder.end(session)
         return json_answer({"session": name, "episode": session.episode.id, "reward": reward})
 
-    async def _answer(self, dialect: Dialect, request: Request) -> Response:
-        body = await body_of(request, self.max_body)
-        way = await self._way(dialect, body, request, self.models.find(body.name("model")))
-        asked = way.asked
+    async def _answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
+        given = await body_of(request, self.max_body)
+        body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
+        route = await self._route(protocol, given, body, request, self.models.find(body.name("model")))
+        asked = route.asked
         caller = caller_of(request, body, asked.user)
-        if way.native and caller.key is not None:
-            refuse_foreign(body)
-        self.callers.count(caller, self.working.line.of(caller.client))
+        if route.spoken is protocol and caller.key is not None:
+            protocol.refuse_foreign(body)
+        self.callers.count(caller, self.answers.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
         if self.learning is not None:
             headers["x-agentfw-version"] = self.learning.served.version_of(session.name)
-        works: list[Work] = []
+        answers: list[AnswerInProgress] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
-            ways = [way._replace(asked=each) for each in asked.each()]
-            instead = partial(self._instead, dialect, body, request) if len(ways) == 1 else None
-            works += [self.working.begin(session, caller, each, instead) for each in ways]
-            request.state.work = works[0]
+            routes = [route._replace(asked=each) for each in asked.each()]
+            instead = partial(self._instead, protocol, given, body, request) if len(routes) == 1 else None
+            answers += [self.answers.begin(session, caller, each, instead) for each in routes]
+            request.state.answer = answers[0]
         finally:
-            attending = asyncio.create_task(self._attend(request, session, works))
+            attending = asyncio.create_task(self._attend(request, session, answers))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
         if asked.stream:
-            return await self._streamed(works[0], partial(Writing, dialect, body, about=about), headers)
-        replies = [await work.reply() for work in works]
+            return await self._streamed(answers[0], partial(Writing, protocol, body, about=about), headers)
+        replies = [await answer.reply() for answer in answers]
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
         if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
-        way = works[0].way
-        writing = Writing(dialect, body, way.asked, about, native=way.native)
-        return writing.whole(replies, {**headers, **self._answered_by(way)})
+        route = answers[0].route
+        writing = Writing(protocol, body, route.asked, about, spoken=route.spoken)
+        return writing.whole(replies, {**headers, **self._answered_by(route)})
 
-    async def _way(self, dialect: Dialect, body: Body, request: Request, model: Model) -> Way:
+    async def _route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
-        if model.forwards and model.policy is not None:
-            if dialect.path.endswith("completions") or await model.policy.speaks(dialect.path, body.name("model")):
-                values = self.models.without_own_name(model, dict(body.values))
-                told = Forwarded(values, dialect.path, query_of(request), body.raw, {**request.headers})
-                plain = dialect.path == "completions"
-                return Way(model, replace(recorded_native(dialect, body), plain=plain), told, native=True)
-            chat = dialect.chat(body)
-            values = self.models.without_own_name(model, dict(chat.values))
-            return Way(model, recorded(chat), Forwarded(values, headers={**request.headers}))
-        if dialect.path == "completions" and not model.continues:
-            raise BadRequest(
-                "completions is not supported by this policy: it can't go on with a text",
-                code="unsupported_parameter",
-            )
-        asked = read_request(dialect.chat(body), follows_schemas=model.follows_schemas)
-        return Way(model, replace(asked, plain=dialect.path == "completions"))
+        if not model.forwards or model.policy is None:
+            if protocol.plain and not model.continues:
+                raise _no_text(protocol)
+            asked = read_chat(protocol.read_request(body), follows_schemas=model.follows_schemas)
+            return ModelRoute(model, replace(asked, plain=protocol.plain))
+        name = body.name("model")
+        spoken = await _spoken_by(model.policy, protocol, name)
+        if spoken is protocol:
+            asked = replace(recorded(protocol, body), plain=protocol.plain)
+            path = protocol.stream_path if asked.stream and protocol.stream_path else protocol.path
+            return ModelRoute(model, asked, self.models.forwarded(model, protocol, path, name, given, request), spoken)
+        chat = protocol.read_request(body)
+        asked = recorded(_CHAT, chat)
+        path = spoken.stream_path if asked.stream and spoken.stream_path else spoken.path
+        forwarded = self.models.forwarded(model, spoken, path, name, Body(spoken.write_request(chat)), request)
+        query = f"?{path.partition('?')[2]}" if "?" in path else ""
+        return ModelRoute(model, asked, replace(forwarded, query=query), spoken)
 
-    async def _instead(self, dialect: Dialect, body: Body, request: Request, model: Model) -> Way | None:
+    async def _instead(
+        self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model
+    ) -> ModelRoute | None:
         """How the model is asked that answers if this one is away."""
         other = self.models.instead(model)
-        return None if other is None else await self._way(dialect, body, request, other)
+        return None if other is None else await self._route(protocol, given, body, request, other)
 
-    def _answered_by(self, way: Way) -> dict[str, str]:
+    def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The header that says which of several models answered."""
-        return {"x-agentfw-model": way.model.name or OWN} if self.models.others else {}
+        return {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
 
     async def attended(self) -> None:
         """Wait until the sessions of all requests are released."""
@@ -272,42 +283,46 @@ class Gateway:
         finally:
             await self.finder.release(session)
 
-    async def _attend(self, request: Request, session: Session, works: Sequence[Work]) -> None:
+    async def _attend(self, request: Request, session: Session, answers: Sequence[AnswerInProgress]) -> None:
         """Give answers up when their client hangs up, and release their session when all are done."""
-        if works:
-            watch = asyncio.create_task(_watch(request, works))
-            await asyncio.wait([work.task for work in works])
+        if answers:
+            watch = asyncio.create_task(_watch(request, answers))
+            await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
         await self.finder.release(session)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    async def _streamed(self, work: Work, write: Callable[..., Writing], headers: dict[str, str]) -> Response:
-        first = await work.told.get()
-        writing = write(asked=work.way.asked, native=work.way.native)
-        headers = {**headers, **self._answered_by(work.way)}
+    async def _streamed(
+        self, answer: AnswerInProgress, write: Callable[..., Writing], headers: dict[str, str]
+    ) -> Response:
+        first = await answer.told.get()
+        writing = write(asked=answer.route.asked, spoken=answer.route.spoken)
+        headers = {**headers, **self._answered_by(answer.route)}
         if first is None:
-            reply = await work.reply()  # a failure before the first word has a status code of its own
+            reply = await answer.reply()  # a failure before the first word has a status code of its own
             if reply.passed is not None:
                 return writing.whole([reply], headers)  # this server doesn't stream
-        events = self._events(work, first, writing)
-        headers = {**work.headers, **headers}
+        events = self._events(answer, first, writing)
+        headers = {**answer.headers, **headers}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def _events(self, work: Work, piece: str | bytes | None, writing: Writing) -> AsyncIterator[bytes]:
+    async def _events(
+        self, answer: AnswerInProgress, piece: str | bytes | None, writing: Writing
+    ) -> AsyncIterator[bytes]:
         while piece is not None:
             events = [*writing.piece(piece)]
             # What has come by now goes out in one write.
-            while not work.told.empty() and (piece := work.told.get_nowait()) is not None:
+            while not answer.told.empty() and (piece := answer.told.get_nowait()) is not None:
                 events += writing.piece(piece)
             if events:
                 yield b"".join(events)
             if piece is not None:
-                piece = await work.told.get()
+                piece = await answer.told.get()
         try:
-            reply = await work.reply()
+            reply = await answer.reply()
         except AgentfwError as error:
-            yield writing.dialect.failed(problem_of_error(error))
+            yield writing.protocol.error_event(problem_of_error(error))
             return
         except HungUp:
             return
@@ -315,26 +330,55 @@ class Gateway:
             yield event
 
 
+def _feedback_value(body: Body) -> float:
+    """What somebody thinks of an answer, from -1 (bad) to 1 (good). One that is only corrected was bad."""
+    given = body.values.get("value")
+    if isinstance(given, str):
+        if (found := _WORDS.get(given.strip().lower())) is None:
+            raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}")
+        return found
+    if isinstance(given, bool):
+        return 1.0 if given else -1.0
+    value = body.number("value", -1, 1)
+    if value is None and not body.text("correction", ""):
+        raise body.wrong("value", "is required, unless there is a correction")
+    return -1.0 if value is None else value
+
+
 async def _no_such_path(request: Request, error: Exception) -> Response:
     """Clients show the message of an error, and say nothing of one without."""
     asked = f"{request.method} {request.url.path[:200]}"
     problem = BadRequest(f"the gateway has no {asked}", getattr(error, "status_code", 404), code="no_such_path")
-    return error_answer(problem, DIALECTS["chat/completions"], native=False)
+    return error_answer(problem, _CHAT, native=False)
 
 
-def _is_native(request: Request) -> bool:
-    """Whether a server's refusal has the format of the request."""
-    work: Work | None = getattr(request.state, "work", None)
-    return getattr(request.state, "native", False) if work is None else work.way.native
+def _is_native(request: Request, protocol: Protocol) -> bool:
+    """Whether a server's refusal is in the protocol of the request."""
+    answer: AnswerInProgress | None = getattr(request.state, "answer", None)
+    return getattr(request.state, "native", False) if answer is None else answer.route.spoken is protocol
+
+
+async def _spoken_by(policy: Policy, protocol: Protocol, model: str) -> Protocol:
+    """The protocol in which a server is asked: that of the request, or the first to which it can be translated."""
+    others = [one for one in protocols().values() if one.converses and not (one.plain or protocol.plain)]
+    for one in (protocol, *others):
+        if await policy.speaks(one.name, model):
+            return one
+    raise _no_text(protocol) if protocol.plain else BadRequest("the model's server speaks no known protocol", 502)
+
+
+def _no_text(protocol: Protocol) -> BadRequest:
+    words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
+    return BadRequest(words, code="unsupported_parameter")
 
 
 def _told_of_model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}
 
 
-async def _watch(request: Request, works: Sequence[Work]) -> None:
+async def _watch(request: Request, answers: Sequence[AnswerInProgress]) -> None:
     """Give answers up when their client hangs up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    for work in works:
-        work.give_up()
+    for answer in answers:
+        answer.give_up()

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from .bodies import BadRequest
+from ..protocols import BadRequest, Body
 from .keys import Key, KeyFile
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["LOOPBACK", "Caller", "Callers"]
+__all__ = ["LOOPBACK", "Caller", "Callers", "caller_of"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -71,8 +71,11 @@ class Callers:
         self._has_keys = self._has_keys or (self.file is not None and self.file.exists)
         return self._has_keys
 
-    def admit(self, request: Request) -> Caller:
-        """The caller of a request, before its body is read. Raises BadRequest for whoever is not let in."""
+    def admit(self, request: Request, key_header: str) -> Caller:
+        """The caller of a request, before its body is read. Raises BadRequest for whoever is not let in.
+
+        The key is in `authorization`, or in the header where the protocol of the request has it.
+        """
         address = request.client.host if request.client else ""
         if not self.needs_key:
             # A web page must not get at it: neither under another name of this machine, nor from another site.
@@ -81,7 +84,7 @@ class Callers:
                 raise BadRequest("without a key, only programs of this machine are served", 403, code="not_local")
             return Caller(address)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        given = given.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+        given = given.strip() if scheme.lower() == "bearer" else request.headers.get(key_header, "")
         right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]
         if any(right):
             return Caller(address)
@@ -104,6 +107,34 @@ class Callers:
             if left < 1:
                 raise _too_many(f"this key may ask for {key.per_minute} answers a minute", (1 - left) * 60 / most)
             self._asked[key.name] = left - 1, now
+
+
+def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
+    """Who sends a request: the user is named in its body, in its address, or in a header.
+
+    `safety_identifier` counts, and so does `hint`, where nothing else names a user.
+    """
+    found = {
+        body.name("user", ""),
+        Body(dict(request.query_params)).name("user", ""),
+        Body({"x-agentfw-user": _header(request, "x-agentfw-user")}).name("x-agentfw-user", ""),
+    } - {""}
+    if len(found) > 1:
+        raise BadRequest("the request names several users", field="user")
+    hint = body.name("safety_identifier", "") or hint
+    admitted: Caller = request.state.caller
+    caller = admitted.named(found.pop() if found else "", hint)
+    if "\ufffd" in caller.user:  # what stands for a character that can't be read is nobody's name
+        raise BadRequest("the user's name has a character that can't be read", field="user")
+    return caller
+
+
+def _header(request: Request, name: str) -> str:
+    """A header's text, so that a name means the same there and in a body."""
+    try:
+        return request.headers.get(name, "").encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest(f"{name} must be in UTF-8", field=name) from None
 
 
 def _too_many(words: str, seconds: float) -> BadRequest:

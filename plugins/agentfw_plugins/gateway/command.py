@@ -158,18 +158,18 @@ def serve(
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
 
-    It speaks OpenAI's chat completions, completions, responses and embeddings, and Anthropic's messages. A program
-    needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is any name. The address
-    itself is a page to talk with the policy, and to read and rate sessions.
+    It speaks OpenAI's chat completions, completions, responses and embeddings, Anthropic's messages and Google's
+    generateContent. A program needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is
+    any name. The address itself is a page to talk with the policy, and to read and rate sessions.
 
     Ctrl-C ends all sessions. SIGTERM, which service managers send, keeps them for a process that continues the run.
     With --sessions, several gateways answer in the same sessions, and the end of one ends none of them.
     """
     if context.invoked_subcommand is not None:
         return
+    from .health import log_as_json
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
-    from .request_log import log_as_json
     from .stderr_thread import stderr_in_a_thread
 
     given_limits = {
@@ -262,7 +262,7 @@ def serve(
             if live.assembly.memories:
                 out.note("memories take part in requests that name a user: `user`, x-agentfw-user, or a user's key")
             if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
-                out.note("a memory acts through tools, so requests are not passed on as they are: see any-agent.md")
+                out.note("a memory acts through tools, so requests are rewritten: see docs/reference/gateway.md")
             out.note(
                 f"{url}/ to talk, read and rate; models: {', '.join((*(names or ('any',)), *others))}; stop with Ctrl-C"
             )

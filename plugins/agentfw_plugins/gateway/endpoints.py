@@ -2,13 +2,11 @@
 
 They belong to no session, and no record has them. Where a server has the endpoint, they are passed on as they are.
 
-    POST /v1/embeddings    POST /v1/messages/count_tokens
+    POST /v1/embeddings    POST /v1/messages/count_tokens    POST /v1beta/models/MODEL:countTokens
 """
 
 from __future__ import annotations
 
-import base64
-import struct
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -17,19 +15,16 @@ from starlette.responses import Response
 from agentfw import Memory, Policy
 from agentfw import Request as Asking
 from agentfw.errors import UpstreamError
-from agentfw.request import Forwarded
 
-from .answers import body_of, caller_of, json_answer
-from .bodies import BadRequest, Body
-from .callers import Callers
-from .dialects.messages import Messages
-from .line import Line
-from .local import read_request
+from ..protocols import BadRequest, Body, Protocol
+from ..protocols.chat import read_chat, recorded
+from ..protocols.embeddings import Embeddings
+from .answering import Line
+from .answers import body_of, json_answer
+from .callers import Callers, caller_of
 from .models import OWN, Model, Models
 
 __all__ = ["Endpoints"]
-
-_MOST_TEXTS = 2048
 
 
 class Endpoints:
@@ -42,51 +37,54 @@ class Endpoints:
         self._models, self._callers, self._line = models, callers, line
         self._memories, self._max_body = memories, max_body
 
-    async def embeddings(self, request: Request) -> Response:
+    async def embeddings(self, protocol: Protocol, request: Request) -> Response:
+        assert isinstance(protocol, Embeddings)
         body = await body_of(request, self._max_body)
         name = body.name("model")
         self._count(request, body)
         own = await self._memories[0].embed([]) if self._memories else None
         if own is not None and name == own.model:
-            return await self._embedded(body, self._memories[0], own.model)
+            return await self._embedded(protocol, body, self._memories[0], own.model)
         model = self._models.others.get(name, self._models.own)
         if model.forwards and model.policy is not None:
-            return await self._passed(request, body, model, model.policy, "embeddings")
+            return await self._passed(request, body, model, model.policy, protocol, protocol.path)
         if own is not None and name == OWN:
-            return await self._embedded(body, self._memories[0], own.model)
+            return await self._embedded(protocol, body, self._memories[0], own.model)
         there = f"there is: {own.model}" if own else "serve with a memory that has one, such as --memory skillgraph"
         raise BadRequest(f'there is no embedding model "{name}"; {there}', 404, code="model_not_found", field="model")
 
-    async def count_tokens(self, request: Request) -> Response:
-        """How many tokens a request to /v1/messages has. A memory's part isn't counted."""
-        body = await body_of(request, self._max_body)
-        model = self._models.find(body.name("model"))
-        self._count(request, body, body.values.get("metadata"))
+    async def count_tokens(self, protocol: Protocol, request: Request) -> Response:
+        """How many tokens a request has. A memory's part isn't counted."""
+        given = await body_of(request, self._max_body)
+        body = protocol.addressed(given, request.path_params, streams=False)
+        name, path = body.name("model"), protocol.count_path
+        model = self._models.find(name)
+        self._count(request, body, recorded(protocol, body).user)
         if model.policy is None:
             raise BadRequest("tokens can't be counted here", 404, code="not_supported")
         if model.forwards:
-            if not await model.policy.speaks("messages/count_tokens", body.name("model")):
+            if not await model.policy.speaks(path, name):
                 raise BadRequest(
-                    "messages/count_tokens is not supported: the model's server has no messages API to count with",
+                    f"{path} is not supported: the model's server has no {protocol.name} API to count with",
                     code="unsupported_parameter",
                 )
-            return await self._passed(request, body, model, model.policy, "messages/count_tokens")
-        asked = read_request(
-            Messages().chat(Body({**body.values, "max_tokens": 1})), follows_schemas=model.follows_schemas
-        )
+            return await self._passed(request, given, model, model.policy, protocol, path)
+        chat = protocol.read_request(Body({**body.values, **protocol.required}))
+        asked = read_chat(chat, follows_schemas=model.follows_schemas)
         async with self._line.place(request.state.caller.client):
             count = await model.policy.count_tokens(Asking(asked.messages, asked.actions))
-        return json_answer({"input_tokens": count})
+        return json_answer(protocol.write_count(count))
 
-    def _count(self, request: Request, body: Body, metadata: object = None) -> None:
+    def _count(self, request: Request, body: Body, hint: str = "") -> None:
         """Let a request in, as one for an answer."""
-        hint = metadata.get("user_id") if isinstance(metadata, dict) else ""
-        caller = caller_of(request, body, hint if isinstance(hint, str) else "")
+        caller = caller_of(request, body, hint)
         self._callers.count(caller, self._line.of(caller.client))
 
-    async def _passed(self, request: Request, body: Body, model: Model, policy: Policy, path: str) -> Response:
-        values = self._models.without_own_name(model, dict(body.values))
-        forwarded = Forwarded(values, path, query_of(request), body.raw, {**request.headers})
+    async def _passed(
+        self, request: Request, body: Body, model: Model, policy: Policy, protocol: Protocol, path: str
+    ) -> Response:
+        name = str(request.path_params.get("model") or body.values.get("model") or "")
+        forwarded = self._models.forwarded(model, protocol, path, name, body, request)
         try:
             async with self._line.place(request.state.caller.client):
                 passed = await policy.forward(Asking([]), forwarded)
@@ -95,32 +93,8 @@ class Endpoints:
             raise
         return Response(passed.content, headers=dict(passed.headers))
 
-    async def _embedded(self, body: Body, memory: Memory, model: str) -> Response:
-        body.refuse({"dimensions": ()})
-        body.refuse_others(("model", "input", "encoding_format", "dimensions", "user"))
-        form = body.text("encoding_format", "float")
-        if form not in ("float", "base64"):
-            raise body.wrong("encoding_format", "must be float or base64")
-        texts = body.strings("input", _MOST_TEXTS)
-        if not texts or not all(texts):
-            raise body.wrong("input", f"must be a text or a list of up to {_MOST_TEXTS}, none of them empty")
+    async def _embedded(self, protocol: Embeddings, body: Body, memory: Memory, model: str) -> Response:
+        texts = protocol.texts(body)
         async with self._line.place("memories"):
             found = await memory.embed(texts)
-        rows = [
-            {"object": "embedding", "index": index, "embedding": _packed(row) if form == "base64" else list(row)}
-            for index, row in enumerate(found.vectors)
-        ]
-        # Its tokens aren't those of a model that is paid for, and nobody counts them.
-        usage = {"prompt_tokens": 0, "total_tokens": 0}
-        return json_answer({"object": "list", "data": rows, "model": model, "usage": usage})
-
-
-def query_of(request: Request) -> str:
-    """The query of a request's address that is for the server."""
-    others = [part for part in request.url.query.split("&") if part and not part.startswith("user=")]
-    return f"?{'&'.join(others)}" if others else ""
-
-
-def _packed(row: Sequence[float]) -> str:
-    """32-bit floats in the order of bytes that clients expect."""
-    return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode("ascii")
+        return json_answer(protocol.write_vectors(found.vectors, model, body))

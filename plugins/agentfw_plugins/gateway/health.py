@@ -1,27 +1,42 @@
 """What a service manager and a dashboard ask: is the gateway alive, does it take requests, and what has it done?
 
-`/healthz` and `/readyz` tell nothing about anybody, and need no key. `/metrics` is for the operator.
+`/healthz` and `/readyz` tell nothing about anybody, and need no key. `/metrics` is for the operator. No label of a
+figure names a user, a key or a session. The log of requests, one line of JSON each on stderr, never has what was said,
+an address's query or a header.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.runs import LiveRun
 
-from .bodies import BadRequest
-from .figures import CONTENT_TYPE, Figures
-from .line import Line
+from ..protocols import BadRequest
 
 try:
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
     from starlette.requests import Request
     from starlette.responses import Response
 
     from .answers import json_answer
 except ImportError as error:
-    from agentfw.errors import MissingExtraError
-
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
-__all__ = ["Health"]
+if TYPE_CHECKING:
+    from .answering import AnswerInProgress, Line
+
+__all__ = ["Figures", "Health", "log_as_json", "logger"]
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+logger = logging.getLogger("agentfw.gateway.requests")
+logger.propagate = False
 
 
 class Health:
@@ -53,4 +68,73 @@ class Health:
     async def metrics(self, request: Request) -> Response:
         if request.state.caller.key is not None:
             raise BadRequest("only the operator's key may read this", 403, code="operators_only")
-        return Response(self.figures.text(), media_type=CONTENT_TYPE)
+        return Response(self.figures.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+class Figures:
+    """The figures of one gateway."""
+
+    def __init__(self) -> None:
+        self._all = CollectorRegistry()
+
+        def counter(name: str, words: str, *labels: str) -> Counter:
+            return Counter(f"agentfw_{name}", words, labels, registry=self._all)
+
+        def histogram(name: str, words: str, *labels: str) -> Histogram:
+            return Histogram(f"agentfw_{name}_seconds", words, labels, buckets=_SECONDS, registry=self._all)
+
+        self._requests = counter(
+            "requests", "Requests, by what was asked and the status of the answer", "what", "status"
+        )
+        self._until = histogram("request", "Time until an answer or a stream begins, by what was asked", "what")
+        self._answers = counter("answers", "Answers of the policy, by how they ended", "end")
+        self._answer = histogram("answer", "Time that a complete answer of the policy takes, with its wait in the line")
+        self._first = histogram("first_piece", "Time until the first piece of a streamed answer")
+        self._tokens = counter("tokens", "Tokens of complete answers, where the policy tells their number", "kind")
+
+    def show(self, name: str, words: str, value: Callable[[], float]) -> None:
+        """Show a value as it is whenever somebody looks."""
+        Gauge(f"agentfw_{name}", words, registry=self._all).set_function(value)
+
+    def request(self, what: str, status: int, seconds: float) -> None:
+        self._requests.labels(what, str(status)).inc()
+        self._until.labels(what).observe(seconds)
+
+    def answer(self, answer: AnswerInProgress) -> None:
+        """Count an answer that is over."""
+        if answer.seconds_to_first is not None:
+            self._first.observe(answer.seconds_to_first)
+        if answer.hung_up or answer.task.cancelled():
+            self._answers.labels("hung_up").inc()
+        elif (failure := answer.task.exception()) is not None:
+            self._answers.labels("failed" if isinstance(failure, AgentfwError) else "refused").inc()
+        else:
+            usage, count = answer.task.result().turn.usage, answer.task.result().turn.count
+            self._answers.labels("complete").inc()
+            self._answer.observe(answer.seconds)
+            self._tokens.labels("prompt").inc(usage.prompt or 0)
+            self._tokens.labels("cached").inc(usage.cached or 0)
+            self._tokens.labels("sampled").inc(count if usage.sampled is None else usage.sampled)
+
+    def text(self) -> bytes:
+        """All figures in Prometheus' format."""
+        return generate_latest(self._all)
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": moment, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        line |= getattr(record, "figures", {})
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def log_as_json() -> None:
+    """Log requests, and whatever else is logged, as JSON."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    logging.getLogger().handlers = [handler]
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)

@@ -1,32 +1,47 @@
-"""Runs the gateway in front of a live run, until it is told to stop."""
+"""Runs the gateway: in front of a live run until it is told to stop, or for the programs that an event loop runs.
+
+async with reachable(session) as url:
+    ...     # url is http://127.0.0.1:PORT/s/NAME, and NAME is known to nobody else
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from agentfw import Host
+from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
 from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 
 from ..serving import serving
+from .answering import Line
 from .app import Gateway
 from .callers import Callers
 from .health import Health
 from .keys import KeyFile
 from .learning.learning import Learning
-from .line import Line
 from .models import OWN, served_models
 from .page import Page
-from .sessions.session_finder import CLOSED, LiveSessionFinder
+from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 
-__all__ = ["Limits", "Stop", "gateway_of", "limits_of", "opened", "serve_until", "spec_values", "until_free"]
+__all__ = [
+    "Limits",
+    "Stop",
+    "gateway_of",
+    "limits_of",
+    "opened",
+    "reachable",
+    "serve_until",
+    "spec_values",
+    "until_free",
+]
 
 
 class Limits(NamedTuple):
@@ -215,7 +230,7 @@ async def gateway_of(
     yield gateway, health, caring
     caring.cancel()
     await asyncio.wait([caring])
-    await gateway.working.finish(seconds=0)
+    await gateway.answers.finish(seconds=0)
     await gateway.attended()
     await finder.close()
 
@@ -237,3 +252,38 @@ async def until_free(live: LiveRun, seconds: float) -> None:
     end = time.monotonic() + seconds
     while live.folder.state == "running" and time.monotonic() < end:
         await asyncio.sleep(0.1)
+
+
+# -- for programs ------------------------------------------------------------------------------------------------------
+
+
+class _Shared:
+    """The gateway of one event loop, which is started with the first program and stopped with the last."""
+
+    def __init__(self) -> None:
+        self.users, self.url, self.lock, self.stack = 0, "", asyncio.Lock(), AsyncExitStack()
+        self.finder = OpenSessionFinder()
+        self.gateway = Gateway(self.finder)
+
+
+_OF_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def reachable(session: Session) -> AsyncIterator[str]:
+    """Let programs use a session while the block runs, and wait for the answers that are still in progress."""
+    shared = _OF_LOOP.setdefault(asyncio.get_running_loop(), _Shared())
+    async with shared.lock:
+        shared.users += 1
+        if shared.users == 1:
+            shared.url = await shared.stack.enter_async_context(serving(shared.gateway.app, "127.0.0.1", 0))
+    name = shared.finder.open(session)
+    try:
+        yield f"{shared.url}/s/{name}"
+        await shared.gateway.answers.finish(session)
+    finally:
+        del shared.finder.sessions[name]
+        async with shared.lock:
+            shared.users -= 1
+            if not shared.users:
+                await shared.stack.aclose()

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from agentfw import Policy
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
+from agentfw.request import Forwarded
 from agentfw.runs import LiveRun
 
-from .bodies import BadRequest
+from ..protocols import BadRequest, Body, Protocol
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 __all__ = ["OWN", "Model", "Models", "is_away", "served_models"]
 
 OWN = "agentfw"
 """What the policy of the run can always be called."""
+_PRIVATE = ("user=", "key=")
+"""Parameters of an address that are for the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +85,19 @@ class Models:
         """The model that answers if this one is away."""
         return self.others.get(model.fallback, self.own) if model.fallback else None
 
-    def without_own_name(self, model: Model, values: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a request, without a model's name that its server doesn't know."""
-        unknown = values.get("model") in self._own_names or (model is self.own and values.get("model") in self.others)
-        return {name: value for name, value in values.items() if name != "model"} if unknown else values
+    def known_to_server(self, model: Model, name: str) -> str:
+        """The name that a program asks a model by. Empty if its server doesn't know it."""
+        return "" if name in self._own_names or (model is self.own and name in self.others) else name
+
+    def forwarded(
+        self, model: Model, protocol: Protocol, path: str, name: str, body: Body, request: Request
+    ) -> Forwarded:
+        """A request as it is passed on to the server of a model, in the protocol that it is written in."""
+        known = self.known_to_server(model, name)
+        values = body.values if known else {key: value for key, value in body.values.items() if key != "model"}
+        query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
+        address = path.partition("?")[0], known, f"?{'&'.join(query)}" if query else ""
+        return Forwarded(values, protocol.name, *address, body.raw, {**request.headers})
 
 
 def is_away(error: AgentfwError) -> bool:

@@ -3,12 +3,18 @@
 It is one HTML file that loads nothing else. Its content security policy allows its own script and style sheet alone, by
 their hashes, and connections to this gateway alone. What a model, a tool or a person says is shown as text and never
 becomes markup.
+
+What the memories keep of a user is read, corrected and deleted here, too. Such a request is of one user, as everywhere
+in the gateway: the one of its key, or whom it names. Nobody is shown or changes what is kept of another.
+
+    GET /memory    PATCH /memory/ITEM {"text": "..."}    DELETE /memory/ITEM    DELETE /memory
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
 
@@ -16,13 +22,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentfw import Tool
+from agentfw.errors import UnknownNameError
 from agentfw.report import web_page
 
+from ..protocols import BadRequest, Body
 from ..view.app import Viewer
 from ..view.index import Index
-from .answers import body_of, caller_of, json_answer
-from .bodies import BadRequest, Body
-from .memory import MemoryRequests
+from .answers import body_of, json_answer
+from .callers import caller_of
 from .sessions.session_finder import LiveSessionFinder
 
 __all__ = ["Page"]
@@ -54,7 +61,10 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
-            *MemoryRequests(finder.live, max_body).handlers,
+            ("GET", "/memory", self._list_memory),
+            ("DELETE", "/memory", self._forget),
+            ("PATCH", "/memory/{item:path}", self._correct),
+            ("DELETE", "/memory/{item:path}", self._forget_one),
             *((("GET", f"{_VIEW}{path}", _of_the_operator(handler)) for path, handler in viewer.handlers.items())),
         ]
         """What the page asks for: method, path and handler."""
@@ -95,6 +105,34 @@ class Page:
             await self.finder.release(session)
         return json_answer({"succeeded": succeeded, "text": text})
 
+    # -- memories ------------------------------------------------------------------------------------------------------
+
+    async def _list_memory(self, request: Request) -> Response:
+        user = _user_of(request, Body({}))
+        items = [asdict(one) for one in await self.finder.live.remembered(user)]
+        told = {"user": user, "items": items, "waiting": self.finder.live.hearing.waiting(user)}
+        return json_answer(told, headers={"cache-control": "no-store"})
+
+    async def _correct(self, request: Request) -> Response:
+        body = await body_of(request, self.max_body)
+        text = body.text("text")
+        if not text.strip():
+            raise body.wrong("text", "must not be empty")
+        user = _user_of(request, body)
+        with _known():
+            corrected = await self.finder.live.correct(user, request.path_params["item"], text)
+        return json_answer({"user": user, "item": asdict(corrected)}, headers={"cache-control": "no-store"})
+
+    async def _forget_one(self, request: Request) -> Response:
+        user, item = _user_of(request, Body({})), request.path_params["item"]
+        with _known():
+            await self.finder.live.forget_one(user, item)
+        return json_answer({"user": user, "deleted": item})
+
+    async def _forget(self, request: Request) -> Response:
+        user = _user_of(request, Body({}))
+        return json_answer({"user": user, "deleted": await self.finder.live.forget(user)})
+
     @property
     def _tools(self) -> dict[str, Tool]:
         return {tool.action.name: tool for tool in self.finder.live.assembly.tools}
@@ -109,3 +147,18 @@ def _of_the_operator(handler: Handler) -> Handler:
         return await handler(request)
 
     return handled
+
+
+@contextmanager
+def _known() -> Iterator[None]:
+    try:
+        yield
+    except UnknownNameError as error:
+        raise BadRequest(error.message, 404, code="no_such_item") from None
+
+
+def _user_of(request: Request, body: Body) -> str:
+    caller = caller_of(request, body)
+    if not caller.user:
+        raise BadRequest("the request names no user, and each has a memory of their own", field="user")
+    return caller.user

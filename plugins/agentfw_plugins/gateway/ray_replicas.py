@@ -24,8 +24,8 @@ from agentfw.host import HostOptions, find_project
 from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, assemble, parse_spec, resolve
 
+from .health import log_as_json, logger
 from .live import Limits, Stop, gateway_of, limits_of, spec_values
-from .request_log import log_as_json, logger
 from .sessions.session_store import SessionStore
 
 if TYPE_CHECKING:

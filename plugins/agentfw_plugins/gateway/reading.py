@@ -19,8 +19,8 @@ from agentfw import Episode, Message, Turn
 from agentfw.episode import Call, Event
 from agentfw.runs import LiveRun, read_sessions
 
-from ..view.recall_reasons import because
-from .bodies import BadRequest
+from ..protocols import BadRequest
+from ..view.pages import because
 from .callers import Caller
 
 __all__ = ["Reading"]

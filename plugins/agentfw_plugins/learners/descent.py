@@ -24,9 +24,8 @@ from agentfw.optimizer import Loss
 from .lessons import Lesson
 from .losses import Figures, TokenLoss, made, weights
 from .network import Network, Which
-from .pieces import Piece, backward, logprobs_of
 from .settings import TrainableSettings
-from .team import Team
+from .team import Piece, Team, backward, logprobs_of
 from .token_tree import unique_tokens
 
 __all__ = ["Descent", "peak_memory"]

@@ -17,7 +17,7 @@ from agentfw.seeds import Seeds
 
 from .token_tree import TurnTokens
 
-__all__ = ["Lesson", "Lessons", "check_vocabulary", "read", "split"]
+__all__ = ["Lesson", "Lessons", "check_vocabulary", "read_lessons", "split"]
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
 """Returns the tokens of a turn, or None if there are none."""
@@ -47,7 +47,7 @@ class Lessons:
     """Turns with an advantage and without tokens."""
 
 
-def read(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
+def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
     """The lessons of a batch, in the order of its episodes."""
     advantages = _advantages(batch)
     sampled = batch.loss.sampled

@@ -1,7 +1,15 @@
-"""The base class of learners with a model in this process: opening, updating and resuming.
+"""The learners `lora` and `sft`: they train a model in this process, from opening it to resuming after a kill.
 
 An update is all or nothing. It either writes a complete folder, from which this or another process continues with
-identical bits, or raises an error. The next update then starts from the last complete one.
+identical bits, or raises an error. The next update then starts from the last complete one. The same code runs on a CPU
+and on CUDA. Each update leaves a standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = "all"`
+it leaves a whole model folder instead.
+
+    agentfw train inbox --learner lora --set learner.model=path/to/model --set learner.learning_rate=1e-5
+    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
+
+`lora` learns from exactly the tokens that were sampled. `sft` learns from demonstrations, which are texts and calls of
+another policy. A demonstration is tokenised once, with the chat template that the policy will be prompted with.
 """
 
 from __future__ import annotations
@@ -19,12 +27,16 @@ from agentfw import Episode, Learner, Turn
 from agentfw.engine import Engine, LocalEngine
 from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
 from agentfw.learner import Answer, Batch, Scores, Update
+from agentfw.request import Action
 from agentfw.seeds import Seeds
 
-from ..models import checkpoint
-from .lessons import check_vocabulary, read, split
-from .settings import TrainableSettings
+from ..models import Chat, checkpoint, locate
+from ..models.conversation import tagged
+from .lessons import check_vocabulary, read_lessons, split
+from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
+
+__all__ = ["LoraLearner", "ModelLearner", "SftLearner"]
 
 try:
     import torch
@@ -35,8 +47,6 @@ try:
     from .team import Team
 except ImportError as error:
     raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
-
-__all__ = ["ModelLearner"]
 
 _NUDGES = 4
 """How often rounding is tried. One of them may hardly change a token that another changes a hundred times as much."""
@@ -83,7 +93,7 @@ class ModelLearner(Learner):
         checkpoint.require_new(batch.folder)
         descent = self._opened()
         steps = descent.steps
-        found = read(batch, descent.network.vocabulary, self.tokens)
+        found = read_lessons(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
         seeds = self._seeds().child(self._updates)
         minibatches = split(found.lessons, self.settings.minibatches, seeds)
@@ -195,13 +205,11 @@ class ModelLearner(Learner):
                     f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with",
                     fix=f"set learner.optimizer={kind}",
                 )
-            self._load(descent.network, self._checkpoint / "adapter")
+            adapter = self._checkpoint / "adapter"
+            checkpoint.require_base(adapter, self._base, self.settings.model)
+            descent.network.load(adapter)
             checkpoint.load_optimizer(descent.optimizer, self._checkpoint, noted["optimizer"])
             self._updates, descent.steps = noted["updates"], noted["steps"]
-
-    def _load(self, network: Network, adapter: Path) -> None:
-        checkpoint.require_base(adapter, self._base, self.settings.model)
-        network.load(adapter)
 
     def _write_start(self, network: Network, folder: Path, version: str) -> None:
         network.save_start(folder)
@@ -251,3 +259,40 @@ def move(descent: Descent, device: str) -> None:
     """Move weights and optimizer state to a device."""
     descent.network.move(device)
     checkpoint.place_optimizer(descent.optimizer)
+
+
+class LoraLearner(ModelLearner):
+    """Policy gradients on an adapter, or on all weights, from the policy's own samples.
+
+    Each unique token is computed once, and nothing is tokenised again.
+    """
+
+    def __init__(self, settings: LoraSettings, engine: Engine | None = None) -> None:
+        super().__init__(settings, engine, learning_rate=settings.learning_rate, rounds=settings.steps)
+
+    def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
+        return TurnTokens(turn.prompt_ids, turn.token_ids) if turn.prompt_ids and turn.token_ids else None
+
+
+class SftLearner(ModelLearner):
+    """Learns to give the answers of the demonstrations.
+
+    A turn that has tokens already is learned from as it is. Only a whole answer is followed by the token that ends
+    answers: after one that was cut off, the policy would learn to stop there. With `weights = "all"` and a folder that
+    has only a tokenizer and a config.json, a new model is trained from scratch.
+    """
+
+    def __init__(self, settings: SftSettings, engine: Engine | None = None) -> None:
+        super().__init__(settings, engine, learning_rate=settings.learning_rate, rounds=settings.epochs)
+        self._chat = Chat(locate(settings.model), settings.template)
+
+    def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
+        if turn.prompt_ids and turn.token_ids:
+            return TurnTokens(turn.prompt_ids, turn.token_ids)
+        text = turn.text or "\n".join(tagged(call.name, dict(call.arguments)) for call in turn.calls)
+        if not text or not turn.shown:
+            return None
+        shown = [episode.messages[index] for index in turn.shown]
+        actions = [Action(**action) for action in episode.actions.get(turn.seat, ())]
+        answer = self._chat.answer(text)
+        return TurnTokens(self._chat.prompt(shown, actions), answer if turn.finish == "stop" else answer[:-1])

@@ -1,17 +1,22 @@
 """A language model in training: packed tokens in, logprobs out, with an adapter or all weights trainable.
 
 Attention and output head are agentfw's own. Therefore a few tokens also go through the model's own forward pass before
-anything is learned, and a model with different results is refused (start_proof).
+anything is learned, and a model with different results is refused (start_checks).
 
     network = Network(LoraSettings(model="tiny"), Seeds(7))
     logprobs, entropy = network.logprobs(packed)
+
+How many tokens are computed at once is chosen by the memory. What autograd stores for a few tokens is measured, so no
+formula for the model is needed. On a CPU the budget is a share of the machine's total memory instead of the free
+memory: the same batch is then split in the same way after a restart, and a resumed training gives identical bytes.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,22 +28,23 @@ from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
-from .adapter_config import require_same_config
+from ..models.base import machine_memory
 from .logprobs import token_logprobs
-from .master_weights import MasterWeights, to_bf16
-from .memory_budget import available_bytes, kept_bytes
 from .settings import PROJECTIONS, TrainableSettings
-from .start_proof import proof_turns, prove
+from .start_checks import proof_turns, prove, require_same_config
 from .token_tree import FEWEST, Packed, TurnTokens, choose_size, computed_tokens, pack, pack_plain
 from .tree_attention import NAME, RectangleTree, register
 
-__all__ = ["Network", "Which"]
+__all__ = ["MasterWeights", "Network", "Which", "available_bytes", "kept_bytes", "to_bf16"]
+
 
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
 
+
 _TWICE = 1.5
 """What a step takes if it computes activations twice, beside one that stores them."""
+
 
 Which = Literal["trained", "start", "base"]
 """The weights as they are trained, those that training starts from, or the base model's alone."""
@@ -69,7 +75,14 @@ class Network:
         self.base = self._load()
         self.attention = self.base.config._attn_implementation  # a model without sdpa has its own
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
-        self._refuse_other_layers()
+        # Tree packing needs attention by position. Other layers would give wrong results without an error.
+        other = other_layers(self.base.config)
+        if self.settings.packing == "tree" and other:
+            raise SettingsError(
+                f"{self.folder} has layers of other kinds than full or sliding attention ({', '.join(other)}), so its "
+                "turns can't be packed as a tree",
+                fix='set learner.packing="plain"',
+            )
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
         rounded = settings.weights == "all" and settings.precision == "bf16"
         self._masters = MasterWeights(self.base) if rounded else None
@@ -102,7 +115,15 @@ class Network:
         except ImportError as error:
             raise MissingExtraError("the learner lora", "train", module=error.name or "") from error
         settings = self.settings
-        self._refuse_vocabulary()
+        # Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice.
+        parts = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
+        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if part in parts}
+        if refused := sorted(names & {name.rpartition(".")[2] for name in self.settings.modules}):
+            raise SettingsError(
+                f"learner.modules: {', '.join(refused)} of {self.folder} can't have an adapter: the embeddings and "
+                "the output head share their weights in many models, and what serves adapters leaves them out",
+                fix=f"choose other layers, such as {', '.join(_linear_names(self.base))}; or set learner.weights=all",
+            )
         config = LoraConfig(
             r=settings.rank,
             lora_alpha=settings.alpha,
@@ -126,27 +147,6 @@ class Network:
         names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if isinstance(part, Linear)}
         joined = names & _JOINED if self.settings.modules == PROJECTIONS else set()
         return [*self.settings.modules, *sorted(joined)]
-
-    def _refuse_vocabulary(self) -> None:
-        """Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice."""
-        parts = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
-        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if part in parts}
-        if refused := sorted(names & {name.rpartition(".")[2] for name in self.settings.modules}):
-            raise SettingsError(
-                f"learner.modules: {', '.join(refused)} of {self.folder} can't have an adapter: the embeddings and "
-                "the output head share their weights in many models, and what serves adapters leaves them out",
-                fix=f"choose other layers, such as {', '.join(_linear_names(self.base))}; or set learner.weights=all",
-            )
-
-    def _refuse_other_layers(self) -> None:
-        """Tree packing needs attention by position. Other layers would give wrong results without an error."""
-        other = other_layers(self.base.config)
-        if self.settings.packing == "tree" and other:
-            raise SettingsError(
-                f"{self.folder} has layers of other kinds than full or sliding attention ({', '.join(other)}), so its "
-                "turns can't be packed as a tree",
-                fix='set learner.packing="plain"',
-            )
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """What the optimizer changes."""
@@ -391,6 +391,78 @@ class Network:
         for name, tensor in self._tensors().items():
             tensor.copy_(values[name])
         self.stepped()
+
+
+class MasterWeights:
+    """fp32 masters of weights that are trained in bf16, in the order of the model's parameters.
+
+    A bf16 number has eight significant bits, so a step below a five-hundredth of a weight changes nothing. The
+    optimizer therefore changes the masters, and the model computes with these rounded to bf16. The gradients of a
+    step's pieces are added up in fp32, too. The given model is in fp32, and in bf16 from then on.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._rounded = list(model.parameters())
+        self.weights = torch.nn.ParameterList(torch.nn.Parameter(weight.data) for weight in self._rounded)
+        to_bf16(model)
+        for rounded, master in zip(self._rounded, self.weights, strict=True):
+            rounded.register_post_accumulate_grad_hook(partial(_hand_over, master))
+
+    def by_place(self) -> dict[int, torch.Tensor]:
+        """The masters by the addresses of the model's weights."""
+        return {rounded.data_ptr(): master for rounded, master in zip(self._rounded, self.weights, strict=True)}
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def round(self) -> None:
+        """Let the model compute with what the masters are now."""
+        for rounded, master in zip(self._rounded, self.weights, strict=True):
+            rounded.copy_(master)
+
+
+def to_bf16(model: torch.nn.Module) -> None:
+    """Round all weights. Buffers stay in fp32, as when transformers loads a model in bf16."""
+    for weight in model.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+
+
+def _hand_over(master: Any, rounded: torch.Tensor) -> None:
+    """Add a gradient to its master's."""
+    assert rounded.grad is not None
+    gradient, rounded.grad = rounded.grad.float(), None
+    master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+
+
+_SHARE = {"cpu": 0.15, "cuda": 0.7}
+"""Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
+On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
+
+
+def kept_bytes(compute: Callable[[], object], weights: Iterable[torch.Tensor]) -> int:
+    """Bytes that autograd stores for a computation until the backward pass, without the model's weights."""
+    known = {weight.untyped_storage().data_ptr() for weight in weights}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage  # keep a reference, so that no other tensor gets its address
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = compute()
+    del result
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def available_bytes(device: str, weights: int, trained: int) -> int:
+    """Bytes available for activations, besides the weights and their gradients and optimizer state."""
+    if device == "cuda":
+        free, _ = torch.cuda.mem_get_info()
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        room = free + unused - 3 * trained
+    else:
+        room = machine_memory() - weights - 3 * trained
+    return max(0, int(room * _SHARE[device]))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from agentfw import Settings
 from agentfw.settings import OPERATIONAL, SHARED, Operational
 
 from ..models.base import Precision
-from ..models.templates import TEMPLATE_SETTING
+from ..models.chat import TEMPLATE_SETTING
 
 __all__ = ["PROJECTIONS", "LoraSettings", "SftSettings"]
 

@@ -1,41 +1,153 @@
 """Computes the pieces of a step on several processes: this one, and workers with the same base and adapter.
 
-The gradients are added in the order of the pieces, as one process adds them. So the result doesn't depend on the number
-of workers, on which of them computed what, or on whether one died: its piece is computed again by another.
+A piece is the tokens of a minibatch that are computed at once, with what their loss is made of. It is independent of
+all others, so it can be computed anywhere, and again after a crash, with the same gradient. The gradients are added in
+the order of the pieces, as one process adds them. So the result doesn't depend on the number of workers, on which of
+them computed what, or on whether one died: its piece is computed again by another.
 
     team = Team(engine, settings)
     team.begin(network)
     team.put_weights()
     team.gradients(pieces, loss, figures)      # leaves their sum in `grad` of the network's parameters
+
+Everything crosses as bytes of safetensors. Nothing depends on what a worker computed before: it can be replaced at any
+time.
 """
 
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
-from safetensors.torch import load
+from safetensors.torch import load, save
 
 from agentfw.engine import Engine, Plain, Remote, RemoteDiedError, Resources
 from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
 from agentfw.printing.out import counted
+from agentfw.seeds import Seeds
 
-from ..models.carried_files import read_files
-from .losses import Figures
+from ..models.checkpoint import read_files, write_files
+from .losses import Figures, Terms, loss_of
 from .network import Network, Which
-from .pieces import Piece, backward, logprobs_of
 from .settings import TrainableSettings
-from .team_worker import TeamWorker, gradient_from, piece_to
+from .token_tree import Block, Packed
 
-__all__ = ["Team"]
+__all__ = ["Piece", "Team", "TeamWorker", "backward", "gradient_from", "logprobs_of", "piece_to"]
+
+
+@dataclass(slots=True)
+class Piece:
+    """The tokens, and what is known of them besides the current logprobs."""
+
+    packed: Packed
+    temperature: float
+    advantages: torch.Tensor
+    weights: torch.Tensor
+    turns: torch.Tensor
+    sampled: torch.Tensor | None
+    before: torch.Tensor | None = None
+    base: torch.Tensor | None = None
+    baseline: torch.Tensor | None = None
+
+
+def logprobs_of(network: Network, piece: Piece, of: Which = "trained") -> torch.Tensor:
+    """The logprobs of its sampled tokens, without a gradient."""
+    with torch.no_grad():
+        return network.logprobs(piece.packed, of=of, temperature=piece.temperature)[0]
+
+
+def backward(network: Network, piece: Piece, loss: Loss, figures: Figures) -> None:
+    """Add the gradient of a piece to that of the network's parameters, and its figures to the others."""
+    logprobs, entropy = network.logprobs(piece.packed, temperature=piece.temperature)
+    figures.add("entropy", entropy)
+    before = logprobs.detach() if piece.before is None else piece.before
+    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline
+    loss_of(loss, Terms(logprobs, before, *known), figures).backward()
+
+
+_PACKED = ("ids", "positions", "subtree_ends", "nodes", "targets", "pair", "turn")
+_TENSORS = ("advantages", "weights", "turns", "sampled", "before", "base", "baseline")
+
+
+def piece_to(piece: Piece) -> dict[str, Any]:
+    """A piece as plain values."""
+    packed = {name: torch.from_numpy(getattr(piece.packed, name).copy()) for name in _PACKED}
+    known = {name: getattr(piece, name) for name in _TENSORS}
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in known.items() if tensor is not None}
+    blocks = [list(block) for block in piece.packed.blocks]
+    return {
+        "tensors": save(packed | tensors),
+        "blocks": blocks,
+        "computed": piece.packed.computed,
+        "temperature": piece.temperature,
+    }
+
+
+def _piece_from(plain: dict[str, Any], device: str) -> Piece:
+    found = load(plain["tensors"])
+    packed = Packed(
+        blocks=tuple(Block(*block) for block in plain["blocks"]),
+        computed=plain["computed"],
+        **{name: found[name].numpy() for name in _PACKED},
+    )
+    tensors = {name: found[name].to(device) if name in found else None for name in _TENSORS}
+    return Piece(packed, plain["temperature"], **tensors)
+
+
+def _gradient_to(network: Network) -> bytes:
+    """The gradient of a network's parameters, which is then forgotten."""
+    found = {}
+    for number, parameter in enumerate(network.parameters()):
+        if parameter.grad is not None:
+            found[str(number)] = parameter.grad.cpu().contiguous()
+        parameter.grad = None
+    data: bytes = save(found)
+    return data
+
+
+def gradient_from(data: bytes) -> dict[int, torch.Tensor]:
+    """The gradient by the number of the parameter."""
+    return {int(number): tensor for number, tensor in load(data).items()}
+
+
+class TeamWorker:
+    """Computes pieces with the weights that it was given last."""
+
+    def __init__(self, settings: dict[str, Any], adapter: dict[str, bytes] | None = None) -> None:
+        """`adapter` are the files of the adapter that training starts from."""
+        checked = TrainableSettings.model_validate(settings)
+        self._network = Network(checked, Seeds(checked.seed).child("learner"))
+        if adapter is not None:
+            with tempfile.TemporaryDirectory(prefix="agentfw-") as folder:
+                write_files(adapter, Path(folder))
+                self._network.start_from(Path(folder))
+
+    async def put(self, weights: bytes) -> None:
+        """Take over the weights that are trained."""
+        self._network.put(weights)
+
+    async def move(self, device: str) -> None:
+        self._network.move(device)
+
+    async def logprobs(self, piece: dict[str, Any], of: Which) -> bytes:
+        found = logprobs_of(self._network, _piece_from(piece, self._network.device), of)
+        data: bytes = save({"logprobs": found.cpu().contiguous()})
+        return data
+
+    async def gradient(self, piece: dict[str, Any], loss: dict[str, Any]) -> dict[str, Any]:
+        figures = Figures()
+        backward(self._network, _piece_from(piece, self._network.device), Loss(**loss), figures)
+        return {"gradient": _gradient_to(self._network), "figures": asdict(figures)}
+
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +260,7 @@ class Team:
         read: Callable[[Plain], Result],
     ) -> Iterator[Result]:
         """The results in the order of the pieces. The longest piece comes first, to whoever is free."""
-        work: _Work[Result] = _Work(
+        work: _PieceQueue[Result] = _PieceQueue(
             sorted(range(len(pieces)), key=lambda number: (-pieces[number].packed.computed, number))
         )
 
@@ -205,7 +317,7 @@ class Team:
             torch.set_num_threads(before)
 
 
-class _Work(Generic[Result]):
+class _PieceQueue(Generic[Result]):
     """The pieces to do, and the results that nobody has taken yet; used by several threads."""
 
     def __init__(self, order: Sequence[int]) -> None:

@@ -5,9 +5,10 @@ several rectangles combines them by their logsumexps, and the backward pass of e
 output and logsumexp. No length x length mask exists: memory grows with the tokens, and time with the visible pairs. On
 a GPU, many small rectangles would be many small kernels, so flex attention is used there (tree_flex).
 
-A layer may see only so far back (tree_windows), cap its scores (capped_scores), or have attention sinks. A sink is one
-more score, of a key whose value is zero. It takes a share of each row, and the backward passes of the rectangles need
-not know of it: the row's output and logsumexp include it.
+A layer may see only so far back (token_tree.windowed), cap its scores, or have attention sinks. A capped score is
+cap tanh(score / cap), which no kernel of torch computes on a CPU (Gemma 2); all scores of a call are in memory at once,
+so its rectangles have few rows. A sink is one more score, of a key whose value is zero. It takes a share of each row,
+and the backward passes of the rectangles need not know of it: the row's output and logsumexp include it.
 
     model.set_attn_implementation(NAME)
     model(ids, position_ids=positions, agentfw_tree=RectangleTree(packed))
@@ -23,9 +24,7 @@ import torch
 from agentfw.errors import UsageError
 
 from ..models import window_of
-from . import capped_scores
-from .token_tree import Block, Packed
-from .tree_windows import windowed
+from .token_tree import Block, Packed, windowed
 
 __all__ = ["NAME", "PLAIN", "Kind", "RectangleTree", "Tree", "register"]
 
@@ -178,7 +177,10 @@ def _forward(
 ) -> Sequence[torch.Tensor]:
     """The attention of one rectangle, and the logsumexp of each row."""
     if cap is not None:
-        return capped_scores.forward(query, key, value, causal, mask, scale, cap)
+        # The attention [1, heads, rows, width], and the logsumexp of each row's scores.
+        scores, _ = _capped_scores(query, key, causal, mask, scale, cap)
+        sums = scores.logsumexp(-1)
+        return (scores - sums[..., None]).exp_().to(value.dtype) @ value, sums
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     found: Sequence[torch.Tensor] = flash(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
     return found
@@ -198,7 +200,12 @@ def _backward(
 ) -> Sequence[torch.Tensor]:
     """The gradients of query, key and value from one rectangle."""
     if cap is not None:
-        return capped_scores.backward(gradient, query, key, value, output, sums, causal, mask, scale, cap)
+        # The gradients of query, key and value. Output and logsumexp are those over all keys that a row sees.
+        scores, rise = _capped_scores(query, key, causal, mask, scale, cap)
+        chances = (scores - sums[..., None]).exp_()
+        own = (gradient.float() * output.float()).sum(-1, keepdim=True)
+        slope = ((gradient @ value.transpose(2, 3)).float() - own).mul_(chances).mul_(rise).mul_(scale).to(query.dtype)
+        return slope @ key, slope.transpose(2, 3) @ query, chances.to(value.dtype).transpose(2, 3) @ gradient
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     found: Sequence[torch.Tensor] = flash(
         gradient, query, key, value, output, sums, 0.0, causal, attn_mask=mask, scale=scale
@@ -235,3 +242,14 @@ def _attention(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     kind = Kind(window_of(module.config, module.layer_idx), softcap, s_aux)
     return agentfw_tree.attend(query, key, value, scale, kind).transpose(1, 2).contiguous(), None
+
+
+def _capped_scores(
+    query: torch.Tensor, key: torch.Tensor, causal: bool, mask: torch.Tensor | None, scale: float, cap: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The masked scores in fp32, and how fast they rise with the plain ones."""
+    bent = torch.tanh((query @ key.transpose(2, 3)).float() * (scale / cap))
+    scores = bent * cap
+    if causal:
+        scores.masked_fill_(torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1), -torch.inf)
+    return scores if mask is None else scores + mask, 1 - bent.square_()

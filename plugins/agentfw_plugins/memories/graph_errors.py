@@ -1,6 +1,6 @@
 """Turns errors of the skill graph into errors of agentfw.
 
-The message comes from the library. The exit code is agentfw's: 2 for bad input, 3 for a missing extra, 1 for the rest.
+The message comes from the library, the exit code from agentfw: 2 for bad input, 3 for a missing extra, 1 for the rest.
 
     >>> with translated_errors():
     ...     raise BadInputError("the query is empty", fix="say something")
@@ -11,19 +11,30 @@ The message comes from the library. The exit code is agentfw's: 2 for bad input,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from agentfw.errors import AgentfwError, MissingExtraError, StorageError, UsageError
-from agentfw_memory import (
-    BadInputError,
-    SkillGraphError,
-    StoreRefusedError,
-    UnknownSkillError,
-)
-from agentfw_memory import MissingExtraError as MissingLibraryError
+from agentfw import errors
+from agentfw_memory import BadInputError, MissingExtraError, SkillGraphError, StoreRefusedError, UnknownSkillError
 
 __all__ = ["translated_errors"]
+
+
+def _missing(message: str, fix: str) -> errors.AgentfwError:
+    missing = errors.MissingExtraError("the skill graph", "memory")
+    missing.args, missing.message, missing.fix = (message,), message, fix
+    return missing
+
+
+ERRORS: Mapping[type[SkillGraphError], Callable[..., Any]] = {
+    BadInputError: errors.UsageError,
+    StoreRefusedError: errors.UsageError,
+    UnknownSkillError: errors.UsageError,
+    MissingExtraError: _missing,
+    SkillGraphError: errors.StorageError,
+}
+"""The first that fits an error of the library says what it is in agentfw."""
 
 
 @contextmanager
@@ -32,13 +43,5 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except SkillGraphError as error:
-        raise _agentfw_error(error) from error
-
-
-def _agentfw_error(error: SkillGraphError) -> AgentfwError:
-    if isinstance(error, MissingLibraryError):
-        missing = MissingExtraError("the skill graph", error.extra)
-        missing.args, missing.message, missing.fix = (error.message,), error.message, error.fix
-        return missing
-    usage = isinstance(error, (BadInputError, StoreRefusedError, UnknownSkillError))
-    return (UsageError if usage else StorageError)(error.message, fix=error.fix)
+        made = next(made for kind, made in ERRORS.items() if isinstance(error, kind))
+        raise made(error.message, fix=error.fix) from error

@@ -7,32 +7,38 @@ probably a typo. `add`, `learn`, `import` and `serve` create what is missing.
     agentfw memory recall --user ana "which slot do I offer?"
     agentfw memory stats --store runs/2026-11-21-inbox-7f3a19c4/skills.db
 
+`COMMANDS` declares each command: its parameters, which call of the graph it is, and how the answer is printed.
+
 This module is imported for `agentfw memory --help`, so each command imports what it needs.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
+from click import argument, option
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
-from ..command_options import json_option, one_line
-from .skill_options import confirmed, day, expires_option, metadata_option, where_option
+from ..command_options import json_option
+from . import memory_answers as printed
 
 if TYPE_CHECKING:
-    from agentfw_memory import Hit, SkillGraph
-    from agentfw_memory.graph.records import Visibility
+    from agentfw_memory import SkillGraph
 
 __all__ = ["memory"]
 
@@ -41,29 +47,292 @@ _SERVERS = ("postgresql://", "postgres://")
 _LISTED = 10
 """Maximum number of tenants that an error names."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_store = click.option(
+
+# Values of options
+
+
+def _object(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    try:
+        found = json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(f'{value!r} is not JSON ({error}); write it like \'{{"kind": "note"}}\'') from None
+    if not isinstance(found, dict):
+        raise click.BadParameter(f'{value!r} is not an object; write it like \'{{"kind": "note"}}\'')
+    return found
+
+
+def _time(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    if value is None or value == "never":
+        return None if value is None else math.inf
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a time; write it like 2027-01-31 or 2027-01-31T18:00+01:00"
+        ) from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+# Parameters that several commands have
+
+_STORE = option(
     "--store",
     default="skills.db",
     show_default=True,
     metavar="PATH|URL",
     help="Store of the graph: a file, or an address (postgresql://, duckdb://).",
 )
-_tenant = click.option("--tenant", default="agentfw", show_default=True, help="Tenant whose graph is used.")
-_embedder = click.option(
+_TENANT = option("--tenant", default="agentfw", show_default=True, help="Tenant whose graph is used.")
+_EMBEDDER = option(
     "--embedder",
     default="",
     help="Embedding model of a new graph. Default: the one that the graph was created with, or the best installed.",
 )
-
-_maximum = click.option(
-    "-k", "count", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
+_MAXIMUM = option(
+    "-k", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
+)
+_SKILL = argument("skill")
+_METADATA = option("--metadata", callback=_object, metavar="JSON", help="Values to filter by, as an object.")
+_WHERE = option(
+    "--where", callback=_object, metavar="JSON", help='Only skills whose metadata fits, such as {"kind": "note"}.'
+)
+_EXPIRES = option(
+    "--expires", "expires_at", callback=_time, metavar="TIME", help="When the skill ends by itself (UTC), or never."
 )
 
 
-def _on_a_store(command: Command) -> Command:
-    return _store(_tenant(json_option(command)))
+@dataclass(frozen=True)
+class Subcommand:
+    """A command that calls a graph and prints the answer."""
+
+    name: str
+    help: str
+    parameters: tuple[Decorator, ...]
+    call: Callable[..., Any]
+    """Called with the graph, with what tells the progress, and with the parameters. Returns what `--json` prints."""
+    show: Callable[..., None]
+    """Called with the output, the answer and the parameters."""
+    makes: bool = False
+    """Whether a store or a tenant is created if there is none."""
+    doing: str = ""
+    """What is shown while it works."""
+    nothing: str = ""
+    """What is noted if nothing was found."""
+    asks: Callable[..., str] | None = None
+    """Returns of the parameters what is to be confirmed, as it would be typed. It can't be undone."""
+
+
+def _learned(graph: SkillGraph, tell: Callable[[str], object], trajectories: Any) -> list[Any]:
+    answers = []
+    for place, (trajectory, reward) in enumerate(_trajectories(trajectories), start=1):
+        try:
+            answers.append(graph.learn(trajectory, reward))
+            tell(f"learning: {place:,} trajectories")
+        except ValueError as error:
+            fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
+            raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
+    return answers
+
+
+def _erased(graph: SkillGraph, tell: object, skills: tuple[str, ...], version: int | None) -> dict[str, Any]:
+    return {name: count for name, count in asdict(graph.erase(*skills, version=version)).items() if name != "user"}
+
+
+def _prepared(graph: SkillGraph, tell: object) -> dict[str, Any]:
+    graph.prepare()
+    found = graph.stats()
+    return {"skills": found.nodes.get("skill", 0), "communities": found.communities}
+
+
+def _exported(graph: SkillGraph, tell: object, path: Path) -> dict[str, Any]:
+    with _writing(path):
+        return {"path": str(path), "rows": graph.export_jsonl(path)}
+
+
+def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user: str | None, k: int) -> dict[str, Any]:
+    from agentfw.runs import make_private
+    from agentfw_memory.graph.exchange.html_page import Recalled, graph_page
+
+    if (query is None) != (user is None):
+        raise UsageError("--query and --user belong together", fix="pass both or neither")
+    graph.prepare()  # finds the communities, which the page colours
+    recalled = None
+    if query is not None and user is not None:
+        recalled = Recalled(query, user, tuple(graph.recall(query, user=user, k=k)))
+    picture = graph.to_networkx()
+    with _writing(page):
+        make_private(page)
+        page.write_text(graph_page(picture, title=graph.tenant, recalled=recalled, seed=graph.settings.seed), "utf-8")
+    return {"path": str(page), "nodes": picture.number_of_nodes()}
+
+
+COMMANDS = (
+    Subcommand("stats", "Show counts and the embedding model.", (), lambda graph, tell: graph.stats(), printed.stats),
+    Subcommand(
+        "recall",
+        "Search for skills that match a query and a user.",
+        (
+            argument("query"),
+            option("--user", required=True, help="User to recall for. Only skills visible to this user are searched."),
+            _MAXIMUM,
+            option("--why", is_flag=True, help="Show a table of what each term adds to the score."),
+            _WHERE,
+        ),
+        lambda graph, tell, query, user, k, why, where: graph.recall(query, user=user, k=k, where=where),
+        printed.hits,
+        nothing="no skill visible to {user} matches",
+    ),
+    Subcommand(
+        "add",
+        "Add a skill. Adding the same text for the same owner again changes nothing.",
+        (
+            argument("text"),
+            option("--owner", required=True, help="User who owns the skill."),
+            option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated."),
+            option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated."),
+            option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant."),
+            _METADATA,
+            _EXPIRES,
+            _EMBEDDER,
+        ),
+        lambda graph, tell, shared, **skill: graph.add_skill(visibility="shared" if shared else "private", **skill),
+        printed.skill,
+        makes=True,
+    ),
+    Subcommand(
+        "learn",
+        """Learn from trajectories with a reward.
+
+        TRAJECTORIES is a file (- for stdin) with one JSON object per line:
+
+        {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
+        "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers the earliest slot.", "reward": 0.9}
+        """,
+        (argument("trajectories", type=click.File("rb")), _EMBEDDER),
+        _learned,
+        printed.learned,
+        makes=True,
+        doing="learning",
+    ),
+    Subcommand(
+        "forget",
+        """Delete all data of a user, including history and files.
+
+        This cannot be undone.
+        """,
+        (argument("user"),),
+        lambda graph, tell, user: asdict(graph.forget(user)),
+        printed.counted("forgotten"),
+        nothing="no data of {user} was found; is the name right?",
+        asks=lambda user: f"forget {user}",
+    ),
+    Subcommand(
+        "list",
+        "List a user's skills, oldest first.",
+        (
+            option("--owner", required=True, help="User whose skills are listed."),
+            option("--scenario", help="Only skills for this scenario."),
+            _WHERE,
+        ),
+        lambda graph, tell, owner, scenario, where: graph.skills(owner=owner, scenario=scenario, where=where),
+        printed.skills,
+        nothing="no skill of {owner} fits",
+    ),
+    Subcommand(
+        "history",
+        "Show every version of a skill, also of one that has ended.",
+        (_SKILL,),
+        lambda graph, tell, skill: graph.history(skill),
+        printed.versions,
+    ),
+    Subcommand(
+        "update",
+        "Start a new version of a skill. What isn't given stays as it is.",
+        (
+            _SKILL,
+            argument("text", required=False),
+            option("--tool", "tools", multiple=True, help="Tool that the skill needs now. Can be repeated."),
+            option(
+                "--scenario", "scenarios", multiple=True, help="Scenario that the skill is for now. Can be repeated."
+            ),
+            option("--visibility", type=click.Choice(["private", "shared"]), help="Who may see it now."),
+            _METADATA,
+            _EXPIRES,
+        ),
+        lambda graph, tell, skill, tools, scenarios, **changes: graph.update_skill(
+            skill, tools=tools or None, scenarios=scenarios or None, **changes
+        ),
+        printed.skill,
+    ),
+    Subcommand(
+        "retire",
+        "End a skill. It is no longer recalled, and its history stays.",
+        (_SKILL,),
+        lambda graph, tell, skill: graph.retire_skill(skill) or {"retired": skill},
+        printed.said("{skill} retired; `agentfw memory delete {skill}` deletes its text too"),
+    ),
+    Subcommand(
+        "delete",
+        """Delete skills for good, by their ids, with their history and all bytes on disk.
+
+        This cannot be undone.
+        """,
+        (
+            argument("skills", nargs=-1, required=True),
+            option("--version", type=int, help="Delete only this past version of one skill, as `history` numbers it."),
+        ),
+        _erased,
+        printed.counted("deleted"),
+        nothing="there is nothing with this id; it may be deleted already",
+        asks=lambda skills, version: (
+            f"delete {' '.join(skills)}" + ("" if version is None else f" --version {version}")
+        ),
+    ),
+    Subcommand(
+        "prepare",
+        """Compute what speeds up the first recall, and save it.
+
+        For a tenant on PostgreSQL with more than 200,000 skills, this creates the search indexes, finds the communities
+        and counts common words. Run it after large imports, and every night where much is added.
+        """,
+        (),
+        _prepared,
+        printed.prepared,
+        doing="preparing",
+    ),
+    Subcommand(
+        "export",
+        "Export all rows, history and vectors included, as JSON lines.",
+        (argument("path", type=click.Path(path_type=Path, dir_okay=False)),),
+        _exported,
+        printed.said("{rows:,} rows written to {path}"),
+        doing="exporting",
+    ),
+    Subcommand(
+        "view",
+        "Draw the whole graph, private skills included, as one HTML page that opens offline.",
+        (
+            option(
+                "--out",
+                "page",
+                type=click.Path(path_type=Path, dir_okay=False),
+                default="skills.html",
+                show_default=True,
+                help="Output file.",
+            ),
+            option("--query", help="Also show what this query finds, and what each term adds to the scores."),
+            option("--user", help="User to recall for."),
+            _MAXIMUM,
+        ),
+        _drawn,
+        printed.said("{nodes:,} nodes written to {path}"),
+        doing="drawing",
+    ),
+)
 
 
 @click.group()
@@ -71,329 +340,60 @@ def memory() -> None:
     """Read, edit, move and clean up a skill graph."""
 
 
-@memory.command()
-@_on_a_store
-def stats(store: str, tenant: str, out: Out) -> None:
-    """Show counts and the embedding model."""
-    with _opened(store, tenant) as graph:
-        found = graph.stats()
+def _add(one: Subcommand) -> None:
+    def command(store: str, tenant: str, out: Out, embedder: str = "", yes: bool = False, **given: Any) -> None:
+        with out.progress(one.doing) as tell, _opened(store, tenant, make=one.makes, embedder=embedder) as graph:
+            if one.asks is not None:
+                words = one.asks(**given)
+                question = f"{words[0].upper()}{words[1:]} in {store}, tenant {tenant}? This cannot be undone."
+                if not yes and not sys.stdin.isatty():
+                    fix = f"agentfw memory {words} --yes"
+                    raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix=fix)
+                if not yes:
+                    click.confirm(question, abort=True, err=True)
+            answer = one.call(graph, tell, **given)
+        # Files are deleted although nothing was found in the rows.
+        found = {**answer, "user": "", "index_files": 0}.values() if isinstance(answer, dict) else answer
+        if one.nothing and not any(found):
+            out.note(one.nothing.format_map(given))
+        _answered(out, answer, one.show, **given)
+        if one.asks is not None and store.startswith(_SERVERS):
+            out.note("the server's write-ahead log, replicas and backups still hold the data until they are recycled")
+
+    yes = (option("--yes", is_flag=True, help="Skip the confirmation."),) if one.asks else ()
+    decorators = (*one.parameters, *yes, _STORE, _TENANT, json_option)
+    decorated = reduce(lambda inner, decorator: decorator(inner), reversed(decorators), command)
+    memory.command(one.name, help=one.help)(decorated)
+
+
+def _answered(out: Out, answer: Any, show: Callable[..., None], **given: Any) -> None:
+    """Print an answer, as JSON if that was asked for."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
     if out.json:
-        out.data(asdict(found))
-        return
-    skills, shared = found.nodes.get("skill", 0), found.shared
-    rows = [
-        [
-            "skills",
-            f"{skills:,}",
-            f"{shared:,} shared, {skills - shared:,} private; {found.past_versions:,} past versions",
-        ],
-        *(
-            [f"{kind}s" if kind[-1] != "y" else f"{kind[:-1]}ies", f"{count:,}", ""]
-            for kind, count in sorted(found.nodes.items())
-            if kind != "skill"
-        ),
-        *([kind, f"{count:,}", "edges"] for kind, count in sorted(found.edges.items())),
-        ["communities", " ".join(f"{count:,}" for count in found.communities) or "none yet", "from the widest level"],
-        ["on disk", f"{found.bytes_on_disk / 1e6:,.1f} MB", f"tenant {found.tenant}"],
-        ["embedder", found.embedder or "none", f"version {found.embedder_version}, {found.dimensions} dimensions"],
-    ]
-    out.table(["what", "how much", ""], rows, right=(1,))
-
-
-@memory.command()
-@click.argument("query")
-@click.option("--user", required=True, help="User to recall for. Only skills visible to this user are searched.")
-@_maximum
-@click.option("--why", is_flag=True, help="Show a table of what each term adds to the score.")
-@where_option
-@_on_a_store
-def recall(
-    query: str, user: str, count: int, why: bool, where: dict[str, Any] | None, store: str, tenant: str, out: Out
-) -> None:
-    """Search for skills that match a query and a user."""
-    with _opened(store, tenant) as graph:
-        hits = graph.recall(query, user=user, k=count, where=where)
-    if out.json:
-        out.data([asdict(hit) for hit in hits])
-        return
-    if not hits:
-        out.note(f"no skill visible to {user} matches")
-    if why and hits:
-        _reasons(hits, out)
-        return
-    for hit in hits:
-        out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
-        about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
-        about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
-        about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
-        about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
-        out.line(out.style(f"        {'; '.join(about)}", "dim"))
-
-
-def _reasons(hits: Sequence[Hit], out: Out) -> None:
-    """Print what each term adds to the scores. Terms that add nothing to any of them are left out."""
-    terms = [name for name in hits[0].why.points if any(round(hit.why.points[name], 3) for hit in hits)]
-    rows = [
-        [
-            hit.skill.id,
-            one_line(hit.skill.text),
-            f"{hit.score:.3f}",
-            *(f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms),
-            hit.why.path,
-        ]
-        for hit in hits
-    ]
-    out.table(["skill", "text", "score", *terms, "found"], rows, right=range(2, 3 + len(terms)))
-
-
-@memory.command()
-@click.argument("text")
-@click.option("--owner", required=True, help="User who owns the skill.")
-@click.option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated.")
-@click.option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated.")
-@click.option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant.")
-@metadata_option
-@expires_option
-@_embedder
-@_on_a_store
-def add(
-    text: str,
-    owner: str,
-    tools: tuple[str, ...],
-    scenarios: tuple[str, ...],
-    shared: bool,
-    metadata: dict[str, Any] | None,
-    expires_at: float | None,
-    embedder: str,
-    store: str,
-    tenant: str,
-    out: Out,
-) -> None:
-    """Add a skill. Adding the same text for the same owner again changes nothing."""
-    with _opened(store, tenant, make=True, embedder=embedder) as graph:
-        skill = graph.add_skill(
-            owner=owner,
-            text=text,
-            tools=tools,
-            scenarios=scenarios,
-            visibility="shared" if shared else "private",
-            metadata=metadata,
-            expires_at=expires_at,
-        )
-    if out.json:
-        out.data(asdict(skill))
+        out.data(plain(answer))
     else:
-        out.line(f"{skill.id}  {one_line(skill.text)}")
+        show(out, answer, **given)
 
 
-@memory.command()
-@click.argument("trajectories", type=click.File("rb"))
-@_embedder
-@_on_a_store
-def learn(trajectories: Any, embedder: str, store: str, tenant: str, out: Out) -> None:
-    """Learn from trajectories with a reward.
-
-    TRAJECTORIES is a file (- for stdin) with one JSON object per line:
-
-    {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
-    "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers the earliest slot.", "reward": 0.9}
-    """
-    answers = []
-    with out.progress("learning") as tell, _opened(store, tenant, make=True, embedder=embedder) as graph:
-        for place, (trajectory, reward) in enumerate(_trajectories(trajectories), start=1):
-            try:
-                answers.append(graph.learn(trajectory, reward))
-                tell(f"learning: {place:,} trajectories")
-            except ValueError as error:
-                fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
-                raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
-    if out.json:
-        out.data([asdict(answer) for answer in answers])
-        return
-    rows = [
-        [
-            one.trajectory,
-            "known already" if one.known_already else " ".join(f"+{skill}" for skill in one.added) or "nothing new",
-            " ".join(one.merged),
-            " ".join(one.retired),
-            f"{len(one.complements)} complements",
-        ]
-        for one in answers
-    ]
-    out.table(["trajectory", "learned", "merged into", "retired", "edges"], rows)
+for _one in COMMANDS:
+    _add(_one)
 
 
-@memory.command()
-@click.argument("user")
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@_on_a_store
-def forget(user: str, yes: bool, store: str, tenant: str, out: Out) -> None:
-    """Delete all data of a user, including history and files.
-
-    This cannot be undone.
-    """
-    with _opened(store, tenant) as graph:
-        confirmed(f"Forget {user} in {store}, tenant {tenant}?", yes, f"agentfw memory forget {user} --yes")
-        receipt = asdict(graph.forget(user))
-    if not any(count for name, count in receipt.items() if name not in ("user", "index_files")):
-        out.note(f"no data of {user} was found; is the name right?")
-    if out.json:
-        out.data(receipt)
-    else:
-        rows = [[name, f"{count:,}"] for name, count in receipt.items() if name != "user"]
-        out.table(["forgotten", "rows"], rows, right=(1,))
-    _note_what_a_server_keeps(store, out)
-
-
-@memory.command("list")
-@click.option("--owner", required=True, help="User whose skills are listed.")
-@click.option("--scenario", help="Only skills for this scenario.")
-@where_option
-@_on_a_store
-def list_(owner: str, scenario: str | None, where: dict[str, Any] | None, store: str, tenant: str, out: Out) -> None:
-    """List a user's skills, oldest first."""
-    with _opened(store, tenant) as graph:
-        found = graph.skills(owner=owner, scenario=scenario, where=where)
-    if out.json:
-        out.data([asdict(skill) for skill in found])
-        return
-    if not found:
-        out.note(f"no skill of {owner} fits")
-    for skill in found:
-        out.line(f"{out.style(skill.id, 'bold')}  {day(skill.valid_from)}  {one_line(skill.text)}")
-
-
-@memory.command()
-@click.argument("skill")
-@_on_a_store
-def history(skill: str, store: str, tenant: str, out: Out) -> None:
-    """Show every version of a skill, also of one that has ended."""
-    with _opened(store, tenant) as graph:
-        found = graph.history(skill)
-    if out.json:
-        out.data(asdict(found))
-        return
-    rows = [
-        [
-            str(one.number),
-            day(one.valid_from),
-            "" if one.valid_to is None else day(one.valid_to),
-            one.visibility,
-            one_line(one.text),
-        ]
-        for one in found.versions
-    ]
-    out.table(["version", "from", "to", "visible", "text"], rows)
-
-
-@memory.command()
-@click.argument("skill")
-@click.argument("text", required=False)
-@click.option("--tool", "tools", multiple=True, help="Tool that the skill needs now. Can be repeated.")
-@click.option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for now. Can be repeated.")
-@click.option("--visibility", type=click.Choice(["private", "shared"]), help="Who may see it now.")
-@metadata_option
-@expires_option
-@_on_a_store
-def update(
-    skill: str,
-    text: str | None,
-    tools: tuple[str, ...],
-    scenarios: tuple[str, ...],
-    visibility: Visibility | None,
-    metadata: dict[str, Any] | None,
-    expires_at: float | None,
-    store: str,
-    tenant: str,
-    out: Out,
-) -> None:
-    """Start a new version of a skill. What isn't given stays as it is."""
-    with _opened(store, tenant) as graph:
-        after = graph.update_skill(
-            skill,
-            text=text,
-            tools=tools or None,
-            scenarios=scenarios or None,
-            visibility=visibility,
-            metadata=metadata,
-            expires_at=expires_at,
-        )
-    if out.json:
-        out.data(asdict(after))
-    else:
-        out.line(f"{after.id}  {one_line(after.text)}")
-
-
-@memory.command()
-@click.argument("skill")
-@_on_a_store
-def retire(skill: str, store: str, tenant: str, out: Out) -> None:
-    """End a skill. It is no longer recalled, and its history stays."""
-    with _opened(store, tenant) as graph:
-        graph.retire_skill(skill)
-    if out.json:
-        out.data({"retired": skill})
-    else:
-        out.line(f"{skill} retired; `agentfw memory delete {skill}` deletes its text too")
-
-
-@memory.command()
-@click.argument("skills", nargs=-1, required=True)
-@click.option("--version", type=int, help="Delete only this past version of one skill, as `history` numbers it.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@_on_a_store
-def delete(skills: tuple[str, ...], version: int | None, yes: bool, store: str, tenant: str, out: Out) -> None:
-    """Delete skills for good, by their ids, with their history and all bytes on disk.
-
-    This cannot be undone.
-    """
-    with _opened(store, tenant) as graph:
-        named = " ".join(skills) + ("" if version is None else f" --version {version}")
-        confirmed(f"Delete {named} in {store}, tenant {tenant}?", yes, f"agentfw memory delete {named} --yes")
-        receipt = asdict(graph.erase(*skills, version=version))
-    receipt.pop("user")
-    if not receipt["versions"]:
-        out.note("there is nothing with this id; it may be deleted already")
-    if out.json:
-        out.data(receipt)
-    else:
-        out.table(["deleted", "rows"], [[name, f"{count:,}"] for name, count in receipt.items()], right=(1,))
-    _note_what_a_server_keeps(store, out)
-
-
-@memory.command()
-@_on_a_store
-def prepare(store: str, tenant: str, out: Out) -> None:
-    """Compute what speeds up the first recall, and save it.
-
-    For a tenant on PostgreSQL with more than 200,000 skills, this creates the search indexes, finds the communities
-    and counts common words. Run it after large imports, and every night where much is added.
-    """
-    with out.progress("preparing"), _opened(store, tenant) as graph:
-        graph.prepare()
-        found = graph.stats()
-    skills, communities = found.nodes.get("skill", 0), found.communities
-    if out.json:
-        out.data({"skills": skills, "communities": communities})
-    else:
-        out.line(f"{skills:,} skills prepared, communities {' '.join(f'{one:,}' for one in communities) or 'none'}")
-
-
-@memory.command("export")
-@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
-@_on_a_store
-def export_(path: Path, store: str, tenant: str, out: Out) -> None:
-    """Export all rows, history and vectors included, as JSON lines."""
-    with out.progress("exporting"), _opened(store, tenant) as graph, _writing(path):
-        rows = graph.export_jsonl(path)
-    _wrote(path, rows, "rows", out)
+# Commands that don't open the graph of a tenant as the others do
 
 
 @memory.command("import")
-@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--owner", default="", help="User who owns memories that name nobody.")
-@_embedder
-@_on_a_store
+@argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@option("--owner", default="", help="User who owns memories that name nobody.")
+@_EMBEDDER
+@_STORE
+@_TENANT
+@json_option
 def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out: Out) -> None:
     """Import an export into an empty tenant, or memories of mem0 or LangMem into any.
 
@@ -402,30 +402,31 @@ def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out:
     """
     from .graph_errors import translated_errors
 
-    if not _is_export(path):
+    with path.open(encoding="utf-8", errors="replace") as file:
+        is_export, second = '"format"' in file.readline(1000), file.readline()
+    if is_export:
+        # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
+        try:
+            embedder = str(json.loads(second)["embedder"][0])
+        except (ValueError, KeyError, TypeError, IndexError):
+            embedder = ""  # the file is refused when it is read
+        with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
+            answer, what = {"path": str(path), "rows": graph.import_jsonl(path)}, "rows"
+    else:
         from agentfw_memory import read_memories
 
         with translated_errors():
             memories = read_memories(path, owner=owner)
         with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            added = len(graph.add_skills(memories))
-        if out.json:
-            out.data({"path": str(path), "memories": added})
-        else:
-            out.line(f"{added:,} memories imported into {store}, tenant {tenant}")
-        return
-    # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
-    with out.progress("importing"), _opened(store, tenant, make=True, embedder=_embedder_of(path)) as graph:
-        rows = graph.import_jsonl(path)
-    if out.json:
-        out.data({"path": str(path), "rows": rows})
-    else:
-        out.line(f"{rows:,} rows imported into {store}, tenant {tenant}")
+            answer, what = {"path": str(path), "memories": len(graph.add_skills(memories))}, "memories"
+    _answered(out, answer, printed.said(f"{{{what}:,}} {what} imported into {store}, tenant {tenant}"))
 
 
 @memory.command()
-@click.option("--embedder", required=True, help="New embedding model, such as wordllama or hash:256.")
-@_on_a_store
+@option("--embedder", required=True, help="New embedding model, such as wordllama or hash:256.")
+@_STORE
+@_TENANT
+@json_option
 def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
     """Recompute all vectors with another embedding model.
 
@@ -440,48 +441,14 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
         made = SkillGraph.reembed(
             store, tenant=tenant, embedder=embedder, progress=lambda done: tell(f"{done:,} vectors")
         )
-    if out.json:
-        out.data({"embedder": embedder, "vectors": made})
-    else:
-        out.line(f"{made:,} vectors made by {embedder}")
+    _answered(out, {"embedder": embedder, "vectors": made}, printed.said("{vectors:,} vectors made by {embedder}"))
 
 
 @memory.command()
-@click.option(
-    "--out",
-    "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default="skills.html",
-    show_default=True,
-    help="Output file.",
-)
-@click.option("--query", help="Also show what this query finds, and what each term adds to the scores.")
-@click.option("--user", help="User to recall for.")
-@_maximum
-@_on_a_store
-def view(page: Path, query: str | None, user: str | None, count: int, store: str, tenant: str, out: Out) -> None:
-    """Draw the whole graph, private skills included, as one HTML page that opens offline."""
-    from agentfw.runs import make_private
-    from agentfw_memory.graph.exchange.html_page import Recalled, graph_page
-
-    if (query is None) != (user is None):
-        raise UsageError("--query and --user belong together", fix="pass both or neither")
-    with out.progress("drawing"), _opened(store, tenant) as graph, _writing(page):
-        graph.prepare()  # finds the communities, which the page colours
-        recalled = None
-        if query is not None and user is not None:
-            recalled = Recalled(query, user, tuple(graph.recall(query, user=user, k=count)))
-        picture = graph.to_networkx()
-        make_private(page)
-        page.write_text(graph_page(picture, title=tenant, recalled=recalled, seed=graph.settings.seed), "utf-8")
-    _wrote(page, picture.number_of_nodes(), "nodes", out)
-
-
-@memory.command()
-@click.option("--http", "port", type=click.IntRange(1, 65535), help="Serve HTTP on this port of 127.0.0.1.")
-@_embedder
-@_store
-@_tenant
+@option("--http", "port", type=click.IntRange(1, 65535), help="Serve HTTP on this port of 127.0.0.1.")
+@_EMBEDDER
+@_STORE
+@_TENANT
 def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
     """Serve the graph to agents as an MCP server, over stdin and stdout or over HTTP.
 
@@ -514,11 +481,6 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
         yield graph
 
 
-def _note_what_a_server_keeps(store: str, out: Out) -> None:
-    if store.startswith(_SERVERS):
-        out.note("the server's write-ahead log, replicas and backups still hold the data until they are recycled")
-
-
 def _must_exist(store: str, tenant: str) -> None:
     from agentfw_memory import SkillGraph
 
@@ -548,22 +510,6 @@ def _writing(path: Path) -> Iterator[None]:
         raise UsageError(f"can't write {path}: {error.strerror}", fix="choose another path") from error
 
 
-def _embedder_of(path: Path) -> str:
-    """The embedder named in the second line of an export. A file that isn't an export is refused when it is read."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        file.readline()
-        try:
-            return str(json.loads(file.readline())["embedder"][0])
-        except (ValueError, KeyError, TypeError, IndexError):
-            return ""
-
-
-def _is_export(path: Path) -> bool:
-    """Whether a file says in its first line that it is an export of a skill graph."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return '"format"' in file.readline(1000)
-
-
 def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
@@ -577,10 +523,3 @@ def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
             wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
             raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
         yield record, reward
-
-
-def _wrote(path: Path, count: int, what: str, out: Out) -> None:
-    if out.json:
-        out.data({"path": str(path), what: count})
-    else:
-        out.line(f"{count:,} {what} written to {path}")

@@ -12,22 +12,23 @@ Policies and learners both use this package, so that they produce the same token
 
 from __future__ import annotations
 
-from .adapter import Start, check_adapter
-from .arithmetic import fix_order_of_adding
 from .base import (
     Device,
     Precision,
     choose_device,
     computed_in,
+    fix_order_of_adding,
     has_weights,
     load_base,
+    other_layers,
     own_attention,
     require_loadable,
     require_trainable,
+    window_of,
 )
 from .chat import Chat
+from .checkpoint import Start, check_adapter
 from .locate import locate
-from .windows import other_layers, window_of
 
 __all__ = [
     "Chat",

@@ -6,23 +6,32 @@ their logprobs can be compared.
     model = load_base(folder, "nf4", "cuda")
 
 `auto` is fp32 on a CPU and bf16 on a GPU. `nf4` uses 4-bit weights (bitsandbytes) and computes in the precision of
-`auto`. It works on both.
+`auto`. It works on both. Whether a model fits into the memory is checked from its files before anything is loaded,
+because a process that runs out of memory is often killed without a message.
+
+All who read the same weights in this process, such as a policy and the learner beside it, share one copy of the
+numbers. Each has a model of its own, with its own attention, adapters and hooks. Nobody may write into shared weights:
+an adapter is merged into copies.
 """
 
 from __future__ import annotations
 
+import copy
+import logging
+import os
+import threading
 import warnings
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from agentfw.errors import MissingExtraError, SettingsError
 
-from .adapter import count_weights
-from .arithmetic import fix_order_of_adding, quiet_bitsandbytes, use_one_four_bit_kernel
-from .room import require_room
-from .shared_weights import twin_of
+from .checkpoint import count_weights
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PreTrainedModel
 
 __all__ = [
@@ -30,11 +39,20 @@ __all__ = [
     "Precision",
     "choose_device",
     "computed_in",
+    "fix_order_of_adding",
     "has_weights",
+    "let_go",
     "load_base",
+    "machine_memory",
+    "other_layers",
     "own_attention",
+    "own_copies",
     "require_loadable",
+    "require_room",
     "require_trainable",
+    "twin_of",
+    "use_one_four_bit_kernel",
+    "window_of",
 ]
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -95,7 +113,15 @@ def require_trainable(
 
     On a CPU, so many processes share the memory, of which each holds the whole model.
     """
-    weights = count_weights(folder) if has_weights(folder) else _weights_of_config(folder)
+    if has_weights(folder):
+        weights = count_weights(folder)
+    else:
+        import torch
+        import transformers
+
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        with torch.device("meta"):
+            weights = int(transformers.AutoModelForCausalLM.from_config(config).num_parameters())
     size = _BYTES["nf4" if precision == "nf4" else computed_in(precision, device)]
     how = f"to train an adapter of {weights / 1e9:.3g} billion weights"
     fix = "use a smaller model"
@@ -110,16 +136,6 @@ def require_trainable(
         fix += ", or fewer processes (learner.workers)"
     fix += "; a model isn't divided among GPUs or machines (FSDP)"
     require_room(folder, int(weights * size), how, fix, device=device)
-
-
-def _weights_of_config(folder: Path) -> int:
-    """The number of weights of a model that isn't made yet."""
-    import torch
-    import transformers
-
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-    with torch.device("meta"):
-        return int(transformers.AutoModelForCausalLM.from_config(config).num_parameters())
 
 
 def own_attention(model: PreTrainedModel) -> str:
@@ -138,7 +154,8 @@ def load_base(
     A folder without weights is an error. With a `seed`, its weights are initialised randomly.
     """
     fix_order_of_adding()
-    quiet_bitsandbytes()
+    # It warns at its import of the kernel that isn't used here.
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         import torch
         import transformers
@@ -191,3 +208,120 @@ def _loaded(folder: Path, precision: Precision, computing: Any, device: str, att
     ).eval()
     use_one_four_bit_kernel(model)
     return model
+
+
+def use_one_four_bit_kernel(model: nn.Module) -> None:
+    """Make 4-bit layers compute the same way with and without gradients: unpack the weights, then multiply.
+
+    bitsandbytes has a bf16 kernel, which it uses on processors with AVX-512 BF16 if no gradient is needed. The policy
+    would then compute other values than the learner.
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+
+
+_CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def machine_memory() -> int:
+    """The memory of this machine, or of the container that this process runs in."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in _CONTAINER_LIMITS:
+        if path.is_file() and (limit := path.read_text("utf-8").strip()).isdigit():
+            memory = min(memory, int(limit))
+    return memory
+
+
+def require_room(model: Path, needed: int, how: str, fix: str, *, device: str = "cpu") -> None:
+    """Raise if so many bytes are more than the device has at all."""
+    there = machine_memory()
+    if device == "cuda":
+        import torch
+
+        there = int(torch.cuda.mem_get_info()[1])
+    if needed > there:
+        where = "GPU" if device == "cuda" else "machine"
+        raise SettingsError(
+            f"the model {model} needs {needed / 1e9:.1f} GB {how}, and this {where} has {there / 1e9:.1f} GB", fix=fix
+        )
+
+
+_KEPT = "_agentfw_shared"
+_twins: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_loading = threading.Lock()
+
+
+def twin_of(identity: Hashable, load: Callable[[], PreTrainedModel]) -> PreTrainedModel:
+    """A model with the weights of this identity, which are loaded unless another twin has them."""
+    import torch
+
+    # A policy loads while it samples, without gradients; a learner needs them for the same weights.
+    with _loading, torch.inference_mode(False):
+        base = _twins.get(identity)
+        if base is None:
+            base = _twins[identity] = load()
+        known = {id(parameter): _shared(parameter) for parameter in base.parameters()}
+        twin = copy.deepcopy(base, known | {id(buffer): buffer for buffer in base.buffers()})
+    twin.__dict__[_KEPT] = base  # not as a module of it: it lives as long as a twin does
+    return twin
+
+
+def own_copies(tuned: Any) -> None:
+    """Give the layers that have an adapter weights of their own, so that it can be merged into them."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    for layer in tuned.modules():
+        if isinstance(layer, BaseTunerLayer):
+            # Experts have an adapter for each of their parameters, other layers for their weight.
+            weight = getattr(layer.get_base_layer(), getattr(layer, "parameter_name", "weight"))
+            weight.data = weight.data.clone()
+
+
+def let_go(twin: PreTrainedModel) -> PreTrainedModel:
+    """The model, which doesn't keep the shared weights any longer, because it has most of its own."""
+    twin.__dict__.pop(_KEPT, None)
+    return twin
+
+
+def _shared(parameter: Any) -> Any:
+    """A parameter of its own with the same numbers: one that is moved elsewhere leaves the others where they are."""
+    import torch
+
+    if type(parameter) is torch.nn.Parameter:
+        return torch.nn.Parameter(parameter.data, requires_grad=parameter.requires_grad)
+    return copy.copy(parameter)  # in four bits, with its scales
+
+
+def fix_order_of_adding() -> None:
+    """Set MKL to a fixed order of addition.
+
+    By itself it chooses a kernel by the shape of a matrix product, so an answer would depend on the batch size.
+
+    MKL reads the setting at its first use, so it has no effect in a process that has already used MKL.
+
+    `MKL_CBWR` in the environment takes precedence.
+    """
+    os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
+
+
+_SLIDING = "sliding_attention"
+
+
+def other_layers(config: Any) -> list[str]:
+    """Kinds of layers that have neither full attention nor a sliding window, such as linear or chunked attention."""
+    text = config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ()) - {"full_attention", _SLIDING}
+    # The same size of chunks is kept by models that have layer_types, and then it says nothing.
+    if not getattr(text, "layer_types", None) and getattr(text, "attention_chunk_size", None):
+        kinds.add("chunked_attention")
+    return sorted(kinds)
+
+
+def window_of(config: Any, layer: int) -> int | None:
+    """Number of tokens that a layer sees, the token itself included. None if it sees all."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None)
+    if kinds and kinds[layer] != _SLIDING:
+        return None
+    return getattr(text, "sliding_window", None) or None

@@ -9,6 +9,10 @@ prompt and answer, as long as the template leaves earlier turns unchanged. Only 
 
 Control tokens in a message's text (a user who writes `<|im_end|>`) are treated as plain text. So are tokens that begin
 a call, in what users and tools write.
+
+Base models have no chat template. There are two for them, `plain` (the text alone: the answer continues what was said
+last, and what follows an answer begins a new line) and `chatml`, which marks who speaks. Any other name is a Jinja
+file.
 """
 
 from __future__ import annotations
@@ -24,13 +28,9 @@ from agentfw.episode import Call
 from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.request import Action, CallsInText
 
-from .call_tokens import CallTokens
-from .conversation import conversation, function
-from .pieces import pieces
-from .short_memory import remembered, short_memory_of
-from .templates import template_text
+from .conversation import CallTokens, conversation, function, pieces, remembered, short_memory_of
 
-__all__ = ["Chat"]
+__all__ = ["TEMPLATE_SETTING", "Chat", "template_text"]
 
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 _SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
@@ -211,7 +211,7 @@ class Chat:
         ended = text.rfind(word) + len(word)
         found = self._control_pattern.search(text, ended)
         end = self._tokenizer.convert_tokens_to_ids(found.group()) if found else otherwise
-        if self._template and not found and len(ids := self._plain(text[ended:])) == 1:
+        if self._template and not found and len(ids := self._ids_of_text(text[ended:])) == 1:
             (end,) = ids
         if end is None:
             raise SettingsError(
@@ -244,12 +244,12 @@ class Chat:
         ids: list[int] = []
         start = 0
         for found in self._control_pattern.finditer(text):
-            ids += self._plain(text[start : found.start()])
+            ids += self._ids_of_text(text[start : found.start()])
             ids.append(self._tokenizer.convert_tokens_to_ids(found.group()))
             start = found.end()
-        return (*ids, *self._plain(text[start:]))
+        return (*ids, *self._ids_of_text(text[start:]))
 
-    def _plain(self, text: str) -> list[int]:
+    def _ids_of_text(self, text: str) -> list[int]:
         """The tokens of a text without control tokens."""
         for token in self._control:
             text = text.replace(_broken(token), token)
@@ -283,3 +283,40 @@ def _configured_ends(folder: Path) -> set[int]:
             if found is not None:
                 return set(found) if isinstance(found, list) else {found}
     return set()
+
+
+TEMPLATE_SETTING = (
+    "Chat template: plain (the text alone), chatml, or a Jinja file. Default: the model's own; a base model has none."
+)
+"""How the setting is described, wherever it is one."""
+
+_BUILT_IN = {
+    "plain": (
+        "{%- for message in messages -%}"
+        "{{ message.content }}"
+        "{%- if loop.nextitem is defined and loop.nextitem.role != 'assistant' %}{{ '\\n' }}{% endif -%}"
+        "{%- endfor -%}"
+    ),
+    "chatml": (
+        "{%- for message in messages -%}"
+        "{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
+        "{%- endfor -%}"
+        "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif -%}"
+    ),
+}
+
+
+def template_text(name: str, tokenizer: Any) -> str:
+    """The text of a template by its name or file. Where the tokenizer begins texts with a token, so do the built-in."""
+    if name in _BUILT_IN:
+        first = tokenizer("")["input_ids"][:1]
+        begins = bool(first) and first[0] == tokenizer.bos_token_id
+        return (f"{{{{ {json.dumps(tokenizer.bos_token)} }}}}" if begins else "") + _BUILT_IN[name]
+    path = Path(name).expanduser()
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"the chat template {name} can't be read: {getattr(error, 'strerror', None) or error}",
+            fix=f"name a Jinja file, or {' or '.join(_BUILT_IN)}",
+        ) from None

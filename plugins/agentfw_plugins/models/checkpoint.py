@@ -1,4 +1,4 @@
-"""Checkpoints of a learner.
+"""What a learner leaves on disk: checkpoints and adapters, how they are written, and which model they belong to.
 
 A checkpoint is complete or doesn't exist. It is written to a temporary folder, flushed to disk and renamed. So after a
 kill, a learner finds the last complete checkpoint and repeats the interrupted update.
@@ -7,6 +7,17 @@ kill, a learner finds the last complete checkpoint and repeats the interrupted u
     optimizer.safetensors   the tensors of the optimizer
     adapter/                a PEFT folder (or a model folder if all weights are trained), with agentfw.json, which
                             identifies the base
+
+Whether an adapter fits a model is checked from the files alone, before anything is loaded, because some engines accept
+an adapter of another model without an error.
+
+    check_adapter(Path("runs/.../adapter"), locate("path/to/model"))
+    start = Start.at("runs/.../adapter", locate("path/to/model"))     # start.folder, start.version
+
+Processes that don't share a disk with this one get the files of an adapter as plain values:
+
+    write_files(read_files(adapter), elsewhere)
+    marks_of(adapter)       # equal where the disk is shared
 """
 
 from __future__ import annotations
@@ -14,10 +25,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from safetensors import SafetensorError
 
@@ -27,12 +40,18 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "Start",
+    "check_adapter",
+    "count_weights",
     "fingerprint",
     "load_optimizer",
+    "marks_of",
     "place_optimizer",
+    "read_files",
     "require_base",
     "require_new",
     "save_optimizer",
+    "write_files",
     "write_folder",
     "write_json",
 ]
@@ -142,3 +161,93 @@ def place_optimizer(optimizer: torch.optim.Optimizer) -> None:
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+_TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
+_LONGEST = 100_000_000  # bytes; a longer header is invalid
+
+
+class Start(NamedTuple):
+    """What a policy answers with before anything is published: an adapter, or weights of a model's shape."""
+
+    folder: Path
+    version: str
+
+    @classmethod
+    def at(cls, adapter: str, model: Path) -> Self:
+        """Find and check it. A version of a training has its name in agentfw.json, others are named by their folder."""
+        folder = Path(adapter).expanduser().resolve()
+        if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
+            if not (folder / "adapter_config.json").is_file():
+                raise SettingsError(
+                    f"{adapter} is no adapter: it has no adapter_config.json",
+                    fix="use an adapter folder in the PEFT format, such as RUN/learner/00020/adapter",
+                )
+            check_adapter(folder, model)
+            require_base(folder, fingerprint(model, 0), str(model))
+        note = folder / "agentfw.json"
+        named = json.loads(note.read_text("utf-8"))["version"] if note.is_file() else folder.name
+        return cls(folder, str(named))
+
+
+def check_adapter(adapter: Path, model: Path) -> None:
+    """Raise a SettingsError if a LoRA adapter changes modules that the model lacks, or that have another size."""
+    shapes: dict[str, list[int]] = {}
+    for path in sorted(model.glob("*.safetensors")):
+        shapes |= _shapes(path)
+    for name, shape in _shapes(adapter / "adapter_model.safetensors").items():
+        found = _TENSOR.fullmatch(name)
+        if found is None or (found["module"] == "lm_head" and "lm_head.weight" not in shapes):
+            continue  # a tied head has no weights of its own
+        side = 1 if found["side"] == "A" else 0  # A has the module's input size, B its output size
+        weight = shapes.get(f"{found['module']}.weight")
+        if weight is None or weight[side] != shape[side]:
+            has = f"is {weight}" if weight is not None else "isn't there"
+            raise SettingsError(
+                f"the adapter {adapter} doesn't fit the model {model}: "
+                f"it has {shape} for {found['module']}, which {has}",
+                fix="use the model that it was trained on",
+            )
+
+
+def count_weights(model: Path) -> int:
+    """The number of weights in a model folder."""
+    return sum(prod(shape) for path in model.glob("*.safetensors") for shape in _shapes(path).values())
+
+
+def _shapes(path: Path) -> dict[str, list[int]]:
+    """The shape of each tensor in a file, from its header."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > _LONGEST:
+                raise ValueError("its header is too long")
+            header = json.loads(file.read(length))
+        return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SettingsError(
+            f"{path} can't be read as safetensors: {error}", fix="the file may be incomplete; copy or save it again"
+        ) from error
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, by their path in it."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
+
+
+def write_files(files: dict[str, bytes], folder: Path) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def marks_of(folder: Path) -> list[list[object]]:
+    """Name, size and time of each file: whoever sees the same marks sees the same files."""
+    readable = [path for path in _files(folder) if os.access(path, os.R_OK)]
+    found = [(path.relative_to(folder).as_posix(), path.stat()) for path in readable]
+    return [[name, about.st_size, about.st_mtime_ns] for name, about in found]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -12,19 +12,45 @@ and each model is a folder in it. Nothing is imported for that.
 
     [project.entry-points."agentfw.models"]
     shop = "shop_agents.models"
+
+Two kinds of folders are made once and then found again in the user's cache ($XDG_CACHE_HOME or ~/.cache), from where
+they can be removed at any time:
+
+- of a GGUF file, as Ollama and LM Studio keep their models. Its weights are dequantised in fp32, so what is sampled
+  from, trained and exported is exactly what the file contains.
+- of what the four bits of a model stand for. A learner with `precision = "nf4"` trains an adapter on weights that were
+  rounded to four bits. A sampler that serves the original weights is another model: on small models its logprobs are
+  half a nat away. vLLM could also round them itself, but on a GPU only, and not certainly in the same way.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
+from typing import Any
 
 from agentfw.boundary.metadata import entry_points
-from agentfw.errors import DuplicateComponentError, SettingsError
+from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraError, SettingsError
 
-from .gguf_file import gguf_folder, is_gguf
+from .base import load_base, require_room
+from .checkpoint import fingerprint, write_folder
 
-__all__ = ["locate"]
+__all__ = [
+    "cached_folder",
+    "copy_but_weights",
+    "four_bit_folder",
+    "gguf_folder",
+    "is_gguf",
+    "locate",
+    "write_unquantized",
+]
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -83,3 +109,137 @@ def _installed() -> dict[str, list[Path]]:
         for config in sorted(package.glob("*/config.json")) if package is not None else ():
             found.setdefault(config.parent.name, []).append(config.parent)
     return found
+
+
+def cached_folder(kind: str, name: str, identity: str, write: Callable[[Path], None]) -> Path:
+    """The folder of this identity. `write` fills a new one; what was not finished is never found."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agentfw" / kind
+    made = cache / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    if not made.is_dir():
+        own = made.with_name(f"{made.name}.{os.getpid()}")  # several replicas may start at once
+        write_folder(own, write)
+        try:
+            own.replace(made)
+        except OSError:  # another process was faster
+            shutil.rmtree(own)
+    return made
+
+
+def copy_but_weights(folder: Path, target: Path) -> None:
+    """Copy tokenizer, template and configuration of a model folder."""
+    for path in folder.iterdir():
+        if path.is_file() and ".safetensors" not in path.name:
+            shutil.copyfile(path, target / path.name)
+
+
+def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> None:
+    """Write the configuration of a model without its quantization, and tensors in place of its weights."""
+    from huggingface_hub import save_torch_state_dict
+
+    config = model.config.to_dict()
+    config.pop("quantization_config", None)
+    # `save_pretrained` of a model would add its class. Without it, vLLM takes some models for embedding models.
+    config["architectures"] = config.get("architectures") or [type(model).__name__]
+    type(model.config)(**config).save_pretrained(target)
+    save_torch_state_dict(dict(tensors), target)
+
+
+_SAMPLE = 1 << 20
+_FORM = 2
+"""Version of what is written. A folder of an earlier version is made again."""
+_AGAIN = "copy or download it again: it may be incomplete"
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a file is one, whatever its name: Ollama's have none that says it."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"GGUF"
+
+
+def gguf_folder(path: Path) -> Path:
+    """The folder with what a file stands for. Made at the first call, then found again."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE)
+        file.seek(max(0, size - _SAMPLE))
+        identity = f"{_FORM} {size} {sample.hex()} {file.read().hex()}"
+    return cached_folder("gguf", path.stem, identity, lambda unfinished: _convert_gguf(path, unfinished))
+
+
+def _convert_gguf(path: Path, target: Path) -> None:
+    try:
+        import torch
+        from gguf import GGUFReader
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError("a GGUF file", "train", module=error.name or "") from None
+    template = _checked(path, GGUFReader)
+    named = {"gguf_file": path.name, "local_files_only": True}
+    # The bars of a minute's work are for a person.
+    with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, **named)
+            model: Any = AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **named)
+        except (ValueError, KeyError, NotImplementedError, TypeError, RuntimeError) as error:
+            raise SettingsError(
+                f"transformers can't load {path}: {str(error).partition(chr(10))[0]}",
+                fix="use the model's folder in the Hugging Face format",
+            ) from error
+    if template:
+        tokenizer.chat_template = template
+    tokenizer.save_pretrained(target)
+    model.generation_config.save_pretrained(target)
+    write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
+
+
+def _checked(path: Path, read: Any) -> str:
+    """Raise if the file is damaged, a part of a model, or too large. Returns its chat template, if it has one."""
+    try:
+        reader = read(path)
+        fields = {name: reader.fields[name].contents() for name in _FIELDS if name in reader.fields}
+        end = max((int(tensor.data_offset) + int(tensor.n_bytes) for tensor in reader.tensors), default=0)
+        weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
+        if not weights or end > path.stat().st_size:
+            raise ValueError("it ends before its last weight")
+    except AgentfwError:
+        raise
+    except Exception as error:  # whatever damaged bytes lead to
+        raise SettingsError(f"{path} can't be read as GGUF: it is damaged or cut ({error})", fix=_AGAIN) from error
+    if (parts := int(fields.get("split.count", 1))) > 1:
+        raise SettingsError(
+            f"{path} is one of {parts} parts of a model",
+            fix="join them: llama-gguf-split --merge FIRST.gguf WHOLE.gguf",
+        )
+    require_room(path, 4 * weights, "in fp32, as which it is read once", "use a smaller model, or a larger machine")
+    return str(fields.get("tokenizer.chat_template", ""))
+
+
+_FIELDS = ("split.count", "tokenizer.chat_template")
+
+
+def four_bit_folder(folder: Path, device: str) -> Path:
+    """The folder with a model's weights as nf4 rounds them on this device. Made at the first call, then found again."""
+    try:
+        import bitsandbytes
+    except ImportError as error:
+        raise MissingExtraError("a model in four bits", "train", module=error.name or "") from None
+
+    # Other kernels may round a tie in another way, so that the device and the library are part of its identity.
+    identity = f"{fingerprint(folder, 0)} nf4 twice {device} bitsandbytes {bitsandbytes.__version__}"
+
+    def write(target: Path) -> None:
+        model: Any = load_base(folder, "nf4", device)
+        copy_but_weights(folder, target)
+        write_unquantized(model, {name: _unpacked(model, name) for name, _ in model.named_parameters()}, target)
+
+    return cached_folder("four-bits", folder.name, identity, write)
+
+
+def _unpacked(model: Any, name: str) -> Any:
+    from bitsandbytes.functional import dequantize_4bit
+
+    weight = model.get_parameter(name)
+    state = getattr(weight, "quant_state", None)
+    return (weight.data if state is None else dequantize_4bit(weight.data, state)).detach().cpu()

@@ -5,24 +5,34 @@ the previous version stays in use.
 
 In fp32 an adapter is merged into a freshly loaded base, which costs nothing during generation and is as precise as the
 base. With fewer bits, merging would round away what was learned, so the adapter stays separate.
+
+On a CPU, two parts of a model are computed in another way than by transformers:
+
+- Experts: an expert gets as many tokens as choose it, so what it computes of one would depend on the others in the
+  batch in its last bits. Each expert's tokens are filled up to whole blocks, as all tokens of a pass are
+  (transformers_rows). The computation itself is transformers'.
+- The output head is computed for a few thousand words at a time. MKL copies weights into another order before it
+  multiplies with them. The copy of a part stays in the processor's caches, that of a whole head doesn't. Each logit is
+  the same sum as before, to the last bit.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw.errors import MissingExtraError, SettingsError
 
+from ..policies.local.transformers_rows import BLOCK
 from . import Precision, has_weights, load_base, other_layers, own_attention
-from .expert_blocks import use_blocks
-from .output_head import use_parts
-from .shared_weights import let_go, own_copies
+from .base import let_go, own_copies
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel
 
-__all__ = ["Weights"]
+__all__ = ["Weights", "use_blocks", "use_parts"]
 
 
 class Weights:
@@ -73,7 +83,18 @@ class Weights:
             else:
                 tuned = before
                 tuned.load_adapter(adapter, adapter_name=name)
-            _check(tuned, adapter, name)
+            # Raise if PEFT ignored tensors on either side, for which it only gives a warning.
+            from peft import get_peft_model_state_dict
+            from safetensors import safe_open
+
+            with safe_open(adapter / "adapter_model.safetensors", "pt") as file:
+                given = set(file.keys())
+            wanted = set(get_peft_model_state_dict(tuned, adapter_name=name))
+            if given != wanted:
+                lacks, extra = sorted(wanted - given), sorted(given - wanted)
+                raise ValueError(
+                    f"it lacks {len(lacks)} tensors and has {len(extra)} unknown ones, such as {(lacks + extra)[0]}"
+                )
         except (KeyError, RuntimeError, ValueError) as error:
             if before is not None and name in before.peft_config:
                 before.delete_adapter(name)
@@ -91,16 +112,67 @@ class Weights:
         return tuned.base_model.model.eval()
 
 
-def _check(tuned: Any, adapter: Path, name: str) -> None:
-    """Raise if PEFT ignored tensors on either side, for which it only gives a warning."""
-    from peft import get_peft_model_state_dict
-    from safetensors import safe_open
+_NAME = "agentfw_blocks"
 
-    with safe_open(adapter / "adapter_model.safetensors", "pt") as file:
-        given = set(file.keys())
-    wanted = set(get_peft_model_state_dict(tuned, adapter_name=name))
-    if given != wanted:
-        lacks, extra = sorted(wanted - given), sorted(given - wanted)
-        raise ValueError(
-            f"it lacks {len(lacks)} tensors and has {len(extra)} unknown ones, such as {(lacks + extra)[0]}"
-        )
+
+def use_blocks(model: PreTrainedModel) -> None:
+    """Let the experts of this model, if it has any, compute whole blocks."""
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+    ALL_EXPERTS_FUNCTIONS.register(_NAME, _experts)
+    if model._can_set_experts_implementation():
+        model.set_experts_implementation(_NAME)
+    for name, module in model.named_modules():
+        if name.endswith("shared_expert_gate"):
+            module.register_forward_hook(_widened)
+
+
+def _widened(_module: Any, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    """The gate of a shared expert, one number per token, as wide as what it is multiplied with.
+
+    Torch computes the end of a row of numbers in another way than the rest. So a function of one number per token
+    would depend on how many tokens there are.
+    """
+    return output.expand(inputs[0].shape).contiguous()
+
+
+def _experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """What transformers calls. States [tokens, width], the chosen experts and their weights [tokens, chosen]."""
+    import torch
+    from transformers.integrations.moe import grouped_mm_experts_forward
+
+    tokens, count = chosen.shape
+    experts = chosen.flatten()
+    missing = -torch.bincount(experts, minlength=module.num_experts) % BLOCK
+    filler = torch.arange(len(missing), device=experts.device).repeat_interleave(missing)
+    found = grouped_mm_experts_forward(
+        module,
+        torch.cat([states.repeat_interleave(count, 0), states.new_zeros(len(filler), states.shape[1])]),
+        torch.cat([experts, filler])[:, None],
+        torch.cat([weights.flatten(), weights.new_zeros(len(filler))])[:, None],
+    )
+    return found[: len(experts)].unflatten(0, (tokens, count)).sum(1)
+
+
+_WORDS = 2048
+
+
+def use_parts(model: PreTrainedModel) -> None:
+    """Let the head of this model compute its logits in parts, if it is plain and in fp32."""
+    import torch
+
+    head: Any = model.get_output_embeddings()
+    if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
+        head.forward = partial(_in_parts, head)
+
+
+def _in_parts(head: Any, hidden: Tensor) -> Tensor:
+    """Logits [..., vocabulary] of hidden states [..., width]."""
+    import torch
+
+    rows = hidden.flatten(0, -2)
+    logits = rows.new_empty(len(rows), head.out_features)
+    for start in range(0, head.out_features, _WORDS):
+        words = slice(start, start + _WORDS)
+        torch.mm(rows, head.weight[words].T, out=logits[:, words])
+    return logits.unflatten(0, hidden.shape[:-1])

@@ -1,29 +1,63 @@
-"""GRPO, and the variants of it that differ in settings only: Dr. GRPO and GSPO.
-
-A = r - mean of the group, divided by the group's standard deviation or not. Every turn of an episode carries it. A
-group of one teaches nothing.
+"""GRPO and its relatives: Dr. GRPO and GSPO differ from it in settings only, DAPO, GDPO and GiGPO in what they compare.
 
     agentfw train calendar --optimizer grpo
     agentfw train calendar --optimizer dr_grpo --set optimizer.length=256
+    agentfw train calendar --optimizer dapo --set sampling.max_tokens=2048 \
+        --set optimizer.max_answer=2048 --set optimizer.overlong_buffer=512
+    agentfw train --optimizer gdpo --set optimizer.weights.calendar_hub=0.25
+    agentfw train calendar --optimizer gigpo --set optimizer.step_weight=0.5
 
-GRPO's defaults are those of DeepSeekMath, with the KL penalty at 0.04. Its mean is over the sampled outputs, which here
-are episodes (`episode_mean`), and so are those of Dr. GRPO and GSPO.
+A group of one teaches nothing. Means over sampled outputs are means over episodes here (`episode_mean`), except where a
+class says otherwise.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from agentfw import Episode, Turn
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import alike, centred, normalised
-from .attribution import throughout
-from .relative import Aggregation, ClipHigh, ClipLow, Kl, Length, LossSettings, Ratio, Relative
+from .relative import (
+    Aggregation,
+    ClipHigh,
+    ClipLow,
+    Kl,
+    Length,
+    LossSettings,
+    Ratio,
+    Relative,
+    alike,
+    by_component,
+    by_turn,
+    centred,
+    normalised,
+    returns_to_go,
+    spoken,
+    spread,
+    throughout,
+    unit,
+)
 
-__all__ = ["GRPO", "DrGRPOSettings", "GRPOSettings", "GSPOSettings", "Skip"]
+__all__ = [
+    "DAPO",
+    "GDPO",
+    "GRPO",
+    "DAPOSettings",
+    "DrGRPOSettings",
+    "GDPOSettings",
+    "GRPOSettings",
+    "GSPOSettings",
+    "GiGPO",
+    "GiGPOSettings",
+    "Skip",
+]
 
 Scale = Annotated[bool, Field(description="Divide by the group's standard deviation.")]
 Skip = Annotated[
@@ -57,7 +91,11 @@ class GSPOSettings(GRPOSettings):
 
 
 class GRPO(Relative[GRPOSettings]):
-    """Each sample relative to the others of its task."""
+    """Each sample relative to the others of its task.
+
+    A = r - mean of the group, divided by the group's standard deviation or not. Every turn of an episode carries it.
+    The defaults are those of DeepSeekMath, with the KL penalty at 0.04.
+    """
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
@@ -69,3 +107,178 @@ class GRPO(Relative[GRPOSettings]):
             for scored, value in zip(group, values, strict=True):
                 found += throughout(scored, value)
         return found
+
+
+class DAPOSettings(GRPOSettings):
+    skip: Skip = True
+    clip_high: ClipHigh = 0.28
+    aggregation: Aggregation = "token_mean"
+    kl: Kl = 0.0
+    resample: int = Field(
+        3,
+        ge=0,
+        description="Maximum number of groups that are played in place of groups with equal rewards, "
+        "in multiples of the batch. 0 turns resampling off.",
+    )
+    max_answer: int | None = Field(
+        None, ge=1, description="Maximum tokens of an answer, as in sampling.max_tokens. Needed by overlong_buffer."
+    )
+    overlong_buffer: int | None = Field(
+        None,
+        ge=1,
+        description="Last tokens before max_answer in which the penalty for length grows. Default: no penalty.",
+    )
+    overlong_penalty: float = Field(1.0, ge=0, description="Reward that an answer of max_answer tokens loses.")
+    mask_truncated: bool = Field(
+        False, description="Don't learn from answers that were cut off at their maximum length."
+    )
+
+    @model_validator(mode="after")
+    def _buffer_is_part_of_the_answer(self) -> DAPOSettings:
+        if self.overlong_buffer is not None and (self.max_answer is None or self.overlong_buffer > self.max_answer):
+            raise ValueError("overlong_buffer needs max_answer, which must be at least as large")
+        return self
+
+
+class DAPO(GRPO):
+    """GRPO with more room above than below, a mean over all tokens, no KL penalty, and only groups that differ.
+
+    - Dynamic sampling: groups whose rewards are all equal are left out, and `missing` asks for others in their place
+      until the batch is full, or `resample` times the batch has been played besides.
+    - Overlong reward shaping: an answer that comes close to `max_answer` tokens loses reward, up to `overlong_penalty`:
+
+          0                                   up to max_answer - overlong_buffer tokens
+          -penalty x (excess / buffer)        up to max_answer
+          -penalty                            beyond it
+
+      In an episode of several turns the longest answer counts, so the loss of reward never exceeds the penalty.
+    - Overlong filtering: with `mask_truncated` answers that were cut off at the maximum length get no advantage. Their
+      reward says little about the tokens that are there. The episode still counts in the comparison.
+    """
+
+    settings: DAPOSettings
+
+    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
+        found = super().advantages([self._shaped(group) for group in groups])
+        if not self.settings.mask_truncated:
+            return found
+        episodes = [scored.episode for group in groups for scored in group]
+        cut = {(one.id, turn.index) for one in episodes for turn in one.turns if turn.finish == "length"}
+        self.figures["turns_truncated"] = float(len(cut))
+        return [advantage for advantage in found if (advantage.episode, advantage.turn) not in cut]
+
+    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
+        if not self.settings.skip:
+            return 0
+        different = sum(not alike([scored.reward for scored in self._shaped(group)]) for group in groups if group)
+        most = wanted * (1 + self.settings.resample)
+        return max(0, min(wanted - different, most - len(groups)))
+
+    def _shaped(self, group: Sequence[Scored]) -> list[Scored]:
+        return [replace(scored, reward=scored.reward - self._penalty(scored)) for scored in group]
+
+    def _penalty(self, scored: Scored) -> float:
+        buffer, most = self.settings.overlong_buffer, self.settings.max_answer
+        if buffer is None or most is None:
+            return 0.0
+        longest = max((turn.count for turn in scored.episode.turns), default=0)
+        return self.settings.overlong_penalty * min(1.0, max(0.0, (longest - (most - buffer)) / buffer))
+
+
+WHITENING_FLOOR = 0.1
+"""Of normalised values, whose deviation is about 1 where groups differ. A batch of noise alone must not grow again."""
+
+
+class GDPOSettings(LossSettings):
+    weights: dict[str, float] = Field(
+        default_factory=dict, description="Weight of each component after it is normalised. Default: 1."
+    )
+    whiten: bool = Field(True, description="Divide the advantages by their standard deviation over the whole batch.")
+    aggregation: Aggregation = "episode_mean"
+
+
+class GDPO(Relative[GDPOSettings]):
+    """Each reward component is normalised within its group, then the components are added up and whitened.
+
+    A' = sum of w_k nrm(r_k) over the components, with nrm by mean and standard deviation of the group. A = A' /
+    (standard deviation of A' over the batch). So a component with a small spread isn't drowned by one with a large
+    spread. Normalising a component cancels the run's weight of it. The weights given here are the ones that count.
+
+    In the paper, whitening also subtracts the batch's mean. That mean is zero, as it is in every group, so it is not
+    subtracted here: rounding would turn the zeros of equal groups into tiny numbers that the learner has to compute.
+    """
+
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
+        samples = [scored for group in groups for scored in group]
+        values = [value for group in groups for value in self._sums(group)]
+        if self.settings.whiten:
+            one = unit(spread(values), WHITENING_FLOOR)
+            values = [value / one for value in values]
+        found: list[Advantage] = []
+        for scored, value in zip(samples, values, strict=True):
+            found += throughout(scored, value)
+        return found
+
+    def _sums(self, group: Sequence[Scored]) -> list[float]:
+        said = [by_component(scored) for scored in group]
+        parts: list[list[float]] = []
+        for component in sorted({component for sums in said for component in sums}):
+            weight = self.settings.weights.get(component, 1.0)
+            values = normalised([sums.get(component, 0.0) for sums in said])
+            parts.append([weight * value for value in values])
+        return [math.fsum(values) for values in zip(*parts, strict=True)]
+
+
+# The head of a message to the agent, such as: [12.5] round 3 of 20
+_CLOCK = re.compile(r"\A\[[^\]\n]*\](?: round \d+ of \d+)?(?=\n|\Z)")
+
+
+class GiGPOSettings(LossSettings):
+    step_weight: float = Field(1.0, ge=0, description="Weight of the comparison of turns (w).")
+    gamma: float = Field(0.95, ge=0, le=1, description="Discount of rewards from one turn to the one before it.")
+    scale: bool = Field(False, description="Divide by the standard deviation of what is compared, as GRPO does.")
+    clock: bool = Field(False, description="Treat the time and round at the head of a message as part of the state.")
+    kl: Kl = 0.01
+
+
+class GiGPO(Relative[GiGPOSettings]):
+    """Each episode relative to the others of its task, and each turn relative to others in the same state.
+
+    A = A_episode + step_weight A_step. A_step compares the discounted returns of the turns of a group that were shown
+    the same state. A turn whose state no other turn shares has an A_step of zero. A state is identified by the text
+    that was new to the policy: the messages since its last answer. The loss is a mean over turns (`sequence_mean`), as
+    the paper's objective is a mean over episodes and steps.
+    """
+
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
+        self.figures |= {"turns": 0.0, "turns_compared": 0.0}
+        return [advantage for group in groups for advantage in self._group(group)]
+
+    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+        nrm = normalised if self.settings.scale else centred
+        episodes = nrm([scored.reward for scored in group])
+        states: dict[tuple[str, ...], list[tuple[int, Turn]]] = {}
+        for place, scored in enumerate(group):
+            for turn in spoken(scored.episode):
+                states.setdefault(self.state_of(scored.episode, turn), []).append((place, turn))
+        returns = [returns_to_go(by_turn(scored), self.settings.gamma) for scored in group]
+        found: list[Advantage] = []
+        for turns in states.values():
+            self.figures["turns"] += len(turns)
+            self.figures["turns_compared"] += len(turns) if len(turns) > 1 else 0
+            steps = nrm([returns[place][turn.index] for place, turn in turns])
+            found += [
+                Advantage(group[place].episode.id, turn.index, episodes[place] + self.settings.step_weight * step)
+                for (place, turn), step in zip(turns, steps, strict=True)
+            ]
+        return found
+
+    def state_of(self, episode: Episode, turn: Turn) -> tuple[str, ...]:
+        """What the policy was shown for the first time."""
+        news: list[str] = []
+        for index in reversed(turn.shown):
+            message = episode.messages[index]
+            if message.role == "assistant":
+                break
+            news.append(message.content if self.settings.clock else _CLOCK.sub("", message.content))
+        return tuple(reversed(news))

@@ -52,9 +52,20 @@ from pydantic import Field
 from agentfw.errors import SettingsError, StorageError
 from agentfw.optimizer import Advantage, Scored
 
-from .arithmetic import ROUNDING, centred, mean, normalised, spread, unit
-from .attribution import of_track, throughout
-from .relative import Aggregation, Kl, LossSettings, Relative
+from .relative import (
+    ROUNDING,
+    Aggregation,
+    Kl,
+    LossSettings,
+    Relative,
+    centred,
+    mean,
+    normalised,
+    of_track,
+    spread,
+    throughout,
+    unit,
+)
 
 __all__ = ["PARPO", "Anchor", "PARPOSettings"]
 

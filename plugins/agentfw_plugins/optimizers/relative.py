@@ -1,4 +1,4 @@
-"""What all optimizers that compare samples have in common: the settings of their loss, the input check, the figures.
+"""What all optimizers that compare samples have in common: how scores are attributed, compared and turned into a loss.
 
 An algorithm is its advantages and the values of its loss, so every optimizer has the same loss settings with defaults
 of its own. A batch is checked before anything that the optimizer remembers changes.
@@ -9,22 +9,72 @@ of its own. A batch is checked before anything that the optimizer remembers chan
     class Centred(Relative[CentredSettings]):
         def compare(self, groups):
             ...
+
+**Attribution.** No score is counted twice. A score of a round or a turn belongs there. A score of the whole episode was
+given when it was over, so it belongs to the end. An episode without scores has its reward as the only score.
+
+    >>> from agentfw.episode import Task
+    >>> episode = Episode(Task(0, 7), rounds=2, turns=[Turn(0, 0, 1, round=1), Turn(1, 2, 3, round=2)])
+    >>> said = (Score("00000-0", "right", 1.0, round=1), Score("00000-0", "format", 0.5, turn=1))
+    >>> scored = Scored(episode, said, 1.5)
+    >>> by_round(scored), by_turn(scored)
+    ([0.0, 1.0, 0.5], [1.0, 0.5])
+
+**Comparison.** No result depends on the order of the values, and nothing is ever divided by zero. Values that are equal
+up to rounding, or a single value, have nothing that sets them apart: their centred and normalised values are exact
+zeros. Whatever is divided by a standard deviation is divided by its `unit`, which has a floor: differences far below it
+count as noise. They shrink instead of becoming as large as real ones. benchmarks/advantage_noise.py shows why it is
+`FLOOR`.
+
+    >>> [round(value, 4) for value in normalised([1.0, 0.0, 0.0, 1.0])]
+    [0.866, -0.866, -0.866, 0.866]
+    >>> normalised([3.0])
+    [0.0]
+    >>> returns_to_go([1.0, 0.0, 2.0], gamma=0.5)
+    [1.5, 1.0, 2.0]
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from agentfw import Optimizer, Settings
+from agentfw import Episode, Optimizer, Score, Settings, Turn
+from agentfw.errors import PluginError
 from agentfw.optimizer import Advantage, Loss, Scored
+from agentfw.scores import LARGEST, Track
 
-from .arithmetic import alike, mean
-from .attribution import check
-
-__all__ = ["Aggregation", "ClipHigh", "ClipLow", "Kl", "Length", "LossSettings", "Ratio", "RatioCap", "Relative"]
+__all__ = [
+    "FLOOR",
+    "ROUNDING",
+    "Aggregation",
+    "ClipHigh",
+    "ClipLow",
+    "Kl",
+    "Length",
+    "LossSettings",
+    "Ratio",
+    "RatioCap",
+    "Relative",
+    "alike",
+    "by_component",
+    "by_round",
+    "by_turn",
+    "centred",
+    "check",
+    "mean",
+    "normalised",
+    "of_track",
+    "returns_to_go",
+    "scores_of",
+    "spoken",
+    "spread",
+    "throughout",
+    "unit",
+]
 
 ClipLow = Annotated[float, Field(ge=0, description="Lower clipping range of the importance ratio.")]
 ClipHigh = Annotated[float, Field(ge=0, description="Upper clipping range of the importance ratio.")]
@@ -89,18 +139,7 @@ class LossSettings(Settings):
         return self
 
     def loss(self) -> Loss:
-        return Loss(
-            clip_low=self.clip_low,
-            clip_high=self.clip_high,
-            ratio=self.ratio,
-            ratio_cap=self.ratio_cap,
-            aggregation=self.aggregation,
-            length=self.length,
-            kl=self.kl,
-            importance_cap=self.importance_cap,
-            importance_level=self.importance_level,
-            importance_mask=self.importance_mask,
-        )
+        return Loss(**{name: getattr(self, name) for name in LossSettings.model_fields})
 
 
 Chosen = TypeVar("Chosen", bound=LossSettings)
@@ -139,3 +178,135 @@ class Relative(Optimizer, Generic[Chosen]):
 
     def metrics(self) -> Mapping[str, float]:
         return dict(self.figures)
+
+
+def check(groups: Sequence[Sequence[Scored]]) -> None:
+    """Refuse rewards that can't be computed with, and scores of turns that don't exist."""
+    for group in groups:
+        for scored in group:
+            for score in scored.scores:
+                if score.turn is not None and not 0 <= score.turn < len(scored.episode.turns):
+                    raise PluginError(
+                        f'component "{score.component}" scored turn {score.turn} of episode {scored.episode.id}, '
+                        f"which has {len(scored.episode.turns)}",
+                        fix="a score's turn is the index of a turn; fix the reward model",
+                    )
+            values = [("the reward", scored.reward)]
+            values += [(f'component "{score.component}"', score.value) for score in scored.scores]
+            for what, value in values:
+                if not abs(value) <= LARGEST:
+                    raise PluginError(
+                        f"{what} of episode {scored.episode.id} is {value}, which nothing can be learned from",
+                        fix="fix the reward model or the environment that gave it; nothing was changed",
+                    )
+
+
+def spoken(episode: Episode) -> list[Turn]:
+    """The turns that have an answer. The others have no tokens to learn from."""
+    return [turn for turn in episode.turns if turn.count or turn.token_ids or turn.text]
+
+
+def throughout(scored: Scored, value: float) -> list[Advantage]:
+    """One advantage for the whole episode, carried by every turn."""
+    return [Advantage(scored.episode.id, turn.index, value) for turn in spoken(scored.episode)]
+
+
+def scores_of(scored: Scored) -> Sequence[Score]:
+    return scored.scores or (Score(scored.episode.id, "reward", scored.reward),)
+
+
+def of_track(scored: Scored, track: Track) -> float:
+    return math.fsum(score.value for score in scores_of(scored) if score.track == track)
+
+
+def by_component(scored: Scored) -> dict[str, float]:
+    """The sum of each component."""
+    found: dict[str, list[float]] = {}
+    for score in scores_of(scored):
+        found.setdefault(score.component, []).append(score.value)
+    return {component: math.fsum(values) for component, values in found.items()}
+
+
+def by_round(scored: Scored) -> list[float]:
+    """The reward of each round that the episode reached. The time before the first round is round 0."""
+    turns, scores = scored.episode.turns, scores_of(scored)
+    about = [_round_of(score, turns) for score in scores]
+    last = max([0, *(turn.round for turn in turns), *(number for number in about if number is not None)])
+    values: list[list[float]] = [[] for _ in range(last + 1)]
+    for score, number in zip(scores, about, strict=True):
+        values[last if number is None else number].append(score.value)
+    return [math.fsum(some) for some in values]
+
+
+def by_turn(scored: Scored) -> list[float]:
+    """The reward of each turn, in order.
+
+    A round's score belongs to the last turn of that round, or of the latest earlier round that has a turn.
+    """
+    turns = scored.episode.turns
+    values: list[list[float]] = [[] for _ in turns]
+    lasts = {turn.round: turn.index for turn in turns}
+    for score in scores_of(scored) if turns else ():
+        place: int | None = len(turns) - 1
+        if score.turn is not None:
+            place = score.turn
+        elif score.round is not None and (place := lasts.get(score.round)) is None:
+            place = max((last for number, last in lasts.items() if number < score.round), default=None)
+        if place is not None:
+            values[place].append(score.value)
+    return [math.fsum(some) for some in values]
+
+
+def _round_of(score: Score, turns: Sequence[Turn]) -> int | None:
+    if score.round is None and score.turn is not None:
+        return turns[score.turn].round
+    return score.round
+
+
+FLOOR = 1e-3
+"""Standard deviation below which differences of rewards are taken for noise."""
+ROUNDING = 1e-12
+"""Relative difference below which values count as equal."""
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def spread(values: Sequence[float]) -> float:
+    """The unbiased standard deviation (by n - 1), as in implementations of GRPO; 0 for equal values or a single one."""
+    if len(values) < 2:
+        return 0.0
+    return math.sqrt(math.fsum(value * value for value in centred(values)) / (len(values) - 1))
+
+
+def alike(values: Sequence[float]) -> bool:
+    """Whether the values differ by no more than rounding does."""
+    return max(values) - min(values) <= ROUNDING * max(map(abs, values))
+
+
+def centred(values: Sequence[float]) -> list[float]:
+    """Each value minus the mean."""
+    if alike(values):
+        return [0.0] * len(values)
+    middle = mean(values)
+    return [value - middle for value in values]
+
+
+def unit(deviation: float, floor: float = FLOOR) -> float:
+    """What to divide by: a standard deviation, or the floor where that is far smaller."""
+    return math.hypot(deviation, floor)
+
+
+def normalised(values: Sequence[float], floor: float = FLOOR) -> list[float]:
+    """Each value minus the mean, in units of the standard deviation."""
+    one = unit(spread(values), floor)
+    return [value / one for value in centred(values)]
+
+
+def returns_to_go(rewards: Sequence[float], gamma: float) -> list[float]:
+    """G_t = r_t + gamma G_(t+1), for each reward of one rollout."""
+    found = list(rewards)
+    for place in range(len(found) - 2, -1, -1):
+        found[place] += gamma * found[place + 1]
+    return found

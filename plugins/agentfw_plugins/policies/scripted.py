@@ -1,8 +1,9 @@
-"""The policy `scripted`: follows a script, without a model or a network, with the same answers every time.
+"""Policies without a model: `scripted` follows a script, and `random` draws valid actions, as a lower baseline.
 
-It reads the same moments as a model, and its answers are parsed like those of a model. Everything around it works as in
-a real run.
+Both give the same answers every time, without a network. They read the same moments as a model, and their answers are
+parsed like those of a model. Everything around them works as in a real run.
 
+    agentfw run inbox --policy random
     agentfw run inbox --policy scripted
     agentfw run inbox --policy scripted --set policy.rule=my_package.rules:triage
     agentfw run inbox --policy scripted --set 'policy.replies=["{\\"name\\": \\"write\\"}"]'
@@ -13,17 +14,21 @@ own demonstration.
 
 from __future__ import annotations
 
-import importlib
 import json
+import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from pydantic import Field
 
 from agentfw import Generation, Intervention, Moment, Policy, Request, Settings
+from agentfw.boundary.gate import function_at
 from agentfw.errors import SettingsError
+from agentfw.request import Action
+from agentfw.seeds import Seeds
 
-__all__ = ["ScriptedPolicy", "ScriptedSettings"]
+__all__ = ["RandomPolicy", "RandomSettings", "ScriptedPolicy", "ScriptedSettings"]
 
 Rule = Callable[[Moment], Iterable[Intervention | str]]
 
@@ -45,7 +50,7 @@ class ScriptedPolicy(Policy):
         self.settings = settings or ScriptedSettings()
         if self.settings.rule and self.settings.replies:
             raise SettingsError("policy.rule and policy.replies are both set", fix="set only one of them")
-        self._rule = rule or (_load(self.settings.rule) if self.settings.rule else None)
+        self._rule = rule or (function_at(self.settings.rule, "policy.rule") if self.settings.rule else None)
         self._given: dict[str, int] = {}
 
     async def generate(self, request: Request) -> Generation:
@@ -56,7 +61,9 @@ class ScriptedPolicy(Policy):
                 texts.append(answer)
             else:
                 calls.append(answer)
-        text = "\n".join([*texts, *(_spoken(call) for call in calls)])
+        text = "\n".join(
+            [*texts, *(_JSON.encode({"name": call.name, "arguments": dict(call.arguments)}) for call in calls)]
+        )
         pieces = tuple(re.findall(r"\s*\S+|\s+\Z", text))
         count = len(pieces) if self.settings.tokens is None else self.settings.tokens
         said = "\n".join(texts) if calls else None
@@ -77,16 +84,65 @@ class ScriptedPolicy(Policy):
         return rule(request.moment)
 
 
-def _spoken(call: Intervention) -> str:
-    return _JSON.encode({"name": call.name, "arguments": dict(call.arguments)})
+_WORDS = ("yes", "no", "later", "now", "please", "thanks")
 
 
-def _load(path: str) -> Rule:
-    module, colon, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name) if colon else None
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"policy.rule: can't load {path}: {error}", fix="write package.module:function") from None
-    if not callable(found):
-        raise SettingsError(f"policy.rule: {path} is not a function", fix="write package.module:function")
-    return found  # type: ignore[no-any-return]
+class RandomSettings(Settings):
+    idle: float = Field(0.0, ge=0, le=1, description="Probability of doing nothing.")
+    tokens: int = Field(1, ge=0, description="Number of tokens that each answer counts as.")
+
+
+class RandomPolicy(Policy):
+    """Draws one action with arguments from the JSON schemas of the actions.
+
+    It is seeded by the task, so the same seed gives the same episode.
+    """
+
+    is_program = True
+
+    def __init__(self, settings: RandomSettings | None = None) -> None:
+        self.settings = settings or RandomSettings()
+        self._generators: dict[tuple[str, int], random.Random] = {}
+
+    async def generate(self, request: Request) -> Generation:
+        key = (request.task.id, request.task.seed)
+        # The first turn restarts the generator, so that a repeated episode is the same.
+        if key not in self._generators or len(request.messages) <= 2:
+            self._generators[key] = Seeds(request.task.seed).random("random policy", request.task.sample)
+        generator = self._generators[key]
+        calls: tuple[Intervention, ...] = ()
+        if request.actions and generator.random() >= self.settings.idle:
+            action = generator.choice(sorted(request.actions, key=lambda action: action.name))
+            calls = (Intervention(action.name, _arguments(action, generator)),)
+        return Generation(calls=calls, count=self.settings.tokens, version="random")
+
+
+def _arguments(action: Action, generator: random.Random) -> dict[str, Any]:
+    required = set(action.parameters.get("required", ()))
+    return {
+        name: _value(schema, generator)
+        for name, schema in action.parameters.get("properties", {}).items()
+        if name in required or generator.random() < 0.5
+    }
+
+
+def _value(schema: Mapping[str, Any], generator: random.Random) -> Any:
+    """Draw a value that matches a JSON schema. What the schema leaves open is drawn from a small range."""
+    if "enum" in schema:
+        return generator.choice(list(schema["enum"]))
+    if "anyOf" in schema:
+        return _value(generator.choice(list(schema["anyOf"])), generator)
+    kind = schema.get("type")
+    if kind == "integer":
+        low = int(schema.get("minimum", 0))
+        return generator.randint(low, int(schema.get("maximum", low + 9)))
+    if kind == "number":
+        least = float(schema.get("minimum", 0.0))
+        return generator.uniform(least, float(schema.get("maximum", least + 1.0)))
+    if kind == "boolean":
+        return generator.random() < 0.5
+    if kind == "array":
+        fewest = int(schema.get("minItems", 1))
+        count = generator.randint(fewest, int(schema.get("maxItems", fewest + 2)))
+        return [_value(schema.get("items", {}), generator) for _ in range(count)]
+    return None if kind == "null" else generator.choice(_WORDS)

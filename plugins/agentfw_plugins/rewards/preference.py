@@ -28,7 +28,7 @@ from agentfw import Episode, RewardModel, Score, Settings
 from agentfw.episode import Call
 from agentfw_rewardmodels import PreferenceModel, UnknownUserError
 
-from .library_errors import translated_errors
+from . import translated_errors
 
 __all__ = ["Preference", "PreferenceSettings", "effects_of"]
 

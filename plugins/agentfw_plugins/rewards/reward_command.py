@@ -96,7 +96,7 @@ def fit(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
-    from .library_errors import translated_errors
+    from . import translated_errors
 
     with translated_errors(), out.progress("reading the interactions") as tell:
         model = PreferenceModel.fit(
@@ -129,7 +129,7 @@ def score(user: str | None, text: str | None, file: Any, profile: str | None, mo
     """Score an action for a user: a reward from 0 to 1, and its two components."""
     if (file is None) == (text is None) or (file is not None and (user is not None or profile is not None)):
         raise UsageError("pass a user and a text, or a --file", fix='agentfw reward score ana "book the museum"')
-    from .library_errors import translated_errors
+    from . import translated_errors
 
     with translated_errors(), out.progress("scoring"):
         known = _load(model)
@@ -161,7 +161,7 @@ def explain(user: str | None, text: str | None, plot: Path | None, profile: str 
         raise UsageError("--profile is only used to score a text", fix="pass a TEXT, or leave out --profile")
     from agentfw.runs import write_whole
 
-    from .library_errors import translated_errors
+    from . import translated_errors
 
     with translated_errors():
         known = _load(model)
@@ -187,7 +187,7 @@ def explain(user: str | None, text: str | None, plot: Path | None, profile: str 
 @json_option
 def evaluate(interactions: Path, count: int, by: Any, model: Path, out: Out) -> None:
     """Measure recall and NDCG on held-out interactions."""
-    from .library_errors import translated_errors
+    from . import translated_errors
 
     with translated_errors(), out.progress("measuring"):
         found = _load(model).evaluate(interactions, count=count, by=by)
@@ -213,7 +213,7 @@ def update(
     """Add new interactions, items and users to a model, without training."""
     if interactions is None and items is None and profiles is None:
         raise UsageError("there is nothing to add", fix="pass INTERACTIONS, --items or --profiles")
-    from .library_errors import translated_errors
+    from . import translated_errors
 
     folder = folder or model
     with translated_errors(), out.progress("updating the model"):

@@ -20,8 +20,7 @@ from agentfw import Tool, Toolbox
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, nearest
 from agentfw.request import Action
 
-from .mcp_link import Link, Lost
-from .mcp_settings import MCPSettings
+from .mcp_link import Link, Lost, MCPSettings
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -94,7 +94,16 @@ class OtelTracker(Tracker):
             case PolicyCall():
                 self._policy_call(operation)
             case ToolCall():
-                self._tool_call(operation)
+                call = operation
+                attributes = {
+                    **self._about("execute_tool"),
+                    "gen_ai.tool.name": call.name,
+                    "gen_ai.tool.type": "function",
+                }
+                if self.settings.content:
+                    attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
+                    attributes["gen_ai.tool.call.result"] = call.answer
+                self._span(call, f"execute_tool {call.name}", attributes)
             case Recall():
                 self._recall(operation)
             case Scoring():
@@ -141,13 +150,6 @@ class OtelTracker(Tracker):
                 said = _message(Message("assistant", generation.text, generation.calls))
                 attributes["gen_ai.output.messages"] = json.dumps([{**said, "finish_reason": generation.finish}])
         self._span(call, f"chat {model}", attributes, kind=SpanKind.CLIENT)
-
-    def _tool_call(self, call: ToolCall) -> None:
-        attributes = {**self._about("execute_tool"), "gen_ai.tool.name": call.name, "gen_ai.tool.type": "function"}
-        if self.settings.content:
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
-            attributes["gen_ai.tool.call.result"] = call.answer
-        self._span(call, f"execute_tool {call.name}", attributes)
 
     def _recall(self, recall: Recall) -> None:
         attributes = {

@@ -12,8 +12,7 @@ from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, Us
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
-from .inspection import inspection
-from .pages import Links, Pages
+from .pages import Links, Pages, inspection
 from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select
 
 try:

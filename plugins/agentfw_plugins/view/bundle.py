@@ -17,11 +17,12 @@ from agentfw.runs import make_folder, write_whole
 
 from .episode_view import EpisodeView
 from .index import Index
-from .inspection import inspection
-from .pages import Links, Pages, before
+from .pages import Links, Pages, before, inspection
 from .search import Filter, Row, of_task, select
 
-__all__ = ["write_bundle"]
+__all__ = [
+    "write_bundle",
+]
 
 
 class _FileLinks(Links):

@@ -103,11 +103,10 @@ async def _read(index: Index, out: Out) -> None:
 
 def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]]:
     """The folder of the runs, and the names of those that were chosen."""
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
     from agentfw.runs import find_run
 
-    project = find_project()
-    root = folder or (project.runs if project is not None else Path("runs"))
+    root = runs_directory(folder)
     if len(runs) == 1 and Path(runs[0]).is_dir() and not (Path(runs[0]) / "run.json").exists():
         return Path(runs[0]), []
     found = [find_run(root, name).path for name in runs]

@@ -23,7 +23,7 @@ from agentfw.runs import RunFolder
 from agentfw.turns.session import extended
 
 from .index import Index
-from .journals import read_line
+from .index_rows import read_line
 from .search import Row
 
 __all__ = ["Argument", "EpisodeView", "ShownCall", "ShownScore", "ShownTurn", "read_episode"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -21,15 +20,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentfw.runs import make_private
+from agentfw.runs import RunIndex, writing
 
-from .index_rows import COLUMNS, Rows, words_of
-from .journals import Line, Place, new_lines, places_of, read_line, run_folders
+from .index_rows import COLUMNS, Line, Place, Rows, new_lines, places_of, read_line, run_folders, words_of
 
-__all__ = ["NAME", "Index", "Seen"]
+__all__ = ["Index", "Seen"]
 
-NAME = ".view.sqlite"
-_VERSION = 3
 _RECENT = 0.5
 """Seconds for which nobody looks again."""
 _TOGETHER = 1.0
@@ -38,8 +34,7 @@ _TOGETHER = 1.0
 _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
-_SCHEMA = f"""
-CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
+_TABLES = f"""
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
 CREATE TABLE journals (place INTEGER, name TEXT, file INTEGER, read INTEGER, PRIMARY KEY (place, name));
 CREATE TABLE episodes (id INTEGER PRIMARY KEY, place INTEGER, run INTEGER, episode TEXT, {COLUMNS.sql},
@@ -59,7 +54,6 @@ CREATE INDEX episodes_of_version ON episodes (version);
 CREATE INDEX episodes_by_end ON episodes (finish);
 CREATE INDEX texts_of_episode ON texts (episode);
 CREATE INDEX pieces_of_episode ON pieces (episode);
-PRAGMA user_version = {_VERSION};
 """
 _JOURNALS = ("turns", "episodes", "metrics", "failed")
 
@@ -72,33 +66,31 @@ class Seen(NamedTuple):
     """Whether the runs were read to their end. If not, the page has what was read so far."""
 
 
-class Index:
-    """The index of one folder of runs."""
+class Index(RunIndex):
+    """The index of one folder of runs, with their episodes."""
+
+    tables, version = _TABLES, 4
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        super().__init__(root)
         self.generation = 0
         """Grows whenever something new can be seen."""
-        self._lock, self._making = threading.Lock(), threading.Lock()
-        self._path: Path | None = None
+        self._lock = threading.Lock()
         self._wake, self._looked = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._last = -_RECENT
 
     def look(self, patience: float = 0.3) -> Seen:
         """Look for news in a thread of its own, and wait so long for it."""
-        is_whole = self._looks(patience)
-        return Seen(self.generation, is_whole)
-
-    def _looks(self, patience: float) -> bool:
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_looking, name="agentfw-view-index", daemon=True)
             self._thread.start()
-        if time.monotonic() - self._last < _RECENT:
-            return True
-        self._looked.clear()
-        self._wake.set()
-        return self._looked.wait(patience)
+        is_whole = time.monotonic() - self._last < _RECENT
+        if not is_whole:
+            self._looked.clear()
+            self._wake.set()
+            is_whole = self._looked.wait(patience)
+        return Seen(self.generation, is_whole)
 
     def _keep_looking(self) -> None:
         while True:
@@ -112,13 +104,13 @@ class Index:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The tables, with a function for phrases: the index knows which words an episode has, but not where."""
-        with closing(self._connect()) as rows:
+        with closing(self.connect()) as rows:
             rows.create_function("says", 2, lambda episode, phrase: self._says(rows, episode, phrase))
             yield rows
 
     def count(self) -> int:
         """Number of episodes so far."""
-        with closing(self._connect()) as rows:
+        with closing(self.connect()) as rows:
             return int(rows.execute("SELECT count(*) FROM episodes").fetchone()[0])
 
     def lines(self, rows: sqlite3.Connection, episode: int) -> bytes:
@@ -141,7 +133,7 @@ class Index:
 
     def refresh(self) -> None:
         """Read what is new on disk, and drop what is gone."""
-        with self._lock, closing(self._connect()) as rows:
+        with self._lock, closing(self.connect()) as rows:
             found = set()
             for run in run_folders(self.root):
                 found.add(self._name(run))
@@ -149,7 +141,7 @@ class Index:
             known = rows.execute("SELECT id, folder FROM runs").fetchall()
             for number, folder in known:
                 if folder not in found:
-                    with _writing(rows):
+                    with writing(rows):
                         self._drop_run(rows, number)
                     self.generation += 1
 
@@ -164,7 +156,7 @@ class Index:
         before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
         if before is None or before["changed"] != changed:
             about = _about(run)
-            with _writing(rows):
+            with writing(rows):
                 rows.execute(
                     "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (folder) DO UPDATE SET began = excluded.began, changed = excluded.changed,"
@@ -185,7 +177,7 @@ class Index:
         if not news:
             return
         if row is None:
-            with _writing(rows):
+            with writing(rows):
                 values = (run, folder, place.stage, place.number)
                 rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
             row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
@@ -195,7 +187,7 @@ class Index:
             if name in known and (known[name][0] != file or known[name][1] > size)
         ]
         if replaced:  # a journal was put in the place of another, so nothing that was read of it holds
-            with _writing(rows):
+            with writing(rows):
                 self._drop_place(rows, row["id"])
             news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != (0, 0)}
         for name in _JOURNALS:
@@ -207,7 +199,7 @@ class Index:
         path = target.place.path / f"{name}.jsonl"
         more = True
         while more:
-            with _writing(rows):  # nobody else reads the same lines meanwhile
+            with writing(rows):  # nobody else reads the same lines meanwhile
                 since = rows.execute(
                     "SELECT read FROM journals WHERE place = ? AND name = ?", (target.number, name)
                 ).fetchone()
@@ -249,63 +241,6 @@ class Index:
     def _name(self, path: Path) -> str:
         """A folder below the root."""
         return path.relative_to(self.root).as_posix().removeprefix(".")
-
-    # -- the file ------------------------------------------------------------------------------------------------------
-
-    def _connect(self) -> sqlite3.Connection:
-        rows = sqlite3.connect(self.path, timeout=10, isolation_level=None)
-        rows.row_factory = sqlite3.Row
-        return rows
-
-    @property
-    def path(self) -> Path:
-        """The file of the index, which is made when it is first needed."""
-        with self._making:
-            self._path = self._path or self._prepared()
-            return self._path
-
-    def _prepared(self) -> Path:
-        """The file of the index: beside the runs, or where that folder is read-only, a temporary one."""
-        try:
-            return self._opened(self.root / NAME)
-        except (OSError, sqlite3.OperationalError):
-            self._temporary = tempfile.TemporaryDirectory(prefix="agentfw-view-")
-            return self._opened(Path(self._temporary.name) / NAME)
-
-    def _opened(self, path: Path) -> Path:
-        """Make the index, also where there is one of another version or a damaged one."""
-        make_private(path)
-        for attempt in (1, 2):
-            try:
-                with closing(sqlite3.connect(path, timeout=10)) as rows:
-                    [version] = rows.execute("PRAGMA user_version").fetchone()
-                    if version == _VERSION:
-                        rows.execute("SELECT count(*) FROM places").fetchone()
-                        return path
-                    if not version and not rows.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                        rows.execute("PRAGMA journal_mode = WAL")
-                        rows.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-                        return path
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:
-                if attempt == 2:
-                    raise
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-            make_private(path)
-        return path
-
-
-@contextmanager
-def _writing(rows: sqlite3.Connection) -> Iterator[None]:
-    rows.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        rows.execute("ROLLBACK")
-        raise
-    rows.execute("COMMIT")
 
 
 def _known(rows: sqlite3.Connection, place: int) -> dict[str, tuple[int, int]]:

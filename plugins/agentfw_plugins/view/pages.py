@@ -1,36 +1,139 @@
 """Makes the pages from their templates. Everything that was recorded is text in them, and never markup.
 
 Each page has its style sheet and its script in itself, and a content security policy that allows these two alone by
-their hashes. So the same pages are served and written into a folder.
+their hashes. So the same pages are served and written into a folder. Tokens are shown as text where the tokenizer of
+the run's model is on this machine, and elsewhere as ids. The text of a turn is never tokenised again.
+
+>>> because({"points": {"words": 0.42, "user": 0.13, "time": 0.0}, "path": "found by its words"})
+'it has the words of what was asked (+0.42), it is like this user (+0.13)'
+>>> because({"rule": "never before nine", "age": 3})
+'rule never before nine, age 3'
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import agentfw
 from agentfw import Host
-from agentfw.errors import MissingExtraError
+from agentfw.boundary.gate import function_at
+from agentfw.errors import AgentfwError, MissingExtraError, UsageError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import figure_text, timeline_picture
+from agentfw.runs import RunFolder, figure_text, timeline_picture
 
+from ..models.conversation import pieces
+from ..models.locate import locate
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
-from .recall_reasons import because
 from .search import FAILURES, Filter, Found, Row, listed_figures
-from .tokens import shown_tokens
+
+__all__ = [
+    "Links",
+    "Pages",
+    "ShownToken",
+    "because",
+    "before",
+    "inspection",
+    "shown_tokens",
+]
+
+_STEPS = (-0.05, -0.3, -0.7, -1.4, -3.0)
+"""Logprobs from which a token has the next colour."""
+
+
+@dataclass(frozen=True)
+class ShownToken:
+    """A sampled token. `colour` is 0 where it was certain, and 5 where it was unlikely."""
+
+    text: str
+    id: int
+    logprob: float | None
+
+    @property
+    def colour(self) -> int:
+        return 0 if self.logprob is None else sum(self.logprob < step for step in _STEPS)
+
+
+def shown_tokens(about: Mapping[str, Any], ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[ShownToken]:
+    """The tokens with their logprobs, if these are known."""
+    settings = about.get("settings", {}).get("policy", {})
+    texts = _texts(str(settings.get("model", "")), tuple(ids))
+    known = logprobs if len(logprobs) == len(ids) else [None] * len(ids)
+    return [ShownToken(text, one, logprob) for text, one, logprob in zip(texts, ids, known, strict=True)]
+
+
+def _texts(model: str, ids: tuple[int, ...]) -> Sequence[str]:
+    tokenizer = _tokenizer(model) if model else None
+    if tokenizer is None:
+        return [f"{one} " for one in ids]
+    return pieces(ids, lambda some: str(tokenizer.decode(list(some), skip_special_tokens=False)), ())
+
+
+@lru_cache(maxsize=8)
+def _tokenizer(model: str) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(locate(model) / "tokenizer.json"))
+    except Exception:  # the library raises plain ones where it can't read a file
+        return None
+
+
+_WORDS = {
+    "vectors": "it means what was asked",
+    "words": "it has the words of what was asked",
+    "user": "it is like this user",
+    "community": "it belongs to the user's circle of skills",
+    "neighbours": "what stands beside it is like what was asked",
+    "owner": "its owner was named",
+    "time": "it became true at the time that was named",
+    "fact": "it states the fact that was asked for",
+    "complement": "it completes what else was recalled",
+    "conflict": "it contradicts what else was recalled",
+    "rating": "of how the user rated answers with it",
+}
+"""What each part of a score of the skill graph means. Other memories may use the same names."""
+_LEAST = 0.005
+"""What adds less isn't a reason."""
+_LONGEST_REASON = 200
+
+
+def because(why: object) -> str:
+    """The reasons, what adds most first."""
+    if not isinstance(why, Mapping):
+        return ""
+    points = why.get("points")
+    if isinstance(points, Mapping):
+        adds = {str(name): float(value) for name, value in points.items() if isinstance(value, int | float)}
+        ordered = sorted((name for name in adds if abs(adds[name]) >= _LEAST), key=lambda name: -abs(adds[name]))
+        if ordered:
+            return ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
+    said = {str(name): _value(value) for name, value in why.items() if value and name != "skill"}
+    return ", ".join(f"{name} {value}" for name, value in said.items() if value)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    text = "" if isinstance(value, Mapping) else str(value)
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
+
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 except ImportError as error:
     raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
-__all__ = ["Links", "Pages", "before"]
 
 _LONGEST = 20_000
 """Characters of one text that are shown. The record has the rest, and a link to it."""
@@ -223,3 +326,25 @@ def _event_words(data: Mapping[str, Any]) -> str:
     text = data.get("text")
     rest = {name: value for name, value in data.items() if name not in ("text", "id", "call", "holds")}
     return str(text) if text else ", ".join(f"{name}: {value}" for name, value in rest.items())
+
+
+def inspection(path: Path, host: Host, episode: str, back: tuple[str, str]) -> str:
+    """The page that an environment has for its runs, with a link to where it came from: its address and its name.
+
+    What makes it is named by the environment and not by the run, which may be somebody else's.
+    """
+    folder = RunFolder.open(path)
+    chosen = folder.about["spec"]["environment"]
+    environment = host.create("environment", chosen["name"], chosen["settings"])
+    if not isinstance(environment, agentfw.Environment) or not environment.inspector:
+        raise UsageError(f"{chosen['name']} has no page of its own for a run", fix="look at its episodes")
+    try:
+        page = str(function_at(environment.inspector, "inspector")(folder, host, episode))
+    except AgentfwError:
+        raise
+    except Exception as error:  # a plugin's, which must not end the server
+        raise UsageError(
+            f"the page of {chosen['name']} failed: {type(error).__name__}: {error}", fix="look at its episodes"
+        ) from error
+    address, name = map(escape, back)
+    return page.replace("<main>", f'<main>\n<p class="quiet"><a href="{address}">{name}</a></p>', 1)

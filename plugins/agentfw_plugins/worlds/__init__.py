@@ -1,10 +1,8 @@
-"""Worlds, one folder each, with everything that belongs to that world alone.
+"""Worlds: one module each, or one folder, with everything that belongs to that world alone.
 
-    worlds/NAME/
-        registration.py     what the world offers; see agentfw_plugins/registration.py
-        environment.py      the environment and its settings
-        rewards.py          its reward models, where it has any of its own
-        specs/NAME.toml     what `agentfw run NAME` starts from; specs/train-NAME.toml, what `agentfw train NAME` does
+    worlds/NAME.py          the environment, its settings and its reward models
+    worlds/registration.py  what each world offers; see agentfw_plugins/registration.py
+    worlds/specs/NAME.toml  what `agentfw run NAME` starts from; train-NAME.toml, what `agentfw train NAME` does
 
 Components that serve any world are in the folder of their kind: policies/, rewards/, memories/ and so on.
 """

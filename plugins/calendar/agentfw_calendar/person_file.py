@@ -34,8 +34,8 @@ from agentfw.errors import StorageError, UsageError
 from agentfw.runs import Journal, make_private, read_journal
 from agentfw_memory import HubRefusal, StrategyHub
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
-from agentfw_plugins.worlds.calendar.attribute_words import in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
+from agentfw_plugins.worlds.calendar.event_attributes import in_words
 
 from .ics_marking import Mark
 from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_round, statements

@@ -17,9 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agentfw_plugins.worlds.calendar.attribute_words import in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, matrix
-from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
+from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL, in_words
 
 from .texts import Texts
 from .words import named

@@ -168,7 +168,7 @@ def test_public_holidays_of_the_persons_country_are_days_off(ics_file: IcsFile) 
         "UID:kept\nDTSTART:20991231T090000Z\nDTEND:20991231T150000Z\nSUMMARY:kept",
         "UID:x\nDTSTART:20991231T140000Z\nDTEND:20991231T150000Z\nSUMMARY:x",
     )
-    wishes = {"days": 40, "hours": "09:00-15:00"}
+    wishes: dict[str, Any] = {"days": 40, "hours": "09:00-15:00"}
 
     (anywhere,) = proposed([path], **wishes)
     (germany,) = proposed([path], about=About(country="DE-BY"), **wishes)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ic
 MONDAY = date(2026, 11, 23)
 
 
-def session(path: Path, since: date = MONDAY, days: int = 28, **more: str) -> Session:
+def session(path: Path, since: date = MONDAY, days: int = 28, **more: Any) -> Session:
     return Session.open([FileSource(path)], Wishes(days, since, **more))
 
 

@@ -79,7 +79,7 @@ def _after(text: str, start: datetime, first: datetime) -> Any:
 
 @pytest.mark.parametrize("frequency", ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"])
 def test_a_rule_that_never_matches_is_given_up_at_the_end_of_the_span(frequency: str) -> None:
-    rule = {"FREQ": [frequency], "BYMONTH": [2], "BYMONTHDAY": [30]}
+    rule: dict[str, list[Any]] = {"FREQ": [frequency], "BYMONTH": [2], "BYMONTHDAY": [30]}
     times = rule_times(rule, datetime(2015, 1, 1), datetime(2026, 1, 1), datetime(2026, 2, 1), Budget())
     next(rule_times({"FREQ": ["DAILY"]}, datetime(2015, 1, 1), datetime(2015, 1, 1), datetime(2015, 1, 2), Budget()))
     calls = 0
@@ -100,7 +100,7 @@ def test_a_rule_that_never_matches_is_given_up_at_the_end_of_the_span(frequency:
 
 
 def test_each_monday_and_the_third_tuesday_are_one_rule() -> None:
-    rule = {"FREQ": ["MONTHLY"], "BYDAY": ["MO", "3TU"]}
+    rule: dict[str, list[Any]] = {"FREQ": ["MONTHLY"], "BYDAY": ["MO", "3TU"]}
 
     found = list(rule_times(rule, datetime(2026, 1, 1), datetime(2026, 2, 1), datetime(2026, 2, 28), Budget()))
 

@@ -30,7 +30,7 @@ from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
 from agentfw_cli.main import main
 from agentfw_memory import StrategyHubs
-from agentfw_plugins.known_plugins import CALENDAR
+from agentfw_plugins.plugin import CALENDAR
 
 ROOT = Path(__file__).parents[3]
 IcsFile = Callable[..., Path]

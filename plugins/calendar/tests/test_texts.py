@@ -25,9 +25,8 @@ from agentfw_calendar.sources import FileSource
 from agentfw_calendar.texts import LANGUAGES, Texts
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
-from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE
+from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RULES
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
 PACKAGE = files("agentfw_calendar")

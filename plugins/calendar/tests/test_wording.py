@@ -7,7 +7,7 @@ import pytest
 from agentfw_calendar.texts import LANGUAGES, Texts
 from agentfw_calendar.wording import reason_in_words, weights_in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
+from agentfw_plugins.worlds.calendar.event_attributes import RULES
 
 JARGON = ("steering", "outreach", "admin", "oneself", "delivery", "topic", "=")
 TITLES = {"A": "Lunch", "B": "Demo"}

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from agentfw_calendar import words
+from agentfw_calendar.texts import LANGUAGES
 from agentfw_calendar.wording import reasons
 from agentfw_calendar.words import Kind, named
 from agentfw_cli.main import main
@@ -90,7 +91,7 @@ def test_each_language_has_words_for_the_same_attributes() -> None:
     lists = {path.stem: yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in folder.glob("*.yaml")}
     helpers = {"movable", "waits", "week", "day off", "away", "day off=no", "none"}
 
-    assert set(lists) == set(words.LANGUAGES)
+    assert set(lists) == set(LANGUAGES)
     for kind in ("titles", "locations", "reasons"):
         attributes = {language: set(given[kind]) for language, given in lists.items()}
         assert all(found == attributes["en"] for found in attributes.values()), kind
@@ -121,7 +122,7 @@ FAMILY_FIRST = {
 }
 
 
-@pytest.mark.parametrize("language", words.LANGUAGES)
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_family_first_is_understood_in_each_language(language: str) -> None:
     dinner, meeting = {**EVENTS[0], "who": "family", "topic": "personal"}, EVENTS[1]
 

@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are impo
 
 from agentfw import Host, Run
 from agentfw.runs import parse_spec
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw_benchmarks import Options, spec_named, triple_of
 
 LEARNER = {"model": "tiny-sums", "weights": "all", "learning_rate": 1e-4, "tokens": 16384}

@@ -13,7 +13,7 @@ from agentfw.boundary.metadata import entry_points
 from agentfw.component import KINDS
 from agentfw.testing import fresh_host
 from agentfw_papers.plugin import plugin
-from agentfw_plugins.known_plugins import PAPERS
+from agentfw_plugins.plugin import PAPERS
 
 PACKAGE = Path(agentfw_papers.__file__).parent
 WORLDS = sorted(path.parent.name for path in (PACKAGE / "worlds").glob("*/environment.py"))

@@ -68,7 +68,7 @@ def open_encoder(choice: EncoderChoice = "") -> Encoder:
         return MappingEncoder(choice)
     if not isinstance(choice, str):
         return choice if isinstance(choice, Encoder) else CallableEncoder(choice)
-    kind, _, detail = (choice or _default()).partition(":")
+    kind, _, detail = (choice or ("wordllama" if importlib.util.find_spec("wordllama") else "hash")).partition(":")
     if kind == "hash":
         return HashEncoder(detail or str(HASH_DIMENSIONS))
     if kind == "wordllama" and not detail:
@@ -206,10 +206,6 @@ def _checked(name: str, rows: Any, count: int) -> Float32Array:
     if not np.isfinite(array).all():
         raise BadInputError(f"{name} returned NaN or infinity", fix=fix)
     return _unit(array)
-
-
-def _default() -> str:
-    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
 
 
 def _unit(rows: Float32Array) -> Float32Array:

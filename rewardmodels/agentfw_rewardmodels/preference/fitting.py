@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError
-from agentfw_rewardmodels.preference.checkpoints import Checkpoints, fingerprint
-from agentfw_rewardmodels.preference.cold_start import fit_cold_start, predict_from_profiles
-from agentfw_rewardmodels.preference.dataset import Dataset, Pairs, read_pairs
+from agentfw_rewardmodels.preference.cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from agentfw_rewardmodels.preference.hetero_data import hetero_texts, is_hetero_data
-from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profiles
+from agentfw_rewardmodels.preference.input_tables import (
+    Dataset,
+    Pairs,
+    hetero_texts,
+    is_hetero_data,
+    read_interactions,
+    read_items,
+    read_pairs,
+    read_profiles,
+)
 from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.profile_merging import merged, train_profiles
 from agentfw_rewardmodels.preference.scoring import user_vectors
-from agentfw_rewardmodels.preference.training import Progress, Trainer, device_of
+from agentfw_rewardmodels.preference.training import Checkpoints, Progress, Trainer, device_of, fingerprint
 
 __all__ = ["fit"]
 

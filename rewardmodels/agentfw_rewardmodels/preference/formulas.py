@@ -1,32 +1,59 @@
-"""The formulas that training and scoring share, for torch tensors and numpy arrays alike.
+"""The formulas that training and scoring share, for torch tensors and numpy arrays alike, and the objective of stage 2.
 
     >>> normalised(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
 
 Both use the same code, so that scoring can't drift away from training. `weights` maps names to arrays, and shapes are
-(rows, dimensions).
+(rows, dimensions). Numbers in docstrings are those of the formulas in appendix B.1 of the parpo-psgm paper. The
+branches (26) are written as a correction of the user's embedding, x + MLP(x), so that they start as what LightGCN
+already knows.
 
-Numbers in docstrings are those of the formulas in appendix B.1 of the parpo-psgm paper. The branches (26) are written
-as a correction of the user's embedding, x + MLP(x), so that they start as what LightGCN already knows.
+The objective (42), term by term:
+
+| term | formula | what it does |
+| --- | --- | --- |
+| ranking | 33 | ranks liked items above random items |
+| interest | 28 | makes the branch find the liked items of the batch; unpopular ones count more |
+| conformity | 30 | the same, with popular ones counting more |
+| orthogonality | 34 | makes the two branches of a user orthogonal |
+| user | 35, 36 | distinguishes the users of a batch |
+| action | 38-41 | aligns an item's text with the item, and ranks by it |
+| decay | 37 | keeps embeddings small |
+
+A term with weight 0 isn't computed. Each term is a mean over the batch, so its weight means the same at every batch
+size. In the contrastive terms each item of the batch occurs once, however many users liked it, and other items that a
+user likes aren't negatives. So one row of comparisons serves all likes of a user in the batch.
+
+Comparing all users of a batch with all its items is most of the work of a step. So these terms, and the one between
+users, are estimated from the users that the batch names as `compared`, without bias.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .preference_settings import PreferenceSettings
+
 __all__ = [
     "Array",
+    "Batch",
+    "Embeddings",
     "Weights",
     "action",
     "attention",
     "branch",
+    "branches_of",
     "fused",
+    "fused_of",
     "gate",
     "linear",
     "normalised",
+    "objective",
+    "ranking",
     "softmax",
     "tanh",
 ]
@@ -71,7 +98,7 @@ def gate(interest: Array, conformity: Array, weights: Weights) -> Array:
 
     A softmax over two values is a logistic function of their difference.
     """
-    difference = _asked(interest, weights) - _asked(conformity, weights)
+    difference = _gate_value(interest, weights) - _gate_value(conformity, weights)
     return 0.5 * (1.0 + tanh(0.5 * difference))
 
 
@@ -91,5 +118,147 @@ def action(texts: Array, weights: Weights) -> Array:
     return normalised(linear(texts, weights, "action"))
 
 
-def _asked(rows: Array, weights: Weights) -> Array:
+def _gate_value(rows: Array, weights: Weights) -> Array:
     return tanh(linear(rows, weights, "gate")) @ weights["gate.asks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as tensors. Users and liked items occur once each, and each like refers to them by index."""
+
+    users: Any
+    """Nodes of the distinct users."""
+    items: Any
+    """Nodes of the distinct liked items."""
+    others: Any
+    """For each like, the node of an item that isn't liked."""
+    user: Any
+    """For each like, the index in `users`."""
+    item: Any
+    """For each like, the index in `items`."""
+    compared: Any
+    """Indexes in `users` of the users whose contrastive losses are computed."""
+    liked: Any
+    """Shape (compared, items): what each of these users is known to like."""
+    popularity: Any
+    """Popularity of `items`."""
+    texts: Any
+    """Text vectors of `items`, or None without texts."""
+    other_texts: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Embeddings of the batch's nodes after and before the propagation."""
+
+    users: Any
+    items: Any
+    others: Any
+    before: tuple[Any, Any, Any]
+
+
+def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: PreferenceSettings) -> Any:
+    """Return the loss of a batch."""
+    users, items = embeddings.users, embeddings.items
+    liked_items, both = items[batch.item], settings.branches == "both"
+    branches = branches_of(users, weights, settings)
+    merged = fused_of(branches, weights)
+    loss = settings.decay * _decay(batch, embeddings)
+    if settings.ranking_loss:
+        loss = loss + settings.ranking_loss * ranking(merged[batch.user], liked_items, embeddings.others)
+    contrasts = [
+        (name, weight)
+        for name, weight in {"interest": settings.interest_loss, "conformity": settings.conformity_loss}.items()
+        if weight and branches[name] is not None
+    ]
+    if contrasts:
+        columns = normalised(items).T / settings.temperature
+        compared = _compared_likes(batch)
+        for name, weight in contrasts:
+            rows, importance = branches[name][batch.compared], _importance(batch, name, settings)
+            loss = loss + weight * _contrast(rows, columns, batch, compared, importance)
+    if both and settings.orthogonality_loss:
+        overlap = (branches["interest"] * branches["conformity"]).sum(-1)
+        loss = loss + settings.orthogonality_loss * (overlap**2).mean()
+    if settings.user_loss:
+        loss = loss + settings.user_loss * _between_users(normalised(merged), batch.compared, settings.temperature)
+    if batch.texts is not None and settings.action_loss:
+        loss = loss + settings.action_loss * _action(batch, items, merged, weights)
+    return loss
+
+
+def branches_of(users: Any, weights: Weights, settings: PreferenceSettings) -> dict[str, Any]:
+    """(26): return the branches of users. A branch that is switched off is None."""
+    return {
+        name: branch(users, weights, name) if settings.branches in ("both", name) else None
+        for name in ("interest", "conformity")
+    }
+
+
+def fused_of(branches: dict[str, Any], weights: Weights) -> Any:
+    """(32): mix the branches, or return the only one."""
+    interest, conformity = branches["interest"], branches["conformity"]
+    if interest is None or conformity is None:
+        return conformity if interest is None else interest
+    return fused(interest, conformity, gate(interest, conformity, weights))
+
+
+def ranking(users: Any, items: Any, others: Any) -> Any:
+    """(33): return the BPR loss."""
+    from torch.nn.functional import softplus
+
+    return softplus((users * (others - items)).sum(-1)).mean()
+
+
+def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:
+    """(27, 29): return the weight of each item's likes in a branch."""
+    import torch
+
+    if not settings.popularity_weighting:
+        return torch.ones_like(batch.popularity)
+    return batch.popularity if name == "conformity" else 1.0 - batch.popularity
+
+
+def _compared_likes(batch: Batch) -> tuple[Any, Any]:
+    """Return the likes of the compared users: for each one the index in `compared` and in `items`."""
+    import torch
+
+    rows = torch.full_like(batch.users, -1)
+    rows[batch.compared] = torch.arange(len(batch.compared), device=rows.device)
+    row = rows[batch.user]
+    return row[row >= 0], batch.item[row >= 0]
+
+
+def _contrast(users: Any, columns: Any, batch: Batch, compared: tuple[Any, Any], importance: Any) -> Any:
+    """(28, 30): return the contrastive loss of a branch, estimated from the likes of the compared users."""
+    from torch.nn.functional import softplus
+
+    row, item = compared
+    scores = users @ columns
+    against = scores.masked_fill(batch.liked, -1e4).logsumexp(1)
+    total = (importance[item] * softplus(against[row] - scores[row, item])).sum()
+    return total * len(batch.users) / (len(batch.compared) * len(batch.user))
+
+
+def _between_users(users: Any, compared: Any, temperature: float) -> Any:
+    """(35, 36): return the contrastive loss between users, estimated from the compared users."""
+    scores = users[compared] @ users.T / temperature
+    return (scores.logsumexp(1) - scores.gather(1, compared[:, None])[:, 0]).mean()
+
+
+def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
+    """(39, 40): return the loss of texts, over the items that have one."""
+    texts, others = action(batch.texts, weights), action(batch.other_texts, weights)
+    known, other_known = (batch.texts != 0).any(-1), (batch.other_texts != 0).any(-1)
+    apart = ((1.0 - (texts * normalised(items.detach())).sum(-1)) * known).sum() / known.sum().clip(min=1)
+    pairs = known[batch.item] & other_known
+    if not pairs.any():
+        return apart
+    return apart + ranking(users[batch.user][pairs], texts[batch.item][pairs], others[pairs])
+
+
+def _decay(batch: Batch, embeddings: Embeddings) -> Any:
+    """(37): return the weight decay of the embeddings before the propagation, three per like."""
+    users, items, others = embeddings.before
+    sizes = (users**2).sum(-1)[batch.user], (items**2).sum(-1)[batch.item], (others**2).sum(-1)
+    return sum(size.mean() for size in sizes) / 2

@@ -1,36 +1,76 @@
-"""Reads interactions, items and profiles from files, data frames or rows.
+"""Reads interactions, items and profiles from files, data frames, rows or graphs, and makes numbers of them.
 
     >>> table = read_interactions([("ana", "museum"), ("ana", "museum"), ("ana", "zoo", 1), ("ana", "zoo", 0)])
     >>> table.likes, table.duplicates, table.contradictions
     ((('ana', 'museum'),), 1, 1)
 
-A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows. Interactions
-can also be a graph, see hetero_data.py. A row is a
+A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows. A row is a
 mapping, or a tuple in the order of the columns. Interactions have the columns `user` and `item`, and optionally `value`
-(above 0 is a like, otherwise a dislike) and `time`.
+(above 0 is a like, otherwise a dislike) and `time`. An invalid row rejects the whole table, and the error names the
+row. Duplicates and contradictions are resolved and counted: the same user and item count once, and of a like and a
+dislike the later one counts, by time or by order.
 
-An invalid row rejects the whole table, and the error names the row. Duplicates and contradictions are resolved and
-counted: the same user and item count once, and of a like and a dislike the later one counts, by time or by order.
+Interactions can also be a graph of PyTorch Geometric. Users are the nodes of the type `user`, items are the nodes at
+the other end of their edges, whatever their type is called. A node is known by its `name`, or by its index if the nodes
+of its type have no names. `value` and `time` of the edges mean what they mean in a table. Texts are read from `text` of
+the items and `profile` of the users. Embeddings can be written into such a graph:
+
+    model = PreferenceModel.fit(data)
+    data = model.to_hetero_data(data)    # now with data["user"].embedding and data["movie"].embedding
+
+The dataset has users and items by index, likes as pairs of indexes, and texts as vectors. Users and items are in the
+order in which they first occur, so the same table always gives the same dataset.
+
+    >>> data = Dataset.build(read_interactions([("ana", "zoo"), ("bob", "zoo"), ("bob", "sea")]))
+    >>> data.users, data.items, popularity(data.likes, 2, "linear").tolist()
+    (('ana', 'bob'), ('zoo', 'sea'), [1.0, 0.5])
 """
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
-from agentfw_rewardmodels.preference.hetero_data import hetero_interactions, is_hetero_data
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Interactions", "Profiles", "read_interactions", "read_items", "read_profile", "read_profiles"]
+from ..errors import BadInputError, MissingExtraError
+from .encoders import Encoder, Float32Array
+
+__all__ = [
+    "Dataset",
+    "Interactions",
+    "Pairs",
+    "Profiles",
+    "encoded_items",
+    "encoded_views",
+    "hetero_interactions",
+    "hetero_texts",
+    "is_hetero_data",
+    "places_of",
+    "popularity",
+    "read_interactions",
+    "read_items",
+    "read_pairs",
+    "read_profile",
+    "read_profiles",
+    "with_embeddings",
+]
+
 
 Profiles = dict[str, dict[str, str]]
 """Texts by user and view."""
+
+
 MAXIMUM_TEXT_LENGTH = 20_000
+
+
 SINGLE_VIEW = "profile"
 """Name of the view of a profile that is a single text."""
 
@@ -144,19 +184,15 @@ def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
         if kind == ".jsonl":
             return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
         if kind == ".parquet":
-            return _parquet(path)
+            try:
+                from pyarrow import parquet
+            except ImportError:
+                raise MissingExtraError("reading Parquet", "rewardmodels", module="pyarrow") from None
+            rows: list[Mapping[str, Any]] = parquet.read_table(path).to_pylist()
+            return rows
     except (OSError, ValueError, csv.Error) as error:
         raise BadInputError(f"the {what} in {path} can't be read: {error}", fix="check the file") from error
     raise BadInputError(f"unknown file type: {path}", fix="pass a .csv, .tsv, .jsonl or .parquet file")
-
-
-def _parquet(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("reading Parquet", "rewardmodels", module="pyarrow") from None
-    rows: list[Mapping[str, Any]] = parquet.read_table(path).to_pylist()
-    return rows
 
 
 def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:
@@ -200,3 +236,207 @@ def _text(value: Any, where: str) -> str:
             f"{where} has a text of {len(value)} characters", fix=f"use at most {MAXIMUM_TEXT_LENGTH} characters"
         )
     return value.strip()
+
+
+Pairs = NDArray[np.int64]
+"""Array of shape (2, likes): indexes of users, indexes of items."""
+
+
+MINIMUM_LIKES_TO_HOLD_OUT = 5
+"""Users with fewer likes keep them all, because one of two would be half of what is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Users, items and likes. Without texts, the arrays of texts have no dimensions."""
+
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    likes: Pairs
+    texts: Float32Array
+    """Shape (items, text dimensions). Items without a text have zeros."""
+    views: Float32Array
+    """Shape (users, views, text dimensions). Missing views are zeros."""
+    view_names: tuple[str, ...]
+    facts: Mapping[str, int]
+
+    @classmethod
+    def build(
+        cls,
+        interactions: Interactions,
+        texts: Mapping[str, str] | None = None,
+        profiles: Profiles | None = None,
+        encoder: Encoder | None = None,
+    ) -> Dataset:
+        texts, profiles = texts or {}, profiles or {}
+        if not interactions.likes:
+            raise BadInputError(
+                "the interactions contain no like", fix="pass at least one interaction with a value above 0"
+            )
+        users = tuple(dict.fromkeys([*(user for user, _ in interactions.likes), *profiles]))
+        items = tuple(dict.fromkeys([*(item for _, item in interactions.likes), *texts]))
+        likes = places_of(interactions.likes, users, items)
+        if len(items) < 2:
+            raise BadInputError(
+                "the interactions contain only one item", fix="pass interactions with two or more items"
+            )
+        view_names = tuple(sorted({name for views in profiles.values() for name in views}))
+        facts = {
+            "users": len(users),
+            "items": len(items),
+            "likes": len(interactions.likes),
+            "dislikes": len(interactions.dislikes),
+            "duplicates": interactions.duplicates,
+            "contradictions": interactions.contradictions,
+            "items_without_text": sum(item not in texts for item in items),
+            "users_without_profile": sum(user not in profiles for user in users),
+            "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
+        }
+        return cls(
+            users,
+            items,
+            likes,
+            encoded_items(items, texts, encoder),
+            encoded_views([profiles.get(user, {}) for user in users], view_names, encoder),
+            view_names,
+            facts,
+        )
+
+    def without(self, share: float, generator: np.random.Generator) -> tuple[Dataset, Pairs]:
+        """Hold out a share of each user's likes. Return the rest and the held-out likes. Users with few keep all."""
+        counts = np.bincount(self.likes[0], minlength=len(self.users))
+        order = generator.permutation(self.likes.shape[1])
+        shuffled = self.likes[:, order]
+        by_user = np.argsort(shuffled[0], kind="stable")
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        rank = np.arange(len(by_user)) - np.repeat(starts, counts)
+        quota = np.where(counts >= MINIMUM_LIKES_TO_HOLD_OUT, np.maximum(1, np.round(counts * share)), 0)
+        held = np.zeros(len(by_user), bool)
+        held[order[by_user]] = rank < np.repeat(quota, counts)
+        return replace(self, likes=self.likes[:, ~held]), self.likes[:, held]
+
+
+def places_of(pairs: Sequence[tuple[str, str]], users: Sequence[str], items: Sequence[str]) -> Pairs:
+    """Convert pairs of names to pairs of indexes. Pairs with an unknown name are left out."""
+    user_place, item_place = {user: n for n, user in enumerate(users)}, {item: n for n, item in enumerate(items)}
+    known = [(user_place[user], item_place[item]) for user, item in pairs if user in user_place and item in item_place]
+    return np.array(known, np.int64).reshape(-1, 2).T.copy()
+
+
+def popularity(likes: Pairs, items: int, kind: str) -> Float32Array:
+    """Return the popularity of each item from 0 to 1: its likes, or their logarithm, relative to the maximum."""
+    counts = np.bincount(likes[1], minlength=items).astype(np.float32)
+    if kind == "log":
+        counts = np.log1p(counts)
+    return np.asarray(counts / np.maximum(counts.max(), 1e-12), np.float32)
+
+
+def encoded_items(items: Sequence[str], texts: Mapping[str, str], encoder: Encoder | None) -> Float32Array:
+    if encoder is None or not texts:
+        return np.zeros((len(items), 0), np.float32)
+    rows = encoder.encode([texts[item] for item in items if item in texts])
+    result = np.zeros((len(items), rows.shape[1]), np.float32)
+    result[[item in texts for item in items]] = rows
+    return result
+
+
+def encoded_views(profiles: Sequence[Mapping[str, str]], names: Sequence[str], encoder: Encoder | None) -> Float32Array:
+    """Return an array of shape (profiles, views, text dimensions)."""
+    if encoder is None or not names:
+        return np.zeros((len(profiles), 0, 0), np.float32)
+    where = [(row, column) for row, views in enumerate(profiles) for column, name in enumerate(names) if name in views]
+    rows = encoder.encode([profiles[row][names[column]] for row, column in where])
+    result = np.zeros((len(profiles), len(names), rows.shape[1]), np.float32)
+    if where:
+        row_places, column_places = map(list, zip(*where, strict=True))
+        result[row_places, column_places] = rows
+    return result
+
+
+def read_pairs(source: Any, users: Sequence[str], items: Sequence[str], what: str) -> Pairs:
+    """Read the likes between known users and items from a table."""
+    return places_of(read_interactions(source, what).likes, users, items)
+
+
+USER = "user"
+
+
+def is_hetero_data(source: Any) -> bool:
+    return hasattr(source, "node_types") and hasattr(source, "edge_types")
+
+
+def hetero_interactions(data: Any) -> list[dict[str, Any]]:
+    """Return one row for each edge between a user and an item."""
+    relation = _relation(data)
+    edges = data[relation]
+    ends = edges.edge_index.tolist()
+    columns = {
+        column: [names[place] for place in places]
+        for column, names, places in zip(
+            ("user", "item"), (_names(data, relation, side) for side in (0, 1)), ends, strict=True
+        )
+    }
+    for column in ("value", "time"):
+        if column in edges:
+            columns[column] = edges[column].tolist()
+            if len(columns[column]) != len(ends[0]):
+                raise BadInputError(
+                    f"{relation} has {len(ends[0])} edges, but {len(columns[column])} entries of {column}",
+                    fix=f"give each edge one {column}",
+                )
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def hetero_texts(data: Any) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return the texts of the items and the profiles of the users, each by name, or None if there are none."""
+    relation = _relation(data)
+    found = []
+    for side, attribute in ((1, "text"), (0, "profile")):
+        nodes, names = data[relation[2 * side]], _names(data, relation, side)
+        texts = nodes.get(attribute, None)
+        if texts is not None and len(texts) != len(names):
+            raise BadInputError(
+                f"{len(names)} nodes are of type {relation[2 * side]}, but there are {len(texts)} of {attribute}",
+                fix=f"give each node one {attribute}, empty if it has none",
+            )
+        found.append(None if texts is None else dict(zip(names, texts, strict=True)))
+    return found[0], found[1]
+
+
+def with_embeddings(data: Any, users: Mapping[str, Float32Array], items: Mapping[str, Float32Array]) -> Any:
+    """Return a copy of a graph whose users and items have an `embedding`. Unknown nodes get zeros."""
+    import torch
+
+    relation, result = _relation(data), copy.copy(data)
+    for side, known in enumerate((users, items)):
+        names = _names(data, relation, side)
+        rows = np.zeros((len(names), len(next(iter(known.values())))), np.float32)
+        for place, name in enumerate(names):
+            if name in known:
+                rows[place] = known[name]
+        result[relation[2 * side]].embedding = torch.from_numpy(rows)
+    return result
+
+
+def _relation(data: Any) -> tuple[str, str, str]:
+    """Return the type of the edges between users and items."""
+    found: list[tuple[str, str, str]] = [kind for kind in data.edge_types if kind[0] == USER and kind[2] != USER]
+    if len(found) != 1:
+        listed = ", ".join(map(str, found or data.edge_types)) or "none"
+        raise BadInputError(
+            f"the graph has {len(found)} types of edges from users to items, not one: {listed}",
+            fix="call the users `user`, and choose one type with data.edge_type_subgraph([...])",
+        )
+    return found[0]
+
+
+def _names(data: Any, relation: tuple[str, str, str], side: int) -> Sequence[str]:
+    """Return the names of the users (side 0) or the items (side 1)."""
+    kind, ends = relation[2 * side], data[relation].edge_index[side]
+    nodes, needed = data[kind], int(ends.max()) + 1 if len(ends) else 0
+    names = nodes["name"] if "name" in nodes else range(nodes.num_nodes or needed)
+    if len(names) < needed or (len(ends) and int(ends.min()) < 0):
+        raise BadInputError(
+            f"an edge ends at a node {kind} that isn't there; there are {len(names)}", fix="call data.validate()"
+        )
+    return [str(name).strip() for name in (names.tolist() if hasattr(names, "tolist") else names)]

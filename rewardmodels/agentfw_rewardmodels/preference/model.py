@@ -19,17 +19,31 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, UnknownUserError
-from agentfw_rewardmodels.preference.dataset import popularity, read_pairs
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from agentfw_rewardmodels.preference.formulas import normalised
-from agentfw_rewardmodels.preference.hetero_data import with_embeddings
-from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
-from agentfw_rewardmodels.preference.metrics import by_user, recall_and_ndcg, top
-from agentfw_rewardmodels.preference.model_files import read_model, write_model
-from agentfw_rewardmodels.preference.model_state import ModelState
+from agentfw_rewardmodels.preference.input_tables import (
+    popularity,
+    read_interactions,
+    read_items,
+    read_pairs,
+    read_profile,
+    read_profiles,
+    with_embeddings,
+)
+from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
-from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore, Scores
+from agentfw_rewardmodels.preference.results import (
+    Evaluation,
+    Explanation,
+    NearItem,
+    OwnItem,
+    PreferenceScore,
+    Scores,
+    by_user,
+    recall_and_ndcg,
+    top,
+)
 from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, UserVectors, new_user_vectors, user_vectors
 from agentfw_rewardmodels.preference.training import Progress
 
@@ -82,7 +96,7 @@ class PreferenceModel:
         A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, or rows.
 
         - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`. Or it
-          is a `HeteroData` of PyTorch Geometric, see hetero_data.py.
+          is a `HeteroData` of PyTorch Geometric, see input_tables.py.
         - `items` has the columns `item` and `text`.
         - `profiles` has the column `user`, and one column for each view.
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.

@@ -1,31 +1,125 @@
-"""The parameters and data of a preference model, and adding new interactions, items and users without training.
+"""The parameters and data of a preference model: adding to them without training, and their files.
 
-A state is immutable. Adding something returns a new one, so whoever uses the old one isn't disturbed.
+A state is immutable. Adding something returns a new one, so whoever uses the old one isn't disturbed. Training produces
+the embeddings before the propagation (`own`) and the networks. Everything else follows from them. A new interaction is
+a new edge, and the propagation carries it to the user, the item and their neighbours. So a user's first like counts
+without any training step.
 
-Training produces the embeddings before the propagation (`own`) and the networks. Everything else follows from them. A
-new interaction is a new edge, and the propagation carries it to the user, the item and their neighbours. So a user's
-first like counts without any training step.
+    model.json                format and version, settings, encoder, names of users and items, facts, history
+    arrays-HASH.safetensors   the arrays; HASH is a hash of their content, and model.json names the file
+
+The arrays are written first, and model.json is renamed into place last, so a reader sees the complete old model or the
+complete new one. Everything is checked before it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from agentfw_rewardmodels.errors import BadInputError
-from agentfw_rewardmodels.preference.cold_start import predict_from_profiles
-from agentfw_rewardmodels.preference.dataset import Pairs, encoded_items, encoded_views, places_of
-from agentfw_rewardmodels.preference.encoders import Encoder, Float32Array
-from agentfw_rewardmodels.preference.input_tables import Interactions, Profiles
-from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.profile_merging import merged
-from agentfw_rewardmodels.preference.propagation import Adjacency, propagated
-from agentfw_rewardmodels.preference.scoring import Scorer
+from ..errors import BadInputError, FileRefusedError, MissingExtraError, StorageError
+from .cold_start import merged, predict_from_profiles
+from .encoders import Encoder, Float32Array
+from .input_tables import Interactions, Pairs, Profiles, encoded_items, encoded_views, places_of
+from .preference_settings import PreferenceSettings
+from .propagation import Adjacency, propagated
+from .scoring import Scorer
 
-__all__ = ["ModelState"]
+__all__ = ["ModelState", "read_arrays", "read_model", "write_arrays", "write_model"]
+
+FORMAT, VERSION = "agentfw preference model", 2
+DESCRIPTION = "model.json"
+REPAIR = "save the model again, or fit a new one"
+
+
+def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any]) -> None:
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(arrays):
+        digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    name = f"arrays-{digest.hexdigest()}.safetensors"
+    write_arrays(folder / name, arrays, {})
+    text = json.dumps({"format": FORMAT, "version": VERSION, "arrays": name, **description})
+    with _replacing(folder / DESCRIPTION) as new:
+        new.write_text(text, "ascii")
+    for old in folder.glob("arrays-*.safetensors"):
+        if old.name != name:
+            old.unlink(missing_ok=True)
+
+
+def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return arrays and description, checked for format, version and NaN."""
+    path = folder / DESCRIPTION
+    try:
+        description: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise FileRefusedError(
+            f"{folder} contains no preference model", fix="pass the folder that the model was saved to"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise FileRefusedError(f"{path} is not a preference model", fix="pass the folder that the model was saved to")
+    if description.get("version") != VERSION:
+        raise FileRefusedError(
+            f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}",
+            fix="use the version of agentfw that wrote it, or fit a new model",
+        )
+    arrays, _ = read_arrays(folder / str(description.get("arrays")))
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise FileRefusedError(f"{folder} contains NaN or infinity in {name}", fix=REPAIR)
+    return arrays, description
+
+
+def write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
+    save_file, _ = _safetensors()
+    with _replacing(path) as new:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new, metadata)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    _, open_file = _safetensors()
+    try:
+        with open_file(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except Exception as error:  # its error class derives from Exception only
+        raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a new file that replaces `path` at the end of the block, after it was flushed to disk."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(new, os.O_CREAT | os.O_RDONLY, 0o600))  # it holds what people said
+        yield new
+        with new.open("rb+") as written:
+            os.fsync(written.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"{path} can't be written: {error}", fix="free some space, or choose another folder"
+        ) from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _safetensors() -> tuple[Any, Any]:
+    try:
+        from safetensors import safe_open
+        from safetensors.numpy import save_file
+    except ImportError:
+        raise MissingExtraError("saving and loading a preference model", "rewardmodels", module="safetensors") from None
+    return save_file, safe_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +154,11 @@ class ModelState:
         before = np.concatenate([self.own_users + self.by_profile[:, 0], self.own_items])
         after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
         user_rows, item_rows = after[:users], after[users:]
-        return user_rows, self._with_neighbours(item_rows, self._cold_items())
+        return user_rows, self._with_neighbours(item_rows, np.bincount(self.likes[1], minlength=len(self.items)) == 0)
 
     def with_likes(self) -> Any:
         """Return which users have likes."""
         return np.bincount(self.likes[0], minlength=len(self.users)) > 0
-
-    def _cold_items(self) -> Any:
-        return np.bincount(self.likes[1], minlength=len(self.items)) == 0
 
     def _with_neighbours(self, rows: Float32Array, cold: Any) -> Float32Array:
         """Replace the rows of cold items that have a text by the mean of their nearest items."""

@@ -88,7 +88,11 @@ class UserReport:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return _plain(asdict(self))
+        # Replace NaN by None, because JSON has no NaN.
+        return {
+            name: None if isinstance(value, float) and np.isnan(value) else value
+            for name, value in asdict(self).items()
+        }
 
     def table(self) -> str:
         lines = [
@@ -193,8 +197,3 @@ def _standard(values: Any) -> Any:
 
 def _share(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.2f}"
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Replace NaN by None, because JSON has no NaN."""
-    return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in values.items()}

@@ -1,7 +1,9 @@
 """Stage 2 of training: the embeddings of users and items, the branches, and the positions of texts.
 
 On one machine and number of threads, the same seed gives the same model, also if training was interrupted and resumed
-from a checkpoint. Torch's global random state is neither used nor changed.
+from a checkpoint. Torch's global random state is neither used nor changed. A batch is some likes, and for each one an
+item that the user doesn't like. What an epoch draws depends only on the seed and the number of the epoch. A checkpoint
+carries a fingerprint of the data and the settings, and any other training refuses it.
 
 The held-out likes are evaluated every `look_every` epochs, and the best weights are kept. Training stops after
 `patience` evaluations without improvement.
@@ -9,24 +11,155 @@ The held-out likes are evaluated every `look_every` epochs, and the best weights
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
-from agentfw_rewardmodels.preference.batches import Drawer, Places, tensor
-from agentfw_rewardmodels.preference.checkpoints import Checkpoints
-from agentfw_rewardmodels.preference.dataset import Dataset, Pairs, popularity
-from agentfw_rewardmodels.preference.encoders import Float32Array
-from agentfw_rewardmodels.preference.formulas import normalised
-from agentfw_rewardmodels.preference.losses import Batch, Embeddings, branches_of, fused_of, objective
-from agentfw_rewardmodels.preference.metrics import by_user, recall_and_ndcg, top
-from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.propagation import Adjacency, Matrix, propagate, propagated
+from ..errors import BadInputError, FileRefusedError, MissingExtraError
+from .encoders import Float32Array
+from .formulas import Batch, Embeddings, branches_of, fused_of, normalised, objective
+from .input_tables import Dataset, Pairs, popularity
+from .model_state import read_arrays, write_arrays
+from .preference_settings import PreferenceSettings
+from .propagation import Adjacency, Matrix, propagate, propagated
+from .results import by_user, recall_and_ndcg, top
 
-__all__ = ["Progress", "Trained", "Trainer", "device_of", "shapes_of"]
+__all__ = [
+    "Checkpoints",
+    "Drawer",
+    "Places",
+    "Progress",
+    "Trained",
+    "Trainer",
+    "device_of",
+    "fingerprint",
+    "shapes_of",
+    "tensor",
+]
+
+Ints = NDArray[np.int64]
+TRIES = 10
+"""Attempts to draw an item that isn't liked. A user who likes nearly everything may get one that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A batch as indexes of users and items. `user` and `item` index the distinct `users` and `items`."""
+
+    users: Ints
+    items: Ints
+    others: Ints
+    user: Ints
+    item: Ints
+    compared: Ints
+    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
+    liked: NDArray[np.bool_]
+    """Shape (compared, items): what each of these users is known to like."""
+
+
+class Drawer:
+    """Draws batches from the likes of a dataset."""
+
+    def __init__(self, likes: Pairs, users: int, items: int, batch: int, contrast_users: int, seed: int) -> None:
+        self._likes, self._items, self._batch, self._seed = likes, items, batch, seed
+        self._contrast_users = contrast_users
+        self._keys = np.sort(likes[0] * items + likes[1])
+        self._starts = np.searchsorted(self._keys, np.arange(users + 1) * items)
+        self._slots = np.full(items, -1, np.int64)
+
+    def epoch(self, number: int) -> Iterator[Places]:
+        generator = np.random.default_rng([self._seed, number])
+        likes = self._likes[:, generator.permutation(self._likes.shape[1])]
+        others = self._others(likes[0], generator)
+        for begin in range(0, likes.shape[1], self._batch):
+            part = slice(begin, begin + self._batch)
+            yield self.places(likes[:, part], others[part], generator)
+
+    def generator(self, epoch: int) -> np.random.Generator:
+        """Return the generator for other random choices in an epoch."""
+        return np.random.default_rng([self._seed, epoch, 1])
+
+    def places(self, likes: Pairs, others: Ints, generator: np.random.Generator) -> Places:
+        users, user = np.unique(likes[0], return_inverse=True)
+        items, item = np.unique(likes[1], return_inverse=True)
+        compared = np.arange(len(users))
+        if 0 < self._contrast_users < len(users):
+            compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
+        return Places(users, items, others, user, item, compared, self._liked(users[compared], items))
+
+    def _liked(self, users: Ints, items: Ints) -> NDArray[np.bool_]:
+        counts = self._starts[users + 1] - self._starts[users]
+        rows = np.repeat(np.arange(len(users)), counts)
+        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[users][rows]
+        self._slots[items] = np.arange(len(items))
+        slots = self._slots[self._keys[edges] % self._items]
+        self._slots[items] = -1
+        mask = np.zeros((len(users), len(items)), bool)
+        mask[rows[slots >= 0], slots[slots >= 0]] = True
+        return mask
+
+    def _others(self, users: Ints, generator: np.random.Generator) -> Ints:
+        others = generator.integers(0, self._items, len(users))
+        for _ in range(TRIES):
+            keys = users * self._items + others
+            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            wrong = np.flatnonzero(self._keys[found] == keys)
+            if not len(wrong):
+                break
+            others[wrong] = generator.integers(0, self._items, len(wrong))
+        return others
+
+
+def tensor(array: Any, device: str) -> Any:
+    import torch
+
+    return torch.from_numpy(array).to(device)
+
+
+NAME = "training.safetensors"
+
+
+class Checkpoints:
+    """One file in a folder, replaced after each epoch."""
+
+    def __init__(self, folder: str | Path, fingerprint: str) -> None:
+        self._path, self._fingerprint = Path(folder) / NAME, fingerprint
+
+    def write(self, arrays: dict[str, Float32Array], facts: dict[str, Any]) -> None:
+        write_arrays(self._path, arrays, {"fingerprint": self._fingerprint, "facts": json.dumps(facts)})
+
+    def read(self) -> tuple[dict[str, Float32Array], dict[str, Any]] | None:
+        """Return what was written last, or None."""
+        if not self._path.exists():
+            return None
+        arrays, metadata = read_arrays(self._path)
+        if metadata.get("fingerprint") != self._fingerprint:
+            raise FileRefusedError(
+                f"{self._path} is the checkpoint of another training: the data, settings or encoder differ",
+                fix="choose another folder, or delete that file to start over",
+            )
+        facts: dict[str, Any] = json.loads(metadata["facts"])
+        return arrays, facts
+
+    def done(self) -> None:
+        """Delete the checkpoint, because the training has finished."""
+        self._path.unlink(missing_ok=True)
+
+
+def fingerprint(data: Dataset, validation: Pairs, settings: PreferenceSettings, start: Sequence[Float32Array]) -> str:
+    """Return a hash of a training. It is the same on every machine."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps([data.users, data.items, data.view_names, settings.as_dict()]).encode())
+    for array in (data.likes, validation, data.texts, data.views, *start):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
 
 INITIAL_DEVIATION = 0.1
 """Standard deviation of the initial embeddings."""
@@ -169,7 +302,13 @@ class Trainer:
                     state.metric, state.best, state.without_improvement = metric, self._copied(), 0
             state.history.append({"epoch": state.epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
             if checkpoints is not None:
-                self._save(checkpoints, state)
+                arrays = {f"now.{name}": array for name, array in self._copied().items()}
+                arrays |= {f"best.{name}": array for name, array in state.best.items()}
+                for name, value in self.weights.items():
+                    memory = self._optimizer.state[value]
+                    arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
+                facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_improvement}
+                checkpoints.write(arrays, {**facts, "history": state.history})
             report(Progress("preferences", state.epoch, settings.epochs, loss, metric))
         return Trained(state.best if validation.size else self._copied(), state.history)
 
@@ -206,15 +345,6 @@ class Trainer:
 
     def _copied(self) -> dict[str, Float32Array]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
-
-    def _save(self, checkpoints: Checkpoints, state: _State) -> None:
-        arrays = {f"now.{name}": array for name, array in self._copied().items()}
-        arrays |= {f"best.{name}": array for name, array in state.best.items()}
-        for name, value in self.weights.items():
-            memory = self._optimizer.state[value]
-            arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
-        facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_improvement}
-        checkpoints.write(arrays, {**facts, "history": state.history})
 
     def _resumed(self, checkpoints: Checkpoints, fresh: _State) -> _State:
         import torch

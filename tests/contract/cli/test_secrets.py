@@ -109,7 +109,9 @@ def test_no_secret_is_written_printed_or_sent(agentfw: Agentfw, install: Callabl
 
     assert answer.code == 0, answer.err
     (about,) = Path("runs").glob("*/run.json")
-    written = {path: path.read_bytes().decode(errors="replace") for path in about.parent.rglob("*") if path.is_file()}
+    written = {
+        str(path): path.read_bytes().decode(errors="replace") for path in about.parent.rglob("*") if path.is_file()
+    }
     prompts = Path("prompts.txt").read_text("utf-8")
     for name, text in {**written, "out": answer.out, "err": answer.err, "prompts": prompts}.items():
         for secret in (KEY, quote(KEY, safe=""), "swordfish", "token-of-a-diary"):

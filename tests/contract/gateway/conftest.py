@@ -28,8 +28,8 @@ import pytest
 from agentfw import Episode
 from agentfw.runs import read_sessions
 from agentfw_cli.main import main
+from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.learning.version_file import VersionFile
-from agentfw_plugins.gateway.line import Line
 from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
 pytest.importorskip("starlette")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_each_saying_is_heard_at_one_gateway_also_when_they_start_again(
     for folder in folders:
         with gateway_of(folder.parent, resume=str(folder), limits={"shared": shared}) as again:
             said(again.ask(f"after-{folder.parent.name}", "four", user="ben"))
-            until(lambda again=again: again.remembered("ben"))
+            until(partial(again.remembered, "ben"))
 
     logs = [(folder / "heard.log").read_text("utf-8").splitlines() for folder in folders]
     assert [[json.loads(line)["text"] for line in log] for log in logs] == [["one", "three", "four"], ["two", "four"]]

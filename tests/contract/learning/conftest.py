@@ -17,6 +17,12 @@ from agentfw.testing import fresh_host
 
 __all__ = ["agentfw", "install"]
 
+Chosen = Callable[..., Optimizer]
+"""An optimizer by its name, with settings."""
+Values = Callable[[Sequence[Advantage]], list[float]]
+Table = Callable[[Sequence[Advantage]], dict[tuple[str, int], float]]
+"""Advantages by episode and turn."""
+
 
 class Make:
     """What the examples are made of. Samples are numbered by their place in the group."""
@@ -74,23 +80,24 @@ HOST = fresh_host(builtins=True, strict=False)
 
 
 @pytest.fixture
-def chosen() -> Callable[..., Any]:
+def chosen() -> Chosen:
     """An optimizer as a training gets it: by its name, with settings."""
 
     def choose(name: str, settings: Mapping[str, object] | None = None) -> Optimizer:
-        made: Optimizer = HOST.create("optimizer", name, settings or {})
+        made = HOST.create("optimizer", name, settings or {})
+        assert isinstance(made, Optimizer)
         return made
 
     return choose
 
 
 @pytest.fixture
-def values() -> Callable[[Sequence[Advantage]], list[float]]:
+def values() -> Values:
     return lambda advantages: [advantage.value for advantage in advantages]
 
 
 @pytest.fixture
-def table() -> Callable[[Sequence[Advantage]], dict[tuple[str, int], float]]:
+def table() -> Table:
     return lambda advantages: {(one.episode, one.turn): one.value for one in advantages}
 
 
@@ -99,7 +106,8 @@ def learner_of(small_model: Path) -> Callable[..., Learner]:
     """A learner of the small model as a training gets it: by its name, with settings."""
 
     def make(name: str = "lora", **settings: Any) -> Learner:
-        made: Learner = HOST.create("learner", name, {"model": str(small_model), "device": "cpu", **settings})
+        made = HOST.create("learner", name, {"model": str(small_model), "device": "cpu", **settings})
+        assert isinstance(made, Learner)
         return made
 
     return make

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from agentfw.errors import PluginError, SettingsError
 from agentfw.optimizer import Loss, Scored
 from agentfw.scores import Score
 
+from .conftest import Chosen, Make, Table, Values
+
 NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise", "imitation", "kto"]
 
 
-def test_grpo_compares_with_the_group_by_its_spread(chosen, make, table) -> None:
+def test_grpo_compares_with_the_group_by_its_spread(chosen: Chosen, make: Make, table: Table) -> None:
     """Rewards 1, 0, 0, 1: mean 1/2; squares 4 x 1/4 = 1, by n - 1 = 3: spread sqrt(1/3) = 0.577.
 
     A = (1/2) / 0.577 = sqrt(3) / 2 = 0.866, and every turn of an episode carries it.
@@ -27,12 +30,12 @@ def test_grpo_compares_with_the_group_by_its_spread(chosen, make, table) -> None
     assert all(found[name, 0] == found[name, 1] for name, _ in found)
 
 
-def test_dr_grpo_leaves_the_spread_alone(chosen, make, values) -> None:
+def test_dr_grpo_leaves_the_spread_alone(chosen: Chosen, make: Make, values: Values) -> None:
     """Rewards 1, 0, 0, 1: A = r - 1/2."""
     assert values(chosen("dr_grpo").advantages([make.rewarded([1.0, 0.0, 0.0, 1.0])])) == [0.5, -0.5, -0.5, 0.5]
 
 
-def test_dapo_leaves_out_groups_in_which_all_fared_alike(chosen, make, table) -> None:
+def test_dapo_leaves_out_groups_in_which_all_fared_alike(chosen: Chosen, make: Make, table: Table) -> None:
     """Rewards 1, 1 and 2, 0: the first group says nothing; in the second the spread is sqrt(2), A = 1 / sqrt(2)."""
     dapo = chosen("dapo")
 
@@ -46,7 +49,7 @@ def test_dapo_leaves_out_groups_in_which_all_fared_alike(chosen, make, table) ->
     assert dapo.metrics()["groups"] == 2.0
 
 
-def test_groups_are_kept_where_a_kl_penalty_acts_on_them(chosen, make, values) -> None:
+def test_groups_are_kept_where_a_kl_penalty_acts_on_them(chosen: Chosen, make: Make, values: Values) -> None:
     """The same batch with a KL penalty: the equal group is there with advantages of exactly zero."""
     batch = [make.rewarded([1.0, 1.0]), make.rewarded([2.0, 0.0], index=1)]
 
@@ -55,16 +58,16 @@ def test_groups_are_kept_where_a_kl_penalty_acts_on_them(chosen, make, values) -
         assert len(chosen(name).advantages(batch)) == 2
 
 
-def test_grpo_keeps_them_with_no_advantage(chosen, make, values) -> None:
+def test_grpo_keeps_them_with_no_advantage(chosen: Chosen, make: Make, values: Values) -> None:
     assert values(chosen("grpo").advantages([make.rewarded([0.1, 0.1, 0.1])])) == [0.0, 0.0, 0.0]
 
 
-def test_rewards_that_differ_by_rounding_are_alike(chosen, make) -> None:
+def test_rewards_that_differ_by_rounding_are_alike(chosen: Chosen, make: Make) -> None:
     """0.1 + 0.2 is 0.30000000000000004: nothing that a policy should learn from."""
     assert chosen("dapo").advantages([make.rewarded([0.1 + 0.2, 0.3])]) == []
 
 
-def test_gdpo_normalises_each_component_by_itself(chosen, make, values) -> None:
+def test_gdpo_normalises_each_component_by_itself(chosen: Chosen, make: Make, values: Values) -> None:
     """Two samples, quality 1 and 0, preference 0 and 100.
 
     Normalised: quality 1/sqrt(2) and -1/sqrt(2), preference the other way round, whatever its size. With weights 2 and
@@ -78,7 +81,7 @@ def test_gdpo_normalises_each_component_by_itself(chosen, make, values) -> None:
     assert found == pytest.approx([sqrt(1 / 2 / 1.01), -sqrt(1 / 2 / 1.01)], abs=1e-5)
 
 
-def test_gdpo_whitens_over_the_whole_batch(chosen, make, values) -> None:
+def test_gdpo_whitens_over_the_whole_batch(chosen: Chosen, make: Make, values: Values) -> None:
     """One component. Group 0, 2 gives -0.707, 0.707; group 1, 1, 1 gives 0, 0, 0.
 
     Over the five: mean 0, squares 1, by 4: spread 1/2, with the floor sqrt(0.26). So A = -1.387, 1.387, 0, 0, 0.
@@ -92,14 +95,14 @@ def test_gdpo_whitens_over_the_whole_batch(chosen, make, values) -> None:
     assert values(plain.advantages(batch)) == pytest.approx([-sqrt(0.5), sqrt(0.5), 0, 0, 0], abs=1e-3)
 
 
-def test_gdpo_leaves_an_equal_group_at_exactly_zero(chosen, make, values) -> None:
+def test_gdpo_leaves_an_equal_group_at_exactly_zero(chosen: Chosen, make: Make, values: Values) -> None:
     """The first group's values sum to 1e-16 by rounding. Less their mean, the zeros of the second would be no zeros."""
     batch = [make.rewarded([0.7, 0.1, 0.4, 0.2]), make.rewarded([1.0, 1.0], index=1)]
 
     assert values(chosen("gdpo").advantages(batch))[4:] == [0.0, 0.0]
 
 
-def _two_ways(make) -> list[Scored]:
+def _two_ways(make: Make) -> list[Scored]:
     """Both begin at the door. One goes left and earns 4 on its second turn; the other goes right and earns nothing."""
     left, right = (
         make.conversation(0, "[0]\nthe door", "[1]\nleft"),
@@ -108,7 +111,7 @@ def _two_ways(make) -> list[Scored]:
     return [Scored(left, (Score(left.id, "gold", 4.0, turn=1),), 4.0), Scored(right, (), 0.0)]
 
 
-def test_gigpo_compares_turns_in_the_same_state_too(chosen, make, table) -> None:
+def test_gigpo_compares_turns_in_the_same_state_too(chosen: Chosen, make: Make, table: Table) -> None:
     """Episodes: 4 and 0, mean 2, so 2 and -2. Steps, gamma 1/2: at the door the returns are 2 and 0, so 1 and -1; left
     and right are states that one sample alone was in: 0.
 
@@ -122,7 +125,7 @@ def test_gigpo_compares_turns_in_the_same_state_too(chosen, make, table) -> None
     assert (gigpo.metrics()["turns"], gigpo.metrics()["turns_compared"]) == (4.0, 2.0)
 
 
-def test_gigpo_by_the_spread(chosen, make, table) -> None:
+def test_gigpo_by_the_spread(chosen: Chosen, make: Make, table: Table) -> None:
     """As above with w = 2: episodes 2 and -2 by sqrt(8): 0.707; steps 1 and -1 by sqrt(2): 0.707, twice."""
     found = table(chosen("gigpo", {"gamma": 0.5, "scale": True, "step_weight": 2.0}).advantages([_two_ways(make)]))
 
@@ -130,7 +133,7 @@ def test_gigpo_by_the_spread(chosen, make, table) -> None:
     assert found["00000-0", 1] == pytest.approx(sqrt(0.5), abs=1e-5)
 
 
-def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen, make, table) -> None:
+def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen: Chosen, make: Make, table: Table) -> None:
     """One sample is at the door twice, and earns 1 when it leaves: returns 1/2 and 1, mean 3/4."""
     played = make.conversation(0, "[0]\nthe door", "[7.5] round 3 of 20\nthe door")
     batch = [[Scored(played, (Score(played.id, "gold", 1.0, turn=1),), 1.0)]]
@@ -140,18 +143,24 @@ def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen, make, table
     assert table(apart.advantages(batch)) == {("00000-0", 0): 0.0, ("00000-0", 1): 0.0}
 
 
-def test_gigpo_sees_all_that_came_since_the_last_answer(chosen, make) -> None:
-    played = make.conversation(0, "[0]\nthe door\n[1]", "[1]\nleft")
-    played.messages.append(Message("tool", "locked", answers="1.0"))
-    played.turns[1].shown = (*played.turns[1].shown, len(played.messages) - 1)
+@pytest.mark.parametrize(("found", "compared"), [(("locked", "locked"), 4.0), (("locked", "open"), 2.0)])
+def test_gigpo_sees_all_that_came_since_the_last_answer(
+    chosen: Chosen, make: Make, found: tuple[str, str], compared: float
+) -> None:
+    """Both are at the door, then on its left; what a tool found there is a part of the state too."""
+    gigpo, group = chosen("gigpo"), []
+    for sample, text in enumerate(found):
+        played = make.conversation(sample, "[0]\nthe door\n[1]", f"[{sample}]\nleft")
+        played.messages.append(Message("tool", text, answers="1.0"))
+        played.turns[1].shown = (*played.turns[1].shown, len(played.messages) - 1)
+        group.append(Scored(played, (), float(sample)))
 
-    gigpo = chosen("gigpo")
+    gigpo.advantages([group])
 
-    assert gigpo.state_of(played, played.turns[0]) == ("\nthe door\n[1]",)
-    assert gigpo.state_of(played, played.turns[1]) == ("\nleft", "locked")
+    assert gigpo.metrics()["turns_compared"] == compared
 
 
-def test_roundwise_has_one_baseline_for_each_round(chosen, make, table) -> None:
+def test_roundwise_has_one_baseline_for_each_round(chosen: Chosen, make: Make, table: Table) -> None:
     """Rewards of rounds 1 and 2: sample 0 has 1, 0, sample 1 has 0, 2. Gamma 1/2.
 
     G_2 = 0 and 2: mean 1, biased deviation 1, A = -1 and 1. G_1 = 1 + 0 and 0 + 1: alike, A = 0 and 0.
@@ -171,7 +180,7 @@ def test_roundwise_has_one_baseline_for_each_round(chosen, make, table) -> None:
     assert [alone["00000-0", 0], alone["00000-1", 0]] == pytest.approx([1, -1], abs=1e-5)
 
 
-def test_roundwise_gives_every_turn_of_a_round_the_same(chosen, make, table) -> None:
+def test_roundwise_gives_every_turn_of_a_round_the_same(chosen: Chosen, make: Make, table: Table) -> None:
     """Two turns in round 1, one in round 2; the format score of the first turn belongs to round 1.
 
     G_1 = 1 and 0, G_2 = 0 and 0, gamma 0: A = 1, 1, 0 and -1, -1, 0.
@@ -185,7 +194,7 @@ def test_roundwise_gives_every_turn_of_a_round_the_same(chosen, make, table) -> 
     assert [found["00000-1", place] for place in range(3)] == pytest.approx([-1, -1, 0], abs=1e-5)
 
 
-def test_roundwise_leaves_those_out_that_never_came_to_a_round(chosen, make, table) -> None:
+def test_roundwise_leaves_those_out_that_never_came_to_a_round(chosen: Chosen, make: Make, table: Table) -> None:
     """Only sample 0 has a round 2: nothing to compare it with. Round 1, gamma 0: 3 and 1, A = 1 and -1."""
     found = table(chosen("roundwise", {"gamma": 0.0}).advantages([make.by_rounds([3.0, 9.0], [1.0])]))
 
@@ -193,7 +202,7 @@ def test_roundwise_leaves_those_out_that_never_came_to_a_round(chosen, make, tab
     assert [found["00000-0", 0], found["00000-1", 0]] == pytest.approx([1, -1], abs=1e-5)
 
 
-def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen, make, table) -> None:
+def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen: Chosen, make: Make, table: Table) -> None:
     """No scores, rewards 1 and 0, two rounds, gamma 1/2: G_2 = 1 and 0, G_1 = 1/2 and 0: A = 1 and -1 at both."""
     batch = [[Scored(make.episode(place, [1, 2]), (), reward) for place, reward in enumerate([1.0, 0.0])]]
 
@@ -202,7 +211,7 @@ def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen, make, table) -> 
     assert [found["00000-0", 0], found["00000-0", 1]] == pytest.approx([1, 1], abs=1e-4)
 
 
-def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen, make, table) -> None:
+def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen: Chosen, make: Make, table: Table) -> None:
     """Turn 0: 1 and 0, spread sqrt(1/2), A = 1/sqrt(2) and -1/sqrt(2). Turn 1: 5 and 5, left out."""
     one, other = make.episode(0, [0, 0]), make.episode(1, [0, 0])
     turnwise = chosen("turnwise")
@@ -225,7 +234,7 @@ def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen, make, table) 
     assert turnwise.metrics()["turns_alike"] == 1.0
 
 
-def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen, make, table) -> None:
+def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen: Chosen, make: Make, table: Table) -> None:
     """Round 1 brings sample 0 a 2, the whole episode brings sample 1 a 1, the turns are in rounds 1 and 2.
 
     Turn 0: 2 and 1, turn 1: 0 and 1; so A = 0.707, -0.707 and -0.707, 0.707.
@@ -241,10 +250,10 @@ def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen, make, table)
     found = table(chosen("turnwise").advantages(batch))
 
     half = pytest.approx(sqrt(0.5), abs=1e-5)
-    assert (found["00000-0", 0], found["00000-1", 1]) == (half, half)
+    assert [found["00000-0", 0], found["00000-1", 1]] == [half, half]
 
 
-def test_imitation_makes_every_whole_answer_more_likely(chosen, make, table) -> None:
+def test_imitation_makes_every_whole_answer_more_likely(chosen: Chosen, make: Make, table: Table) -> None:
     """Rewards 3 and 1, at least 2: the second episode is left out. So are three of the first one's turns: one that was
     interrupted, one that was not understood, and one that was cut off at its maximum length.
     """
@@ -275,12 +284,12 @@ def test_imitation_makes_every_whole_answer_more_likely(chosen, make, table) -> 
         ("imitation", Loss("agentfw_plugins.optimizers.imitation:Likelihood", sampled=False)),
     ],
 )
-def test_each_names_its_algorithms_loss(chosen, name: str, loss: Loss) -> None:
+def test_each_names_its_algorithms_loss(chosen: Chosen, name: str, loss: Loss) -> None:
     assert chosen(name).loss() == loss
 
 
-def test_every_value_of_the_loss_is_a_setting(chosen) -> None:
-    settings = {
+def test_every_value_of_the_loss_is_a_setting(chosen: Chosen) -> None:
+    settings: dict[str, Any] = {
         "clip_low": 0.1,
         "clip_high": 0.3,
         "ratio": "sequence",
@@ -294,14 +303,16 @@ def test_every_value_of_the_loss_is_a_setting(chosen) -> None:
         assert chosen(name, settings).loss() == Loss(**settings)
 
 
-def test_a_sum_of_tokens_needs_a_length(chosen) -> None:
+def test_a_sum_of_tokens_needs_a_length(chosen: Chosen) -> None:
     with pytest.raises(SettingsError, match="length"):
         chosen("grpo", {"aggregation": "token_sum"})
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(chosen, make, name: str, bad: float) -> None:
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(
+    chosen: Chosen, make: Make, name: str, bad: float
+) -> None:
     group = make.rewarded([1.0, bad])
     played = make.episode(1)
     unscored = [group[0], Scored(played, (Score(played.id, "judge", float("inf")),), 0.0)]
@@ -312,7 +323,7 @@ def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(chosen, m
         chosen(name).advantages([unscored])
 
 
-def test_a_score_of_a_turn_that_never_was_is_an_error(chosen, make) -> None:
+def test_a_score_of_a_turn_that_never_was_is_an_error(chosen: Chosen, make: Make) -> None:
     played = make.episode(0)
 
     with pytest.raises(PluginError, match="turn 3 of episode 00000-0, which has 1"):
@@ -320,7 +331,9 @@ def test_a_score_of_a_turn_that_never_was_is_an_error(chosen, make) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(chosen, make, table, name: str) -> None:
+def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(
+    chosen: Chosen, make: Make, table: Table, name: str
+) -> None:
     """A turn without a token has no advantage; the other sample is still compared with the one that was silent."""
     group = make.rewarded([1.0, 0.0])
     silent = group[1].episode.turns[0]
@@ -333,7 +346,7 @@ def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(chosen, mak
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_empty_group_is_no_group(chosen, make, name: str) -> None:
+def test_an_empty_group_is_no_group(chosen: Chosen, make: Make, name: str) -> None:
     optimizer = chosen(name)
 
     assert optimizer.advantages([[], []]) == []
@@ -341,7 +354,7 @@ def test_an_empty_group_is_no_group(chosen, make, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise"])
-def test_differences_far_below_the_floor_are_no_signal(chosen, make, values, name: str) -> None:
+def test_differences_far_below_the_floor_are_no_signal(chosen: Chosen, make: Make, values: Values, name: str) -> None:
     """A judge's noise of 1e-5 would be an advantage of 1.25 if it were divided by its own spread."""
     optimizer = chosen(name, {"scale": True} if name == "gigpo" else {})
     noise, told_apart = [0.50001, 0.5, 0.5, 0.5, 0.50001], [1.0, 0.0, 0.0, 0.0, 1.0]
@@ -350,7 +363,9 @@ def test_differences_far_below_the_floor_are_no_signal(chosen, make, values, nam
     assert max(map(abs, values(optimizer.advantages([make.rewarded(told_apart)])))) > 0.5
 
 
-def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise(chosen, make, values) -> None:
+def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise(
+    chosen: Chosen, make: Make, values: Values
+) -> None:
     parpo = chosen("parpo", {"baseline": "anchor", "base_weight": 0.0, "personal_weight": 1.0})
     parpo.restore({"anchors": {"ada": [0.5, 1e-10, 9]}})
 

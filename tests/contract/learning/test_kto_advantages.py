@@ -6,15 +6,20 @@ import pytest
 
 from agentfw.optimizer import Loss
 
+from .conftest import Chosen, Make, Table
 
-def test_good_answers_get_one_weight_and_bad_ones_another(chosen, make, table) -> None:
+
+def test_good_answers_get_one_weight_and_bad_ones_another(chosen: Chosen, make: Make, table: Table) -> None:
     kto = chosen("kto", {"desirable": 0.5, "undesirable": 1.5, "beta": 0.2})
 
     found = table(kto.advantages([make.rewarded([1.0]), make.rewarded([-0.5], index=1), make.rewarded([0.0], index=2)]))
 
     assert found == {("00000-0", 0): 0.5, ("00001-0", 0): -1.5}
     assert kto.loss() == Loss(
-        "agentfw_plugins.optimizers.kto:KTOLoss", sampled=False, aggregation="sequence_mean", settings={"beta": 0.2}
+        "agentfw_plugins.optimizers.imitation:KTOLoss",
+        sampled=False,
+        aggregation="sequence_mean",
+        settings={"beta": 0.2},
     )
     assert kto.metrics() == {
         "answers_good": 1.0,
@@ -25,7 +30,7 @@ def test_good_answers_get_one_weight_and_bad_ones_another(chosen, make, table) -
 
 
 @pytest.mark.parametrize("reward", [1.0, -1.0])
-def test_an_answer_that_was_cut_off_is_no_example(chosen, make, reward: float) -> None:
+def test_an_answer_that_was_cut_off_is_no_example(chosen: Chosen, make: Make, reward: float) -> None:
     kto, group = chosen("kto"), make.rewarded([reward], turns=2)
     group[0].episode.turns[0].finish = "length"
 
@@ -36,7 +41,9 @@ def test_an_answer_that_was_cut_off_is_no_example(chosen, make, reward: float) -
 
 
 @pytest.mark.parametrize("reward", [1.0, -1.0])
-def test_an_answer_that_was_not_understood_or_interrupted_teaches_nothing(chosen, make, reward: float) -> None:
+def test_an_answer_that_was_not_understood_or_interrupted_teaches_nothing(
+    chosen: Chosen, make: Make, reward: float
+) -> None:
     """Whoever liked it liked something else than its format, and a bad one isn't bad for what it says."""
     kto, group = chosen("kto"), make.rewarded([reward], turns=3)
     group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
@@ -48,7 +55,7 @@ def test_an_answer_that_was_not_understood_or_interrupted_teaches_nothing(chosen
     assert kto.metrics()["answers_left_out"] == 2.0
 
 
-def test_no_optimizer_of_demonstrations_follows_an_answer_that_was_not_understood(chosen, make) -> None:
+def test_no_optimizer_of_demonstrations_follows_an_answer_that_was_not_understood(chosen: Chosen, make: Make) -> None:
     imitation, group = chosen("imitation"), make.rewarded([1.0], turns=2)
     group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentfw import Episode, Learner, Optimizer, Task, Turn
-from agentfw.learner import Batch, Update
+from agentfw.learner import Batch
 from agentfw.optimizer import Advantage, Loss
 from agentfw.testing import fresh_host
 
@@ -172,7 +172,7 @@ def batch_of(plain: Plain, folder: Path) -> Batch:
         episode = episodes.setdefault(one.episode, Episode(Task(one.episode, 7)))
         index = len(episode.turns)
         logprobs = tuple(value + one.apart for value in before.tolist())
-        tokens = {"prompt_ids": one.prompt, "token_ids": one.tokens, "logprobs": logprobs}
+        tokens: dict[str, Any] = {"prompt_ids": one.prompt, "token_ids": one.tokens, "logprobs": logprobs}
         episode.turns.append(Turn(index, index, index + 1, text="said", temperature=one.temperature, **tokens))
         advantages.append(Advantage(episode.id, index, one.advantage))
     return Batch(list(episodes.values()), advantages, plain.loss, folder)
@@ -216,10 +216,11 @@ def test_an_update_is_what_the_formula_says(
     adapter = make_adapter(small_model, tmp_path / "adapter")
     plain = Plain(small_model, adapter, loss, SAID, reference)
     began = plain.weights()
-    settings = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "reference": reference}
+    settings: dict[str, Any] = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "reference": reference}
     learner = learner_of(adapter=str(adapter), **settings)
 
-    update: Update = learner.update(batch_of(plain, tmp_path / "update"))
+    update = learner.update(batch_of(plain, tmp_path / "update"))
+    assert update is not None
     value, length = plain.train(steps, rate=1e-2)
 
     assert update.metrics["loss"] == pytest.approx(value, rel=1e-3, abs=1e-5)
@@ -240,7 +241,8 @@ def test_kto_is_measured_from_what_mismatched_answers_gain(
     plain = Plain(small_model, adapter, loss_of("kto", beta=0.7), said, "start")
     learner = learner_of(adapter=str(adapter), rank=4, alpha=8.0, learning_rate=1e-2, steps=3)
 
-    update: Update = learner.update(batch_of(plain, tmp_path / "update"))
+    update = learner.update(batch_of(plain, tmp_path / "update"))
+    assert update is not None
     value, length = plain.train(3, rate=1e-2)
 
     assert update.metrics["baseline"] > 0.1
@@ -258,6 +260,7 @@ def test_only_sampled_tokens_of_turns_with_an_advantage_are_learned(
 
     update = learner_of(adapter=str(adapter), rank=4, alpha=8.0).update(left_out)
 
+    assert update is not None
     assert update.metrics["tokens_trained"] == 3 + 1 + 4, "the sampled ones of the first three turns"
     kept = Plain(small_model, adapter, Loss(), SAID[:3], "start")
     assert update.metrics["gradient_norm"] == pytest.approx(kept.train(1, rate=0.0)[1], rel=1e-3)
@@ -278,6 +281,7 @@ def test_a_restored_learner_goes_on_as_if_it_had_never_stopped(
         for number in range(2):
             batch = batch_of(plain, home / f"update-{number}")
             made = learner.update(batch)
+            assert made is not None
             found.append((made.version, (made.adapter / "adapter_model.safetensors").read_bytes()))
             if stops and not number:
                 state = learner.state()

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from agentfw.optimizer import Scored
 
+from .conftest import Chosen, Make, Table, Values
+
 FLOOR = 1e-3
 """Standard deviation below which differences of rewards count as noise."""
 
@@ -58,7 +60,14 @@ def test_knowing_the_user_never_costs_and_pays_by_their_disagreement(likes: Sequ
     st.sampled_from(["anchor", "min_upper", "max_lower"]),
 )
 def test_the_error_of_an_anchored_advantage_is_bounded(
-    chosen, make, values, drawn: list[float], centre: float, spread: float, anchored: float, baseline: str
+    chosen: Chosen,
+    make: Make,
+    values: Values,
+    drawn: list[float],
+    centre: float,
+    spread: float,
+    anchored: float,
+    baseline: str,
 ) -> None:
     """Formula (107): |A - A*| is at most (the anchor's error + |b - m|) / sigma, for every sample."""
     # The formula knows no bound on advantages, so it is out of the way here.
@@ -81,7 +90,7 @@ def test_the_error_of_an_anchored_advantage_is_bounded(
 @relaxed
 @given(st.lists(rewards, min_size=2, max_size=8), rewards, st.floats(0.05, 50))
 def test_the_error_of_pooling_users_is_bounded(
-    chosen, make, values, drawn: list[float], centre: float, spread: float
+    chosen: Chosen, make: Make, values: Values, drawn: list[float], centre: float, spread: float
 ) -> None:
     """Formula (90), for a user with this centre and spread in a group that GRPO has pooled.
 
@@ -107,9 +116,9 @@ def test_the_error_of_pooling_users_is_bounded(
     st.sampled_from(["min_upper", "max_lower"]),
 )
 def test_a_baseline_of_group_and_anchor_is_off_by_no_more_than_both(
-    chosen,
-    make,
-    values,
+    chosen: Chosen,
+    make: Make,
+    values: Values,
     drawn: list[float],
     centre: float,
     spread: float,
@@ -150,7 +159,14 @@ def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
     variance=st.sampled_from(["batch", "around_old_mean", "within_groups"]),
 )
 def test_no_history_gives_an_advantage_beyond_the_bound(
-    chosen, make, values, history: list[list[float]], drawn: list[float], baseline: str, scale: str, variance: str
+    chosen: Chosen,
+    make: Make,
+    values: Values,
+    history: list[list[float]],
+    drawn: list[float],
+    baseline: str,
+    scale: str,
+    variance: str,
 ) -> None:
     """|A| <= w_base z + w_personal max(bound, z), z = (n - 1) / sqrt(n) being the largest z-score in a group of n."""
     parpo = chosen("parpo", {"baseline": baseline, "scale": scale, "variance": variance})
@@ -170,23 +186,26 @@ def test_no_history_gives_an_advantage_beyond_the_bound(
     st.floats(-100, 100),
 )
 def test_a_users_scale_and_centre_leave_personal_advantages_alone(
-    chosen, make, values, batches: list[list[float]], scale: float, centre: float
+    chosen: Chosen, make: Make, values: Values, batches: list[list[float]], scale: float, centre: float
 ) -> None:
     """A user who says 60 to 80 where another says 0.3 to 0.4 teaches the same, once there is a history."""
     wide = [0.0, 0.3, 0.7, 1.0]
-    plain, moved = (chosen("parpo", {"base_weight": 0.0, "personal_weight": 1.0}) for _ in range(2))
+    settings = {"base_weight": 0.0, "personal_weight": 1.0, "warm_up": 3}
+    plain, moved = chosen("parpo", settings), chosen("parpo", settings)
     for number, drawn in enumerate([wide, wide, wide, *batches]):
         other = [centre + scale * value for value in drawn]
         one = values(plain.advantages([make.tracked([0.0] * 4, drawn)]))
         two = values(moved.advantages([make.tracked([0.0] * 4, other)]))
-        if number >= plain.settings.warm_up:
+        if number >= 3:
             assert one == pytest.approx(two, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["grpo", "dr_grpo", "gspo", "gdpo", "parpo"])
 @relaxed
 @given(drawn=st.lists(rewards, min_size=2, max_size=8))
-def test_advantages_of_a_group_sum_to_nothing(chosen, make, values, name: str, drawn: list[float]) -> None:
+def test_advantages_of_a_group_sum_to_nothing(
+    chosen: Chosen, make: Make, values: Values, name: str, drawn: list[float]
+) -> None:
     """Of a first batch, that is: afterwards PARPO measures from the user's history."""
     found = values(chosen(name).advantages([make.rewarded(drawn)]))
 
@@ -196,7 +215,9 @@ def test_advantages_of_a_group_sum_to_nothing(chosen, make, values, name: str, d
 @pytest.mark.parametrize("name", COMPARING)
 @relaxed
 @given(seed=st.integers(0, 10_000))
-def test_the_order_of_samples_and_groups_means_nothing(chosen, make, table, name: str, seed: int) -> None:
+def test_the_order_of_samples_and_groups_means_nothing(
+    chosen: Chosen, make: Make, table: Table, name: str, seed: int
+) -> None:
     generator = random.Random(seed)
     batches = [[_group(make, generator, index) for index in range(3)] for _ in range(2)]
     straight, shuffled = chosen(name), chosen(name)
@@ -215,7 +236,7 @@ def test_the_order_of_samples_and_groups_means_nothing(chosen, make, table, name
 @relaxed
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.5, 50), shift=st.floats(-50, 50))
 def test_the_unit_of_a_reward_means_nothing(
-    chosen, make, values, name: str, seed: int, scale: float, shift: float
+    chosen: Chosen, make: Make, values: Values, name: str, seed: int, scale: float, shift: float
 ) -> None:
     drawn = [random.Random(seed).uniform(0, 1) for _ in range(5)]
     if max(drawn) - min(drawn) < 0.05:
@@ -226,7 +247,7 @@ def test_the_unit_of_a_reward_means_nothing(
     assert one == pytest.approx(two, abs=1e-3)
 
 
-def _group(make, generator: random.Random, index: int) -> list[Scored]:
+def _group(make: Make, generator: random.Random, index: int) -> list[Scored]:
     """Samples that differ in rewards, on both tracks."""
     size = generator.randint(1, 5)
     draw = [generator.uniform(-1, 1) for _ in range(2 * size)]

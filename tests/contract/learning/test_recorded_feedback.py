@@ -15,7 +15,7 @@ import pytest
 from command_line import Agentfw
 
 from agentfw import Message, Session, load
-from agentfw.request import Action
+from agentfw.request import Action, Moment
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
 
@@ -81,9 +81,11 @@ def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -
             for number, (question, rate) in enumerate(asked):
                 session = live.begin(f"s{number}", user="ada" if number % 2 else "bob")
                 text = answers.get(question.split()[0], "mint tea")
-                await session.answer(
-                    [Message("user", question)], [LOOK], demonstration=lambda moment, said=text: [said]
-                )
+
+                def demonstration(moment: Moment, said: str = text) -> list[str]:
+                    return [said]
+
+                await session.answer([Message("user", question)], [LOOK], demonstration=demonstration)
                 rate(session)
                 await live.keep(session)
             return live.folder.path

@@ -85,7 +85,7 @@ def test_who_is_forgotten_takes_along_what_is_theirs_and_nothing_of_others(
     assert told(rows) == {"trip of ben": "query of ben"}
     assert {row["name"] for row in rows if row["row"] == "node"} == {"ben", "trip of ben", "kettle", "breakfast"}
     assert [row["text"] for row in rows if row["row"] in ("version", "profile")] == ["serve tea", "likes lamps"]
-    assert (graph.skill(his).uses, graph.skill(his).utility) == (1, pytest.approx(0.6))
+    assert [graph.skill(his).uses, graph.skill(his).utility] == pytest.approx([1, 0.6])
     assert (receipt.skills, receipt.trajectories, graph.owners()) == (1, 1, ["ben"])
     assert [hit.why.user for hit in graph.recall("tea", user="ana")] == [0.0], "a stranger, without a profile"
 
@@ -93,7 +93,7 @@ def test_who_is_forgotten_takes_along_what_is_theirs_and_nothing_of_others(
 GOING: dict[str, Callable[[SkillGraph, list[str]], object]] = {
     "forgotten": lambda graph, skills: graph.forget("ana"),
     "erased": lambda graph, skills: graph.erase(*skills),
-    "retired": lambda graph, skills: [graph.retire_skill(one) for one in skills],
+    "retired": lambda graph, skills: list(map(graph.retire_skill, skills)),
     "changed": lambda graph, skills: [graph.update_skill(one, text=f"zebra {one}") for one in skills],
 }
 
@@ -181,5 +181,6 @@ def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph:
     ) as graph:
         assert graph.recall("green tea 3", user="ana") == []
         best = graph.recall("red juice", user="ben", k=1)[0]
-        assert (best.skill.id, best.why.query) == (changed, pytest.approx(1.0, abs=1e-5))
+        assert best.skill.id == changed
+        assert best.why.query == pytest.approx(1.0, abs=1e-5)
     assert bytes_of("black coffee") not in everything(folder)

@@ -160,7 +160,7 @@ def test_tenants_in_one_file_know_nothing_of_each_other(tmp_path: Path) -> None:
 def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(tmp_path: Path) -> None:
     scores: dict[str, list[float]] = {}
     for way in ("candidates", "selected"):
-        chosen = GraphSettings(conflicts_with=way, user_weight=0.0, community_weight=0.0)  # type: ignore[arg-type]
+        chosen = GraphSettings(conflicts_with=way, user_weight=0.0, community_weight=0.0)
         with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=chosen) as graph:
             one = graph.add_skill(owner="ana", text="offer the earliest slot").id
             graph.connect(one, "CONFLICTS", graph.add_skill(owner="ana", text="offer another slot").id)

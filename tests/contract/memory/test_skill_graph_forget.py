@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -26,7 +27,7 @@ def fill(graph: SkillGraph, *, seed: int, count: int = 120) -> None:
         owner = generator.choice(["unmistakable-ana", "ben", "cleo"])
         mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
         text = f"{mark}-{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1000])
-        visibility = generator.choice(["private", "shared"])
+        visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
         skill = graph.add_skill(
             owner=owner, text=text, tools=[f"{mark}-tool", "calendar"], scenarios=["meeting"], visibility=visibility
         )

@@ -53,6 +53,7 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path
     for turn in range(3):
         writers = {name: start(path, name, turn * 10, 1000) for name in names}
         for writer in writers.values():
+            assert writer.stdout is not None
             select.select([writer.stdout], [], [], 300)  # until it has told something, however busy the machine is
         time.sleep(generator.random())
         for name, writer in writers.items():

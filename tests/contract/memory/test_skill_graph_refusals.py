@@ -146,7 +146,7 @@ def test_a_vector_with_nan_is_refused_and_nothing_kept(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_are_refused() -> None:
     for wrong in ({"candidates": -1}, {"probed": 0.0}, {"query_weight": float("nan")}, {"resolutions": ()}):
         with pytest.raises(BadInputError) as refusal:
-            GraphSettings(**wrong)  # type: ignore[arg-type]
+            GraphSettings(**wrong)
         assert next(iter(wrong)) in str(refusal.value)
     with pytest.raises(BadInputError, match="unknown ablation"):
         GraphSettings.ablation("C1")
@@ -241,7 +241,7 @@ def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "skills.db"
-    monkeypatch.setattr("agentfw_memory.graph.rows.reembedding.BATCH", 10)
+    monkeypatch.setattr("agentfw_memory.graph.rows.graph_rows.EMBEDDED_AT_ONCE", 10)
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
         graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
         graph.set_profile("ana", "likes mornings")

@@ -42,12 +42,17 @@ def no_drafts(trajectory: Trajectory, maximum: int) -> list[Any]:
     return []
 
 
+def add_and_save(graph: SkillGraph, skills: list[str]) -> None:
+    graph.add_skill(owner="ana", text="zebra")
+    graph.prepare()
+
+
 CHANGES: dict[str, Callable[[SkillGraph, list[str]], object]] = {
     "a use": lambda graph, skills: graph.learn(Trajectory("new", "ana", "tea", skills=tuple(skills)), 0.3),
     "a rating": lambda graph, skills: graph.learn(Trajectory("new", "ana", "green tea", shown=tuple(skills)), -1.0),
     "an update": lambda graph, skills: graph.update_skill(skills[0], text="serve red juice", visibility="shared"),
     "an expiry": lambda graph, skills: [graph.update_skill(one, expires_at=3e9) for one in skills],
-    "a retirement": lambda graph, skills: [graph.retire_skill(one) for one in skills],
+    "a retirement": lambda graph, skills: list(map(graph.retire_skill, skills)),
     "an end of an edge": lambda graph, skills: graph.disconnect(skills[0], "COMPLEMENTS", skills[1]),
     "another weight": lambda graph, skills: graph.connect(skills[0], "COMPLEMENTS", skills[1], weight=7.0),
     "other tools": lambda graph, skills: graph.update_skill(skills[0], tools=["cup"], scenarios=[]),
@@ -55,7 +60,7 @@ CHANGES: dict[str, Callable[[SkillGraph, list[str]], object]] = {
     "an erasure": lambda graph, skills: graph.erase(skills[0], skills[2]),
     "an erased version": lambda graph, skills: graph.erase(skills[3], version=0),
     "a forgotten user": lambda graph, skills: graph.forget("ana"),
-    "saved caches": lambda graph, skills: (graph.add_skill(owner="ana", text="zebra"), graph.prepare()),
+    "saved caches": add_and_save,
 }
 
 

@@ -74,6 +74,7 @@ def first_loss(
     model: PreferenceModel,
     likes: Sequence[tuple[str, str]],
     texts: Mapping[str, str] | None = None,
+    /,
     **weights: Any,
 ) -> float:
     """The loss before the first step of a training that starts from the model."""
@@ -115,7 +116,8 @@ class Formulas:
         self.popularity = counts / counts.max()
 
     def linear(self, row: Rows, name: str) -> Rows:
-        return self.view.weights[f"{name}.weight"] @ row + self.view.weights[f"{name}.bias"]
+        found: Rows = self.view.weights[f"{name}.weight"] @ row + self.view.weights[f"{name}.bias"]
+        return found
 
     def branch(self, user: int, name: str) -> Rows:
         """(26), as a correction of the user's embedding."""
@@ -272,7 +274,7 @@ def test_some_users_of_a_batch_estimate_the_contrast_of_all(art_and_jazz: tuple[
     settings = replace(NOTHING, epochs=40, contrast_users=2, **standing_still)
     drawn = [one["loss"] for one in PreferenceModel.fit(LIKES, settings=settings, start=model).history]
 
-    error = np.std(drawn) / math.sqrt(len(drawn))
+    error = float(np.std(drawn)) / math.sqrt(len(drawn))
     assert error > 0.0
     assert np.mean(drawn) == pytest.approx(first_loss(model, LIKES, **standing_still), abs=5 * error)
 

@@ -255,7 +255,8 @@ def test_a_branch_can_be_left_out(branches: Any) -> None:
 def test_every_term_of_the_objective_can_be_switched_off_and_matters(term: str) -> None:
     given: dict[str, Any] = {"items": ITEMS, "profiles": PROFILES, "encoder": "hash"}
     settings = replace(SETTINGS, epochs=2, profile_epochs=1)
-    without = replace(settings, **{f"{term}_loss": 0.0})
+    off: dict[str, Any] = {f"{term}_loss": 0.0}
+    without = replace(settings, **off)
 
     whole, less = (PreferenceModel.fit(likes(), settings=one, **given) for one in (settings, without))
 

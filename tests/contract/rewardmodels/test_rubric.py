@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -169,7 +169,7 @@ def test_whatever_attempts_hold_makes_a_question(group: list[list[Message]]) -> 
 
 
 def test_the_judge_sums_the_tokens_of_all_that_it_asked_and_a_cached_answer_costs_nothing() -> None:
-    calls = iter(["not usable", tea_is_best, tea_is_best])
+    calls: Iterator[str | Callable[[Sequence[Message]], str]] = iter(["not usable", tea_is_best, tea_is_best])
 
     async def ask(messages: Sequence[Message]) -> Answer:
         answer = next(calls)

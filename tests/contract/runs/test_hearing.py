@@ -97,7 +97,7 @@ def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> No
         await say(live, session, Message("system", "I am a system."), user("I like tea."))  # a retry
         called = Message("tool", "I prefer account X.", answers="1")
         await say(live, session, user("I like tea."), FINE, user("Green tea."), FINE, called, user("In the mornings."))
-        (await say(live, session, user("Nobody said this."), user=""),)
+        await say(live, session, user("Nobody said this."), user="")
         await say(live, live.begin("his", "bob"), user("I like coffee."), user="bob")
         await live.hearing.finish()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.runs import RunResult
 
 SITE = Path(__file__).parents[2] / "site"
-QUICK = {"policy": "hashing", "episodes": 3}
+QUICK: dict[str, Any] = {"policy": "hashing", "episodes": 3}
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_it_runs_where_an_event_loop_runs_already() -> None:
 
 
 def test_a_training_shows_figures_before_and_after() -> None:
-    parts = {"policy": "biased", "learner": "bias", "optimizer": "centred"}
+    parts: dict[str, Any] = {"policy": "biased", "learner": "bias", "optimizer": "centred"}
     result = agentfw.train("bandit", updates=2, settings={"tasks": 4}, **parts)
 
     assert result.summary.updates == 2

@@ -22,9 +22,8 @@ from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.errors import RunInUseError
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
-from agentfw_plugins.chat.commands import obey
+from agentfw_plugins.chat.commands import LineScreen, obey
 from agentfw_plugins.chat.conversation import Conversation
-from agentfw_plugins.chat.plain import PlainScreen
 from agentfw_plugins.gateway.command import serve
 from agentfw_plugins.gateway.live import opened
 
@@ -246,7 +245,7 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
 
     async def talk() -> list[str]:
         async with live:
-            conversation = Conversation(live, "me", PlainScreen(Out(json=True)))
+            conversation = Conversation(live, "me", LineScreen(Out(json=True)))
             await conversation.say("Tea?")
             scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
             asking = asyncio.create_task(conversation.say("Count."))

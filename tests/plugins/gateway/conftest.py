@@ -115,6 +115,6 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One gateway that several tests may use, each with sessions of its own."""
-    options = {"policy": "scripted", "assignments": [f"policy.rule={__name__}:rule"]}
-    with served(tmp_path_factory.mktemp("runs"), **options) as running:
+    rule = f"policy.rule={__name__}:rule"
+    with served(tmp_path_factory.mktemp("runs"), policy="scripted", assignments=[rule]) as running:
         yield running

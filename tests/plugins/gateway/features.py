@@ -76,7 +76,7 @@ ANSWERS = {
 # -- responses ---------------------------------------------------------------------------------------------------------
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-STRICT_TOOL = {
+STRICT_TOOL: Body = {
     "type": "function",
     "function": {"name": "weather", "description": "d", "parameters": SCHEMA, "strict": True},
 }

@@ -52,7 +52,7 @@ def responses_parse(url: str, model: str) -> Any:
 def langchain(url: str, model: str) -> Any:
     from langchain_openai import ChatOpenAI
 
-    chat = ChatOpenAI(model=model, base_url=url, api_key="none", max_retries=0)  # type: ignore[arg-type]
+    chat = ChatOpenAI(model=model, base_url=url, api_key="none", max_retries=0)
     return chat.with_structured_output(Weather).invoke(QUESTION)
 
 
@@ -60,7 +60,7 @@ def langchain_json_mode(url: str, model: str) -> Any:
     """Any JSON object: only what reads it says which one."""
     from langchain_openai import ChatOpenAI
 
-    chat = ChatOpenAI(model=model, base_url=url, api_key="none", max_retries=0, max_completion_tokens=200)  # type: ignore[arg-type,call-arg]
+    chat = ChatOpenAI(model=model, base_url=url, api_key="none", max_retries=0, max_completion_tokens=200)
     return chat.with_structured_output(None, method="json_mode").invoke(f"{QUESTION} Answer in JSON.")
 
 

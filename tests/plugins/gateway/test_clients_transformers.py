@@ -27,7 +27,7 @@ CALL = Call("weather", {"city": "Rome"}, "call_0_0")
 SCHEMA = {"properties": {"city": {"type": "string"}}, "required": ["city"], "type": "object"}
 ACTION = Action("weather", "The weather of a city", SCHEMA)
 TOOL = {"type": "function", "function": {"name": "weather", "description": ACTION.description, "parameters": SCHEMA}}
-GREEDY = {"temperature": 0.0, "max_tokens": 60}
+GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 60}
 
 
 def weather(city: str) -> str:
@@ -76,8 +76,8 @@ def taught(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def gateway(taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    options = {"policy": "transformers", "assignments": [f"policy.model={taught}", "policy.device=cpu"]}
-    with served(tmp_path_factory.mktemp("runs"), **options) as running:
+    assignments = [f"policy.model={taught}", "policy.device=cpu"]
+    with served(tmp_path_factory.mktemp("runs"), policy="transformers", assignments=assignments) as running:
         yield running
 
 

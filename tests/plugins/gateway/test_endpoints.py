@@ -20,7 +20,7 @@ from agentfw.episode import Call
 from agentfw.request import Action
 from agentfw_memory.graph.index.embedders import HashEmbedder
 from agentfw_plugins.models.locate import locate
-from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.models.small_model import SmallChat
 
 from .conftest import Served
 from .upstream import Passing, passing
@@ -183,7 +183,7 @@ def test_embeddings_of_the_memory_are_its_own(serve: Callable[..., Served], form
 
     wanted = HashEmbedder(64).embed(["green tea", "rain"])
     given = [
-        np.frombuffer(base64.b64decode(row.embedding), np.float32)  # type: ignore[arg-type]
+        np.frombuffer(base64.b64decode(row.embedding), np.float32)
         if isinstance(row.embedding, str)
         else np.array(row.embedding, np.float32)
         for row in found.data

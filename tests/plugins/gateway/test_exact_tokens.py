@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -26,7 +27,7 @@ SESSIONS = 4
 
 @pytest.mark.slow
 def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_model: Path, tmp_path: Path) -> None:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     live = opened(tmp_path, policy="transformers", assignments=[f"policy.model={small_model}", "policy.device=cpu"])
@@ -116,7 +117,7 @@ def test_a_streamed_answer_is_that_without_the_gateway_word_by_word(small_model:
         return generation.text
 
     with served(tmp_path, policy="transformers", assignments=assignments) as gateway:
-        body = {"model": "transformers", "messages": [{"role": "user", "content": question.content}]}
+        body: dict[str, Any] = {"model": "transformers", "messages": [{"role": "user", "content": question.content}]}
         body |= {"temperature": 1.0, "max_tokens": 24, "seed": 3, "stream": True}
         lines = httpx.post(f"{gateway.session('s')}/chat/completions", json=body, timeout=60).text.splitlines()
     events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from agentfw.runs import read_sessions
-from agentfw_plugins.gateway.bodies import BadRequest
-from agentfw_plugins.gateway.line import Line
+from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.protocols.bodies import BadRequest
 
 from .conftest import Served
 from .endless_upstream import Upstream, endless, until

@@ -94,7 +94,7 @@ def test_who_names_no_user_is_not_offered_a_memory(gateway: Served) -> None:
 
 
 def test_a_tool_of_the_program_may_not_be_called_as_one_of_the_memory(gateway: Served) -> None:
-    tool = {**WEATHER, "function": {**WEATHER["function"], "name": "strategy_hub"}}
+    tool = {"type": "function", "function": {"name": "strategy_hub", "parameters": {"type": "object"}}}
 
     answer = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", tools=[tool]), headers=ADA)
 

@@ -172,7 +172,10 @@ def test_tokens_of_one_model_are_not_given_to_another(tmp_path: Path) -> None:
 
 def test_models_go_on_in_a_resumed_run(tmp_path: Path) -> None:
     with serving(completion("fine")) as (address, _):
-        options = {"models": ("big=openai",), "assignments": [f"model.big.base_url={address}", "policy.replies=['x']"]}
+        options: dict[str, Any] = {
+            "models": ("big=openai",),
+            "assignments": [f"model.big.base_url={address}", "policy.replies=['x']"],
+        }
         with served(tmp_path / "runs", policy="scripted", fallbacks=("big=agentfw",), **options) as gateway:
             assert post(gateway).status_code == 200
             gateway.stop(keeps_sessions=True)

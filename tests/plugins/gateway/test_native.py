@@ -16,12 +16,11 @@ import pytest
 from chat_server import Reply, chunks, completion
 
 from agentfw.episode import Episode
-from agentfw_plugins.gateway.bodies import BadRequest, read_body
-from agentfw_plugins.gateway.dialects import DIALECTS
-from agentfw_plugins.gateway.dialects.interface import Dialect
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
-from agentfw_plugins.gateway.native import recorded_native
+from agentfw_plugins.protocols import BadRequest, Protocol, protocols
+from agentfw_plugins.protocols.bodies import read_body
+from agentfw_plugins.protocols.chat import recorded
 
 from .features import SCHEMA
 from .mutations import mutated
@@ -176,12 +175,12 @@ def test_what_the_server_finds_wrong_is_up_to_the_server(upstream: Callable[...,
     assert (answer.status_code, answer.json()) == (400, {"error": {"message": "what is this?"}})
 
 
-@pytest.mark.parametrize("dialect", [DIALECTS[path] for path in ("responses", "messages", "completions")])
-def test_nothing_in_a_request_keeps_it_from_its_server(dialect: Dialect) -> None:
+@pytest.mark.parametrize("protocol", [protocols()[path] for path in ("responses", "messages", "completions")])
+def test_nothing_in_a_request_keeps_it_from_its_server(protocol: Protocol) -> None:
     tried = 0
     for number in range(6000):
         path, raw, _ = mutated(number)
-        if path.rpartition("/v1/")[2] != dialect.path:
+        if path.rpartition("/v1/")[2] != protocol.path:
             continue
         tried += 1
         try:
@@ -189,7 +188,7 @@ def test_nothing_in_a_request_keeps_it_from_its_server(dialect: Dialect) -> None
             model = body.name("model")
         except BadRequest:
             continue
-        asked = recorded_native(dialect, body)
+        asked = recorded(protocol, body)
         assert asked.model == model
         assert asked.messages
 

@@ -238,8 +238,7 @@ def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(s
     from .conftest import rule, served
 
     runs = Path(serve().live.folder.path).parent.parent / "earlier"
-    options = {"policy": "scripted", "assignments": [f"policy.rule={rule.__module__}:rule"]}
-    with served(runs, **options) as first:
+    with served(runs, policy="scripted", assignments=[f"policy.rule={rule.__module__}:rule"]) as first:
         for name in ("ended", "other"):
             ask(first.session(name), body(f"hello from {name}"))
         httpx.post(f"{first.url}/s/ended/feedback", json={"value": 0.5, "turn": 0})

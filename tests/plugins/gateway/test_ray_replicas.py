@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 import pytest
 
 from agentfw.runs import read_journal

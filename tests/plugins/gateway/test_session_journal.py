@@ -30,7 +30,7 @@ from agentfw_plugins.gateway.sessions.copied_sessions import copied
 from agentfw_plugins.gateway.sessions.session_database import LEARNING
 from agentfw_plugins.gateway.sessions.session_journal import Chosen, SessionJournal
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
-from agentfw_plugins.worlds.from_feedback.examples import read_examples
+from agentfw_plugins.worlds.from_feedback import read_examples
 
 
 @pytest.fixture(scope="module")

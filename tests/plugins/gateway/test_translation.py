@@ -11,10 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
-from chat_server import chunks, completion
+from chat_server import Reply, chunks, completion
+
+from agentfw_plugins.protocols import Body as RequestBody
+from agentfw_plugins.protocols import Protocol, protocols
 
 from .conftest import Served
 from .features import HEAD, HELLO, MESSAGES, NO_MESSAGES, NO_RESPONSES, RESPONSES, RICH, STREAM
+from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
 from .upstream import Passing, passing
 
 Body = dict[str, Any]
@@ -23,7 +27,7 @@ Body = dict[str, Any]
 @pytest.fixture
 def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
     with ExitStack() as stack:
-        yield lambda *script: stack.enter_context(passing(tmp_path / "runs", *script))
+        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
 
 
 def post(gateway: Served, path: str, body: Body) -> httpx.Response:
@@ -163,3 +167,53 @@ def test_a_stream_that_fails_ends_with_an_error(
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
     assert events[-1]["type"] == "error"
     assert any("Sun" in json.dumps(event) for event in events)
+
+
+# -- servers of other protocols ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "whole", "stream"),
+    [("messages", MESSAGE, message_stream()), ("responses", RESPONSE, response_stream())],
+)
+def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
+    upstream: Callable[..., Passing], protocol: str, whole: Body, stream: Reply
+) -> None:
+    settings = (f"policy.protocol={protocol}", "policy.apis=[]")
+    gateway = upstream(Reply(whole), stream, apis=(protocol,), assignments=settings)
+
+    answer = post(gateway, "chat/completions", {"messages": HELLO, "max_tokens": 9})
+    streamed = post(gateway, "chat/completions", {"messages": HELLO, "max_tokens": 9, "stream": True})
+    refused = post(gateway, "chat/completions", {"messages": HELLO, "logit_bias": {"7": 1}})
+
+    assert gateway.server.paths == [protocol, protocol]
+    assert gateway.asked[0]["max_tokens" if protocol == "messages" else "max_output_tokens"] == 9
+    [choice] = answer.json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Sunny.", "tool_calls")
+    assert json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"city": "Rome"}
+    assert answer.json()["usage"]["prompt_tokens"] == 9
+    events = [json.loads(line[6:]) for line in streamed.text.splitlines() if line.startswith("data: {")]
+    deltas = [choice["delta"] for one in events for choice in one["choices"]]
+    assert "".join(delta.get("content") or "" for delta in deltas) == "Sunny."
+    assert streamed.text.rstrip().endswith("data: [DONE]")
+    assert {one["object"] for one in events} == {"chat.completion.chunk"}
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logit_bias")
+    turns = gateway.live.sessions["tea"].episode.turns
+    assert [(turn.text, turn.usage.sampled) for turn in turns] == [("Sunny.", 5), ("Sunny.", 5)]
+
+
+class _Broken(Protocol):
+    name, path, title = "gossip", "gossip", 'protocol "gossip" of gossip 1.0'
+
+    def read_request(self, body: RequestBody) -> RequestBody:
+        raise KeyError("hush")
+
+
+def test_a_protocol_that_fails_is_named(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(protocols(), "gossip", _Broken())
+    gateway = serve()
+
+    answer = post(gateway, "gossip", {})
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["message"] == "protocol \"gossip\" of gossip 1.0 failed: KeyError: 'hush'"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentfw.episode import Episode, Task, Turn
-from agentfw.learner import Batch
+from agentfw.learner import Batch, Learner, Update
 from agentfw.optimizer import Advantage, Loss
 from agentfw_plugins.learners.settings import LoraSettings
 
 if TYPE_CHECKING:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
 
 TurnValues = tuple[Sequence[int], Sequence[int], float]
 """Prompt, sampled tokens, advantage."""
@@ -37,6 +37,13 @@ def batch_of(
     return Batch(made, advantages, loss or Loss(), folder)
 
 
+def updated(learner: Learner, batch: Batch) -> Update:
+    """The new version. A batch that changes no weight gives none."""
+    made = learner.update(batch)
+    assert made is not None
+    return made
+
+
 @pytest.fixture
 def make_batch(tmp_path: Path) -> Callable[..., Batch]:
     count = iter(range(1000))
@@ -45,7 +52,7 @@ def make_batch(tmp_path: Path) -> Callable[..., Batch]:
 
 @pytest.fixture
 def learner_of(small_model: Path) -> Callable[..., LoraLearner]:
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
 
     def make(**changes: Any) -> LoraLearner:
         return LoraLearner(LoraSettings(**({"model": str(small_model), "learning_rate": 1e-2} | changes)))

@@ -13,10 +13,12 @@ from agentfw.errors import SettingsError, UsageError
 from agentfw.learner import Batch
 from agentfw_plugins.learners.settings import LoraSettings
 
+from .conftest import updated
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 
 PROMPT, ANSWER = (10, 11, 12, 13), (20, 21, 22)
 
@@ -25,7 +27,7 @@ PROMPT, ANSWER = (10, 11, 12, 13), (20, 21, 22)
 def adapter(small_model: Path, make_batch: Callable[..., Batch]) -> Path:
     """An adapter of rank 8 and alpha 16 that has learned something."""
     learner = LoraLearner(LoraSettings(model=str(small_model), learning_rate=1e-2))
-    return learner.update(make_batch([(PROMPT, ANSWER, 1.0)])).adapter
+    return updated(learner, make_batch([(PROMPT, ANSWER, 1.0)])).adapter
 
 
 def change(adapter: Path, **values: Any) -> None:

@@ -27,6 +27,8 @@ def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
     policy = validate(VLLMSettings, given["policy"], "policy")
     learner = validate(LoraSettings, given["learner"], "learner")
 
+    assert isinstance(policy, VLLMSettings)
+    assert isinstance(learner, LoraSettings)
     assert learner.offload
     assert engine_options(policy)["enable_sleep_mode"] is True
     assert engine_options(policy)["gpu_memory_utilization"] == 0.6

@@ -11,12 +11,14 @@ from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage
 from agentfw_plugins.learners.settings import SftSettings
-from agentfw_plugins.optimizers.kto import KTO, KTOSettings
+from agentfw_plugins.optimizers.imitation import KTO, KTOSettings
+
+from .conftest import updated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import SftLearner  # noqa: E402
 from agentfw_plugins.learners.token_tree import TurnTokens  # noqa: E402
 
 RATED = [("one guest", "green tea", 1.0), ("two guests", "green tea, please", 1.0), ("no guest", "black coffee", -1.0)]
@@ -52,14 +54,14 @@ def test_good_and_bad_answers_part_and_the_baseline_is_that_of_mismatched_ones(
     small_model: Path, tmp_path: Path
 ) -> None:
     learner = SftLearner(SftSettings(model=str(small_model), learning_rate=1e-2, device="cpu"))
-    first = learner.update(batch(tmp_path / "0")).metrics
+    first = updated(learner, batch(tmp_path / "0")).metrics
     for number in range(1, 8):
         learner.update(batch(tmp_path / str(number)))
     told = answers(learner)
     mismatched = [(one.prompt, other.sampled) for one, other in zip(told, [*told[1:], told[0]], strict=True)]
     expected = max(0.0, sum(log_ratio(learner, *pair) for pair in mismatched) / 3)
 
-    last = learner.update(batch(tmp_path / "last")).metrics
+    last = updated(learner, batch(tmp_path / "last")).metrics
 
     assert expected > 0
     assert first["baseline"] == 0

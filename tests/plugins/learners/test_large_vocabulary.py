@@ -20,7 +20,7 @@ transformers = pytest.importorskip("transformers")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 from agentfw_plugins.policies.local.sampling import draw  # noqa: E402
 
 VOCABULARY = 262_144
@@ -28,7 +28,7 @@ ROWS = 64
 PROMPT = tuple(range(1000, 1400))
 
 
-class Largest(TorchDispatchMode):
+class Largest(TorchDispatchMode):  # type: ignore[misc]  # mypy does not follow torch
     """The most bytes of a tensor that any operation makes."""
 
     bytes = 0

@@ -18,12 +18,14 @@ from agentfw.settings import operational_keys
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
+from .conftest import updated
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 from agentfw_plugins.models import checkpoint  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
@@ -142,7 +144,7 @@ def test_an_adapter_is_one_that_peft_loads(
     from transformers import AutoModelForCausalLM
 
     learner = learner_of()
-    update = learner.update(make_batch(*PAIR))
+    update = updated(learner, make_batch(*PAIR))
     served = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(small_model), update.adapter)
     with torch.no_grad():
         logits = served(torch.tensor([[*PROMPT, *GOOD]])).logits[0, len(PROMPT) - 1 : -1]
@@ -156,7 +158,7 @@ def test_all_weights_are_a_model_folder_of_its_own(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
 ) -> None:
     learner = learner_of(weights="all")
-    update = learner.update(make_batch(*PAIR))
+    update = updated(learner, make_batch(*PAIR))
 
     again = LoraLearner(LoraSettings(model=str(update.adapter)))
 
@@ -177,7 +179,7 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     learner = learner_of(weights="all", precision="bf16", learning_rate=rate)
 
     for _ in range(10):
-        update = learner.update(make_batch(*PAIR))
+        update = updated(learner, make_batch(*PAIR))
 
     assert torch.equal(start[large].bfloat16() + rate, start[large].bfloat16())
     moved = (load_file(update.adapter / "model.safetensors")[name] - start)[large].abs() / rate
@@ -190,7 +192,7 @@ def test_a_model_trained_in_bf16_is_the_one_that_is_served_in_bf16(
     from agentfw_plugins.models import load_base
 
     learner = learner_of(weights="all", precision="bf16", learning_rate=1e-3)
-    update = learner.update(make_batch(*PAIR))
+    update = updated(learner, make_batch(*PAIR))
 
     served, trained = load_base(update.adapter, "bf16", "cpu").state_dict(), learner._opened().network.base.state_dict()
 
@@ -243,7 +245,7 @@ def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
         # What a killed update leaves behind.
         (broken / f"{number}.unfinished").mkdir(parents=True)
         (broken / f"{number}.unfinished" / "torn").write_text("half a li")
-        update = learner.update(Batch(batch.episodes, batch.advantages, batch.loss, broken / f"{number}"))
+        update = updated(learner, Batch(batch.episodes, batch.advantages, batch.loss, broken / f"{number}"))
         state = learner.state()
         if number == 1:  # a run's folder may be moved
             shutil.move(broken, tmp_path / "moved")
@@ -260,7 +262,7 @@ def test_a_batch_may_be_gone_through_in_minibatches(
     """Two tasks in two steps, twice: later steps have ratios that aren't one, and clipping begins."""
     learner = learner_of(minibatches=2, steps=2, learning_rate=0.05)
 
-    metrics = learner.update(make_batch(*PAIR, *PAIR, tasks=2)).metrics
+    metrics = updated(learner, make_batch(*PAIR, *PAIR, tasks=2)).metrics
 
     assert metrics["steps"] == 4
     assert metrics["ratio_largest"] > 1.2
@@ -276,12 +278,12 @@ def test_with_one_step_clipping_takes_no_part_and_the_figures_say_so(
     plain, other = learner_of(learning_rate=0.05), learner_of(learning_rate=0.05)
     plain.update(make_batch(*PAIR))
 
-    metrics = other.update(make_batch(*PAIR, loss=loss)).metrics
+    metrics = updated(other, make_batch(*PAIR, loss=loss)).metrics
 
     assert metrics["on_policy"] == 1
     assert (metrics["ratio"], metrics["ratio_largest"], metrics["clipped"]) == (1, 1, 0)
     assert other.logprobs(PROMPT, GOOD) == pytest.approx(plain.logprobs(PROMPT, GOOD), abs=1e-6)
-    likelihood = learner_of().update(make_batch(*PAIR, loss=Imitation(ImitationSettings()).loss())).metrics
+    likelihood = updated(learner_of(), make_batch(*PAIR, loss=Imitation(ImitationSettings()).loss())).metrics
     assert "on_policy" not in likelihood
 
 
@@ -289,7 +291,8 @@ def tempered(network: Any, prompt: tuple[int, ...], answer: tuple[int, ...], tem
     """Logprobs of an answer at a temperature, from the model's own logits."""
     with torch.no_grad():
         logits = network(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
-    return (logits / temperature).log_softmax(-1)[range(len(answer)), list(answer)].tolist()
+    found: list[float] = (logits / temperature).log_softmax(-1)[range(len(answer)), list(answer)].tolist()
+    return found
 
 
 def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
@@ -310,7 +313,7 @@ def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
         turn.temperature = 0.4
         turn.logprobs = tuple(tempered(network, PROMPT, turn.token_ids, 1.0))
 
-    matching, differing = learner_of().update(warm).metrics, learner_of().update(raw).metrics
+    matching, differing = updated(learner_of(), warm).metrics, updated(learner_of(), raw).metrics
 
     assert matching["mismatch_largest"] < 1e-4
     assert matching["importance_capped"] == 0
@@ -328,7 +331,7 @@ def test_the_gradient_is_that_of_the_tempered_policy(
         episode.turns[0].temperature = 0.4
     network = load_base(small_model, "fp32", "cpu").requires_grad_(True)
 
-    metrics = learner_of(weights="all", learning_rate=1e-3, gradient_clip=1e9).update(batch).metrics
+    metrics = updated(learner_of(weights="all", learning_rate=1e-3, gradient_clip=1e9), batch).metrics
 
     loss = torch.zeros(())
     for answer, advantage in ((GOOD, 1.0), (BAD, -1.0)):
@@ -349,8 +352,8 @@ def test_minibatches_of_any_size_count_each_token_as_the_batch_does(
     tasks = [[(PROMPT, (20, 21, 22), 1.0)], [(PROMPT, (30,), 1.0), (PROMPT, (31, 32), 1.0)], [(PROMPT, (40,), 1.0)]]
     loss = Loss(aggregation="episode_mean")
 
-    whole = learner_of(learning_rate=1e-8).update(make_batch(*tasks, tasks=3, loss=loss)).metrics
-    split = learner_of(learning_rate=1e-8, minibatches=2).update(make_batch(*tasks, tasks=3, loss=loss)).metrics
+    whole = updated(learner_of(learning_rate=1e-8), make_batch(*tasks, tasks=3, loss=loss)).metrics
+    split = updated(learner_of(learning_rate=1e-8, minibatches=2), make_batch(*tasks, tasks=3, loss=loss)).metrics
 
     assert split["steps"] == 2
     assert split["policy_loss"] == pytest.approx(whole["policy_loss"], abs=1e-5)
@@ -365,7 +368,7 @@ def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_
     batch.episodes[3].turns[0].logprobs = ()
     some = Batch(batch.episodes, batch.advantages[:3], batch.loss, batch.folder)
 
-    metrics = learner.update(some).metrics
+    metrics = updated(learner, some).metrics
 
     assert metrics["tokens_trained"] == 6
     assert metrics["tokens_masked"] == 2  # an advantage of zero teaches nothing
@@ -389,11 +392,11 @@ def test_a_batch_that_changes_no_weight_gives_no_version(
     empty = make_batch([(PROMPT, GOOD, 0.0)], loss=loss)
 
     assert learner.update(empty) is None
-    update = learner.update(make_batch(*PAIR))
+    update = updated(learner, make_batch(*PAIR))
 
     assert not empty.folder.exists()
     assert update.version == "policy@1"
-    other = undisturbed.update(make_batch(*PAIR))
+    other = updated(undisturbed, make_batch(*PAIR))
     assert files(update.adapter) == files(other.adapter), "neither momentum nor the number of steps has moved"
 
 
@@ -410,7 +413,7 @@ def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner
     """To 0.01 in two steps, in half a cosine to a tenth of that after six, and there it stays."""
     learner = learner_of(warmup=2, decay=6)
 
-    rates = [learner.update(make_batch(*PAIR)).metrics["learning_rate"] for _ in range(8)]
+    rates = [updated(learner, make_batch(*PAIR)).metrics["learning_rate"] for _ in range(8)]
 
     fall = 0.0045 * math.sqrt(0.5)
     assert rates == pytest.approx([0.005, 0.01, 0.01, 0.0055 + fall, 0.0055, 0.0055 - fall, 0.001, 0.001])
@@ -425,7 +428,7 @@ def test_what_only_takes_memory_or_time_may_change_when_a_training_is_resumed() 
 
 def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
     first = learner_of()
-    adapter = first.update(make_batch(*PAIR)).adapter
+    adapter = updated(first, make_batch(*PAIR)).adapter
 
     second = learner_of(adapter=str(adapter))
 
@@ -444,7 +447,7 @@ def test_a_penalty_pulls_towards_where_training_began(
 ) -> None:
     first = learner_of()
     for _ in range(3):
-        adapter = first.update(make_batch(*PAIR)).adapter
+        adapter = updated(first, make_batch(*PAIR)).adapter
     batch = [[(PROMPT, GOOD, 0.0)], [(PROMPT, BAD, 0.0)]]
     moved = {}
     for reference in ("start", "base"):

@@ -18,15 +18,17 @@ from agentfw.engine import Engine, Resources
 from agentfw.errors import AgentfwError, SettingsError, StorageError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
+from agentfw_plugins.learners.descent import Descent
 from agentfw_plugins.learners.settings import LoraSettings
+
+from .conftest import updated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners import model_learner  # noqa: E402
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
-from agentfw_plugins.models import room  # noqa: E402
-from agentfw_plugins.models.adapter import count_weights  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
+from agentfw_plugins.models import base  # noqa: E402
+from agentfw_plugins.models.checkpoint import count_weights  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
@@ -93,7 +95,7 @@ def test_an_update_that_fails_half_way_never_was(
             broken.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
             assert "No space left" in refused(learner, batch, AgentfwError)
 
-    assert learner.update(again).version == "policy@2"
+    assert updated(learner, again).version == "policy@2"
     assert not batch.folder.with_name(f"{batch.folder.name}.unfinished").exists()
 
 
@@ -116,7 +118,7 @@ def test_a_full_disk_at_a_checkpoint_says_so_and_leaves_nothing(
 
     assert "free disk space" in caught.value.fix
     assert not list(batch.folder.parent.glob(f"{batch.folder.name}*"))
-    assert learner.update(batch).version == "policy@1"
+    assert updated(learner, batch).version == "policy@1"
 
 
 def test_full_memory_says_what_to_lower(
@@ -125,7 +127,7 @@ def test_full_memory_says_what_to_lower(
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(model_learner.Descent, "learn", fail)
+    monkeypatch.setattr(Descent, "learn", fail)
     with pytest.raises(AgentfwError) as caught:
         learner_of(tokens=1000).update(make_batch(*PAIR))
 
@@ -154,7 +156,7 @@ def test_the_state_of_another_optimizer_is_refused(
 def test_an_adapter_of_another_base_is_refused(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
 ) -> None:
-    adapter = learner_of().update(make_batch(*PAIR)).adapter
+    adapter = updated(learner_of(), make_batch(*PAIR)).adapter
     other = make_model(tmp_path / "other", seed=1)
     deeper = make_model(tmp_path / "deeper", num_hidden_layers=3)
 
@@ -250,7 +252,7 @@ def test_a_model_of_70_billion_weights_is_refused_with_what_it_needs_before_it_i
     folder = tmp_path / "large"
     shutil.copytree(small_model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     (folder / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr(room, "machine_memory", lambda: 24 * 10**9)
+    monkeypatch.setattr(base, "machine_memory", lambda: 24 * 10**9)
     learner = LoraLearner(LoraSettings(model=str(folder), device="cpu", **changes))
 
     with pytest.raises(SettingsError, match=needs) as caught:
@@ -264,7 +266,7 @@ def test_a_model_that_fits_once_but_not_in_each_process_of_this_machine_is_refus
     small_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = 4 * count_weights(small_model)
-    monkeypatch.setattr(room, "machine_memory", lambda: int(2.5 * size))
+    monkeypatch.setattr(base, "machine_memory", lambda: int(2.5 * size))
 
     def learner(workers: int, engine: Engine) -> LoraLearner:
         return LoraLearner(LoraSettings(model=str(small_model), device="cpu", workers=workers), engine)

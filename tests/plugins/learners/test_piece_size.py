@@ -12,16 +12,16 @@ import pytest
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack, unique_tokens
+from agentfw_plugins.learners.token_tree import FEWEST, TurnTokens, choose_size, pack, unique_tokens
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners import memory_budget, network  # noqa: E402
+from agentfw_plugins.learners import network  # noqa: E402
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
-from agentfw_plugins.models import room  # noqa: E402
+from agentfw_plugins.models import base  # noqa: E402
 
 
 def samples_of(prompt: int, answer: int, count: int = 8) -> list[TurnTokens]:
@@ -79,7 +79,7 @@ def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path
 @pytest.mark.slow
 def test_little_memory_makes_small_pieces(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plenty, made = figures_of(small_model, samples_of(1200, 500))
-    monkeypatch.setattr(memory_budget, "machine_memory", lambda: 20 << 20)
+    monkeypatch.setattr(network, "machine_memory", lambda: 20 << 20)
 
     found, _ = figures_of(small_model, samples_of(1200, 500))
 
@@ -98,7 +98,7 @@ def test_a_long_conversation_is_computed_twice_rather_than_once_a_turn(
     short = samples_of(100, 20, count=4)
     before, made = figures_of(small_model, turns, tokens=4000)
     assert not made.checkpointing
-    monkeypatch.setattr(memory_budget, "machine_memory", lambda: 40 << 20)
+    monkeypatch.setattr(network, "machine_memory", lambda: 40 << 20)
 
     stored, never = figures_of(small_model, turns, checkpointing=False)
     found, made = figures_of(small_model, turns)
@@ -140,24 +140,24 @@ def test_what_is_kept_counts_each_tensor_once_and_no_weights() -> None:
     layer = torch.nn.Linear(100, 50, bias=False)
     given = torch.randn(10, 100, requires_grad=True)
 
-    kept = memory_budget.kept_bytes(lambda: layer(given) * 2 + layer(given), layer.parameters())
+    kept = network.kept_bytes(lambda: layer(given) * 2 + layer(given), layer.parameters())
 
     assert kept == given.nbytes
 
 
 def test_a_container_s_limit_is_the_machine_s_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(room, "_CONTAINER_LIMITS", (tmp_path / "absent", limit))
+    monkeypatch.setattr(base, "_CONTAINER_LIMITS", (tmp_path / "absent", limit))
     limit.write_text("max\n")
-    whole = room.machine_memory()
+    whole = base.machine_memory()
 
     limit.write_text("1048576\n")
 
-    assert room.machine_memory() == 1 << 20 < whole
+    assert base.machine_memory() == 1 << 20 < whole
 
 
 def test_plain_rows_keep_to_the_least_size(small_model: Path) -> None:
     """Rows share nothing, so larger pieces would only take more memory."""
     _, made = figures_of(small_model, samples_of(30, 8), packing="plain")
 
-    assert made.piece_size == network.FEWEST
+    assert made.piece_size == FEWEST

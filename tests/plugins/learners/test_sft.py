@@ -15,13 +15,19 @@ from agentfw.optimizer import Advantage
 from agentfw_plugins.learners.settings import SftSettings
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
+from .conftest import updated
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import SftLearner  # noqa: E402
 from agentfw_plugins.models import Chat  # noqa: E402
 
-ACTION = {"name": "serve", "description": "Serve a drink", "parameters": {"type": "object", "properties": {}}}
+ACTION: dict[str, Any] = {
+    "name": "serve",
+    "description": "Serve a drink",
+    "parameters": {"type": "object", "properties": {}},
+}
 
 
 def demonstration(**turn: Any) -> Episode:
@@ -50,7 +56,7 @@ def test_a_demonstration_is_learned_as_the_policy_would_be_asked(
     prompt, answer = chat.prompt(episode.messages, [Action(**ACTION)]), chat.answer("I serve green tea.")
     before = sum(learner.logprobs(prompt, answer))
 
-    metrics = learner.update(batch_of(tmp_path / "update", episode)).metrics
+    metrics = updated(learner, batch_of(tmp_path / "update", episode)).metrics
 
     assert metrics["tokens_trained"] == len(answer)
     assert metrics["steps"] == 8
@@ -105,7 +111,7 @@ def test_a_model_is_made_from_a_plan_alone(make_model: Callable[..., Path], tmp_
     folder = make_model(tmp_path / "plan", weights=False)
     learner = SftLearner(SftSettings(model=str(folder), weights="all", learning_rate=1e-2, epochs=3))
 
-    update = learner.update(batch_of(tmp_path / "update", demonstration(text="tea")))
+    update = updated(learner, batch_of(tmp_path / "update", demonstration(text="tea")))
 
     made = SftLearner(SftSettings(model=str(update.adapter)))
     assert made.logprobs((1, 2), (3,)) == pytest.approx(learner.logprobs((1, 2), (3,)), abs=1e-6)

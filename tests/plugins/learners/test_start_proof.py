@@ -16,6 +16,8 @@ from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.learners.token_tree import Block, Packed
 
 torch = pytest.importorskip("torch")
+from torch import Tensor  # noqa: E402
+
 pytest.importorskip("peft")
 
 from agentfw_plugins.learners.network import Network  # noqa: E402
@@ -72,7 +74,7 @@ def test_the_same_model_with_a_mistake_is_refused(
 def test_a_small_mistake_is_found_where_rounding_is_small(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logprobs = Network.logprobs
 
-    def slightly_off(self: Network, packed: Packed, **which: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def slightly_off(self: Network, packed: Packed, **which: Any) -> tuple[Tensor, Tensor]:
         found, entropy = logprobs(self, packed, **which)
         return found + 5e-4, entropy
 
@@ -85,7 +87,7 @@ def test_a_small_mistake_is_found_where_rounding_is_small(small_model: Path, mon
 def test_logprobs_that_are_no_numbers_are_refused(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logprobs = Network.logprobs
 
-    def broken(self: Network, packed: Packed, **which: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def broken(self: Network, packed: Packed, **which: Any) -> tuple[Tensor, Tensor]:
         found, entropy = logprobs(self, packed, **which)
         return found * torch.nan, entropy
 

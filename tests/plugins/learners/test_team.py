@@ -19,8 +19,9 @@ from agentfw.seeds import Seeds
 from agentfw_plugins.learners.lessons import Lesson
 from agentfw_plugins.learners.settings import LoraSettings, SftSettings
 from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
-from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
-from agentfw_plugins.optimizers.kto import KTO, KTOSettings
+from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
+
+from .conftest import updated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -28,9 +29,8 @@ pytest.importorskip("peft")
 from safetensors.torch import load_file  # noqa: E402
 
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
-from agentfw_plugins.learners.lora import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner, SftLearner  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
-from agentfw_plugins.learners.sft import SftLearner  # noqa: E402
 from agentfw_plugins.learners.team import Team  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
@@ -50,7 +50,8 @@ def team(small_model: Path) -> Iterator[Team]:
 def learner_of(small_model: Path, team: Team) -> Make:
     def make(*, workers: int = 1, **changes: Any) -> LoraLearner:
         values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, "workers": workers, **changes}
-        return _with_team(LoraLearner(LoraSettings(**values)), team if workers > 1 else None)
+        made: LoraLearner = _with_team(LoraLearner(LoraSettings(**values)), team if workers > 1 else None)
+        return made
 
     return make
 
@@ -70,7 +71,7 @@ def episodes(seed: int, count: int = 6) -> list[Any]:
 
 
 def learned(learner: LoraLearner, make_batch: MakeBatch, updates: int = 2, loss: Loss = CLIPPED) -> list[Update]:
-    return [learner.update(make_batch(*episodes(number), loss=loss, tasks=4)) for number in range(updates)]
+    return [updated(learner, make_batch(*episodes(number), loss=loss, tasks=4)) for number in range(updates)]
 
 
 def weights(update: Update) -> dict[str, Any]:
@@ -153,7 +154,7 @@ def lessons_of(count: int) -> list[Lesson]:
 @pytest.mark.parametrize("alone", [{"workers": 2}, {"minibatches": 2}])
 def test_replicated_workers_that_would_all_compute_the_same_are_refused(alone: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="two or more workers and minibatches"):
-        LoraSettings(share="replicated", **alone)  # type: ignore[arg-type]
+        LoraSettings(share="replicated", **alone)
 
 
 @pytest.mark.slow
@@ -164,9 +165,9 @@ def test_a_demonstration_is_learned_the_same(small_model: Path, team: Team, make
     settings = SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48, epochs=2)
     batches = [make_batch(*episodes(5), loss=loss, tasks=4) for _ in range(2)]
 
-    together = _with_team(SftLearner(settings), team).update(batches[0])
+    together = updated(_with_team(SftLearner(settings), team), batches[0])
 
-    assert_equal([together], [SftLearner(settings).update(batches[1])])
+    assert_equal([together], [updated(SftLearner(settings), batches[1])])
 
 
 @pytest.mark.slow
@@ -180,7 +181,7 @@ def test_an_error_in_a_piece_ends_the_update_and_the_learner_goes_on(
         learned(learner, make_batch, updates=1)
     monkeypatch.undo()
 
-    second = learner.update(make_batch(*episodes(1), loss=CLIPPED, tasks=4))
+    second = updated(learner, make_batch(*episodes(1), loss=CLIPPED, tasks=4))
 
     assert_equal([*first, second], learned(learner_of(), make_batch, updates=2))
 
@@ -195,7 +196,7 @@ def test_a_worker_that_is_killed_in_an_update_changes_nothing(
 ) -> None:
     learner = learner_of(workers=2)
     first = learned(learner, make_batch, updates=1)
-    victim = team.workers[0]
+    victim: Any = team.workers[0]
     submit = type(victim).submit
 
     def submit_and_kill(self: Any, method: str, *arguments: Any) -> Any:
@@ -205,7 +206,7 @@ def test_a_worker_that_is_killed_in_an_update_changes_nothing(
         return answer
 
     monkeypatch.setattr(type(victim), "submit", submit_and_kill)
-    others = [learner.update(make_batch(*episodes(number), loss=CLIPPED, tasks=4)) for number in (1, 2)]
+    others = [updated(learner, make_batch(*episodes(number), loss=CLIPPED, tasks=4)) for number in (1, 2)]
 
     assert [update.metrics["workers_lost"] for update in others] == [1, 0]
     assert others[-1].metrics["workers_used"] == 2
@@ -216,7 +217,7 @@ def test_a_worker_that_is_killed_in_an_update_changes_nothing(
 def test_fewer_pieces_than_workers_use_fewer_and_say_so(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of(workers=2, tokens=10_000)
 
-    update = learner.update(make_batch(*episodes(0), loss=CLIPPED, tasks=4))
+    update = updated(learner, make_batch(*episodes(0), loss=CLIPPED, tasks=4))
 
     assert update.metrics["workers_used"] == 1
 
@@ -230,7 +231,7 @@ def test_a_worker_that_hangs_is_given_up_and_named(
     team.settings = team.settings.model_copy(update={"worker_patience": 1.0})
     os.kill(team.workers[0]._process.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
 
-    update = learner.update(make_batch(*episodes(1), loss=CLIPPED, tasks=4))
+    update = updated(learner, make_batch(*episodes(1), loss=CLIPPED, tasks=4))
     team.settings = team.settings.model_copy(update={"worker_patience": 1800.0})
 
     assert update.metrics["workers_lost"] == 1

@@ -37,7 +37,7 @@ losses = st.sampled_from(
 )
 
 
-class Watched(torch.optim.SGD):
+class Watched(torch.optim.SGD):  # type: ignore[misc, name-defined]  # mypy does not follow torch
     """Keeps the gradients of the last step, and takes none."""
 
     def step(self, closure: Any = None) -> None:

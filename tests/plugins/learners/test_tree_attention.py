@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack
 
 torch = pytest.importorskip("torch")
+from torch import Tensor  # noqa: E402
 
 from agentfw_plugins.learners.tree_attention import Kind, RectangleTree  # noqa: E402
 
@@ -19,20 +20,20 @@ tokens = st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple)
 some_turns = st.lists(st.builds(TurnTokens, tokens, tokens), min_size=1, max_size=8)
 
 
-def drawn(length: int, seed: int, heads: int, key_heads: int) -> list[torch.Tensor]:
+def drawn(length: int, seed: int, heads: int, key_heads: int) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(seed)
     shapes = [(1, count, length, 16) for count in (heads, key_heads, key_heads)]
-    return [torch.randn(shape, generator=generator, requires_grad=True) for shape in shapes]
+    return tuple(torch.randn(shape, generator=generator, requires_grad=True) for shape in shapes)
 
 
-def mask(packed: Packed, window: int | None = None) -> torch.Tensor:
+def mask(packed: Packed, window: int | None = None) -> Tensor:
     ends, depths = torch.from_numpy(packed.subtree_ends), torch.from_numpy(packed.positions[0])
     row = torch.arange(len(ends))
     seen = (row[None, :] <= row[:, None]) & (row[:, None] < ends[None, :])
     return seen if window is None else seen & (depths[:, None] - depths[None, :] < window)
 
 
-def by_hand(packed: Packed, query: Any, key: Any, value: Any, scale: float, kind: Kind) -> torch.Tensor:
+def by_hand(packed: Packed, query: Any, key: Any, value: Any, scale: float, kind: Kind) -> Tensor:
     """All scores at once, as transformers computes them without kernels."""
     groups = query.shape[1] // key.shape[1]
     scores = query @ key.repeat_interleave(groups, 1).transpose(2, 3) * scale
@@ -45,7 +46,7 @@ def by_hand(packed: Packed, query: Any, key: Any, value: Any, scale: float, kind
     return scores.softmax(-1) @ value.repeat_interleave(groups, 1)
 
 
-def close(first: torch.Tensor, second: torch.Tensor) -> bool:
+def close(first: Tensor, second: Tensor) -> bool:
     return bool(torch.allclose(first, second, rtol=1e-4, atol=1e-5))
 
 
@@ -62,13 +63,13 @@ def test_blocks_give_what_a_mask_gives_forwards_and_backwards(
     turns: list[TurnTokens], seed: int, heads: tuple[int, int], window: int | None, cap: float | None, sinks: bool
 ) -> None:
     (packed,) = pack(turns, 1000)
-    given_tensors = drawn(packed.ids.size, seed, *heads)
+    query, key, value = given_tensors = drawn(packed.ids.size, seed, *heads)
     if sinks:
-        given_tensors.append(torch.randn(heads[0], requires_grad=True))
+        given_tensors += (torch.randn(heads[0], requires_grad=True),)
     kind = Kind(window, cap, given_tensors[3] if sinks else None)
 
-    output = RectangleTree(packed).attend(*given_tensors[:3], 0.3, kind)
-    expected = by_hand(packed, *given_tensors[:3], 0.3, kind)
+    output = RectangleTree(packed).attend(query, key, value, 0.3, kind)
+    expected = by_hand(packed, query, key, value, 0.3, kind)
 
     assert close(output, expected)
     weights = torch.randn_like(output)
@@ -82,11 +83,11 @@ def test_long_runs_are_cut_into_blocks(kind: Kind) -> None:
     """A prompt and branches longer than a block, and a branch that begins before the window of another's end."""
     ids = list(range(10, 900))
     (packed,) = pack([TurnTokens(ids, range(400)), TurnTokens(ids[:700], range(300)), TurnTokens(ids, (5, 6))], 5000)
-    given_tensors = drawn(packed.ids.size, 0, 2, 1)
+    query, key, value = given_tensors = drawn(packed.ids.size, 0, 2, 1)
 
-    output = RectangleTree(packed).attend(*given_tensors, 0.3, kind)
+    output = RectangleTree(packed).attend(query, key, value, 0.3, kind)
 
-    expected = by_hand(packed, *given_tensors, 0.3, kind)
+    expected = by_hand(packed, query, key, value, 0.3, kind)
     assert close(output, expected)
     found, wanted = (torch.autograd.grad(of.square().sum(), given_tensors) for of in (output, expected))
     assert all(close(one, other) for one, other in zip(found, wanted, strict=True))

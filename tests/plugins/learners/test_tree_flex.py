@@ -14,7 +14,7 @@ from agentfw.errors import AgentfwError
 from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack
 
 torch = pytest.importorskip("torch")
-
+from torch import Tensor  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 
 from agentfw_plugins.learners import tree_flex  # noqa: E402
@@ -36,7 +36,7 @@ def tree_of(prompt: int, answer: int, samples: int = 4) -> Packed:
     return packed
 
 
-def drawn(packed: Packed, heads: int, key_heads: int, width: int) -> list[torch.Tensor]:
+def drawn(packed: Packed, heads: int, key_heads: int, width: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(packed.ids.size)
     shapes = [(1, count, packed.ids.size, width) for count in (heads, key_heads, key_heads)]
     return [torch.randn(shape, generator=generator) for shape in shapes]
@@ -44,11 +44,11 @@ def drawn(packed: Packed, heads: int, key_heads: int, width: int) -> list[torch.
 
 def attended(
     packed: Packed, heads: int = 2, key_heads: int = 1, width: int = 16, kind: Kind = PLAIN
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """What flex attention gives, and what the rectangles give."""
-    tensors = drawn(packed, heads, key_heads, width)
-    found = tree_flex.FlexTree(packed, "cpu").attend(*tensors, 0.3, kind)
-    return found, RectangleTree(packed).attend(*tensors, 0.3, kind)
+    query, key, value = drawn(packed, heads, key_heads, width)
+    found = tree_flex.FlexTree(packed, "cpu").attend(query, key, value, 0.3, kind)
+    return found, RectangleTree(packed).attend(query, key, value, 0.3, kind)
 
 
 @pytest.mark.slow

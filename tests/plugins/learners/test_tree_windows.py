@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack
-from agentfw_plugins.learners.tree_windows import windowed
+from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack, windowed
 
 tokens = st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple)
 some_turns = st.lists(st.builds(TurnTokens, tokens, tokens), min_size=1, max_size=8)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw_plugins.models import Precision, choose_device, load_base, shared_weights
+from agentfw_plugins.models import Precision, base, choose_device, load_base
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -94,7 +94,7 @@ def test_weights_that_nobody_has_any_more_are_freed_and_changed_files_are_read_a
 ) -> None:
     folder = make_model(tmp_path / "model")
     model = load_base(folder, "fp32", "cpu")
-    assert len(shared_weights._loaded) == 1
+    assert len(base._twins) == 1
     make_model(folder, seed=5)
 
     other = load_base(folder, "fp32", "cpu")
@@ -102,7 +102,7 @@ def test_weights_that_nobody_has_any_more_are_freed_and_changed_files_are_read_a
     assert not torch.equal(model.lm_head.weight, other.lm_head.weight)
     del model, other
     gc.collect()
-    assert not shared_weights._loaded
+    assert not base._twins
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch import Tensor  # noqa: E402
+
 pytest.importorskip("bitsandbytes")
 
 from agentfw_plugins.models import load_base  # noqa: E402
-from agentfw_plugins.models.four_bits import four_bit_folder  # noqa: E402
+from agentfw_plugins.models.base import Precision  # noqa: E402
+from agentfw_plugins.models.locate import four_bit_folder  # noqa: E402
 from agentfw_plugins.policies.vllm.vllm_backend import engine_options  # noqa: E402
 from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
 
@@ -28,10 +32,10 @@ def model(make_model: Callable[..., Path], tmp_path: Path) -> Path:
     return make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
 
 
-def logprobs(folder: Path, precision: str) -> torch.Tensor:
+def logprobs(folder: Path, precision: Precision) -> Tensor:
     ids = torch.arange(10, 74)[None]
     with torch.no_grad():
-        found: torch.Tensor = load_base(folder, precision, "cpu")(ids).logits.log_softmax(-1)  # type: ignore[arg-type]
+        found: Tensor = load_base(folder, precision, "cpu")(ids).logits.log_softmax(-1)
     return found
 
 
@@ -58,13 +62,12 @@ def test_it_is_made_once_and_again_for_other_weights(
 
 def test_one_that_was_not_finished_is_not_used(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while it is written: nothing is left under the name that is looked for."""
-    from agentfw_plugins.models import four_bits
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as first:
-        first.setattr(four_bits, "_unpacked", killed)
+        first.setattr(importlib.import_module("agentfw_plugins.models.locate"), "_unpacked", killed)
         with pytest.raises(KeyboardInterrupt):
             four_bit_folder(model, "cpu")
 

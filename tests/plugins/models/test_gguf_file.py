@@ -17,7 +17,7 @@ transformers = pytest.importorskip("transformers")
 from agentfw.episode import Message  # noqa: E402
 from agentfw.errors import SettingsError  # noqa: E402
 from agentfw.policy import Request, Sampling  # noqa: E402
-from agentfw_plugins.models import load_base, locate, room  # noqa: E402
+from agentfw_plugins.models import base, load_base, locate  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 _NAMES = {
@@ -166,7 +166,7 @@ def test_a_part_of_a_model_and_one_too_large_are_told(
     assert "llama-gguf-split --merge" in caught.value.fix
 
     path, _ = made()
-    monkeypatch.setattr(room, "machine_memory", lambda: 1000)
+    monkeypatch.setattr(base, "machine_memory", lambda: 1000)
     with pytest.raises(SettingsError, match=r"model.gguf needs 0\.0 GB in fp32.* this machine has 0\.0 GB"):
         locate(str(path))
 

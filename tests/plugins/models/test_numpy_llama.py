@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw_plugins.models.numpy_llama import NumpyLlama, log_softmax
+from agentfw_plugins.models.small_model import NumpyLlama, log_softmax
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -45,7 +45,8 @@ def reference(folder: Path, ids: list[int], adapter: Path | None = None) -> np.n
         model = peft.PeftModel.from_pretrained(model, adapter)
     with torch.no_grad():
         logits = model.double().eval()(torch.tensor([ids])).logits[0].log_softmax(-1)
-    return logits[range(len(ids) - 1), ids[1:]].numpy()
+    found: np.ndarray = logits[range(len(ids) - 1), ids[1:]].numpy()
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentfw import Message
-from agentfw_plugins.models.short_memory import remembered
+from agentfw_plugins.models.conversation import remembered
 
 
 def test_what_a_session_recalled_stands_before_the_last_message() -> None:

@@ -9,7 +9,7 @@ import pytest
 from agentfw.episode import Call, Message
 from agentfw.errors import SettingsError
 from agentfw_plugins.models import Chat, locate
-from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.models.small_model import SmallChat
 
 TALK = [
     Message("system", "You keep a calendar."),

@@ -92,7 +92,7 @@ def test_an_answer_ends_at_a_stop(small_model: Path) -> None:
 
 
 def test_a_loss_that_weighs_by_logprobs_refuses_it() -> None:
-    from agentfw_plugins.learners.lessons import read
+    from agentfw_plugins.learners.lessons import read_lessons
     from agentfw_plugins.learners.token_tree import TurnTokens
 
     turn = Turn(0, 0, 0, text="x", prompt_ids=(1,), token_ids=(2,), logprobs=(-0.5,), constrained=True)
@@ -100,7 +100,7 @@ def test_a_loss_that_weighs_by_logprobs_refuses_it() -> None:
     batch = Batch([episode], [Advantage(episode.id, 0, 1.0)], Loss(), Path())
 
     with pytest.raises(UsageError, match="JSON schema"):
-        read(batch, 10, lambda episode, turn: TurnTokens(turn.prompt_ids, turn.token_ids))
+        read_lessons(batch, 10, lambda episode, turn: TurnTokens(turn.prompt_ids, turn.token_ids))
 
 
 class Following(Policy):

@@ -11,8 +11,7 @@ from agentfw import Engagement, Environment, Episode, Intervention, Moment, Poli
 from agentfw.environment import action
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, StepLoop
-from agentfw_plugins.policies.random import RandomPolicy, RandomSettings
-from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import RandomPolicy, RandomSettings, ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
 
 
@@ -84,9 +83,9 @@ def test_without_a_demonstration_it_says_what_to_set() -> None:
     ("settings", "words"),
     [
         (ScriptedSettings(rule="a:b", replies=("x",)), "both set"),
-        (ScriptedSettings(rule="no_such_module:rule"), "can't load"),
-        (ScriptedSettings(rule="json:no_such_name"), "can't load"),
-        (ScriptedSettings(rule="json"), "not a function"),
+        (ScriptedSettings(rule="no_such_module:rule"), "can't be imported"),
+        (ScriptedSettings(rule="json:no_such_name"), "can't be imported"),
+        (ScriptedSettings(rule="json"), "isn't of the form"),
         (ScriptedSettings(rule="json:__name__"), "not a function"),
     ],
 )

@@ -21,7 +21,7 @@ from agentfw.policy import Generation, Request, Sampling
 from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models import locate
-from agentfw_plugins.models.numpy_llama import NumpyLlama
+from agentfw_plugins.models.small_model import NumpyLlama
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 

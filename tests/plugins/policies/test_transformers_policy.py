@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,11 @@ def test_several_answers_are_scored_as_each_alone(small_model: Path) -> None:
     """More than go through the model in one pass, and of lengths that fill blocks and that don't."""
     draw = random.Random(7)
     lengths = [(1, 1), (15, 1), (16, 16), (40, 90), (3, 60), (200, 2), (31, 33)]
-    answers = [
-        tuple(tuple(draw.randrange(10, 380) for _ in range(length)) for length in each)
-        for each in lengths
-        for _ in "ab"
-    ]
+
+    def drawn(length: int) -> list[int]:
+        return [draw.randrange(10, 380) for _ in range(length)]
+
+    answers = [(drawn(prompt), drawn(answer)) for prompt, answer in lengths for _ in "ab"]
 
     async def use(policy: TransformersPolicy) -> tuple[Sequence[Sequence[float]], list[Sequence[float]]]:
         return await policy.score(answers), [await policy.logprobs(*answer) for answer in answers]
@@ -245,7 +246,7 @@ def test_questions_that_share_nothing_are_answered_beyond_the_rows_that_are_ther
 
     answers = using(make(small_model, batch=32), lambda policy: in_turn(policy, asked))
 
-    alone = [using(make(small_model), lambda policy, one=one: policy.generate(one)) for one in asked[-4:]]
+    alone = [using(make(small_model), methodcaller("generate", one)) for one in asked[-4:]]
     assert [one.token_ids for one in answers[-4:]] == [one.token_ids for one in alone]
 
 
@@ -390,7 +391,7 @@ def test_positions_never_depend_on_the_longest_answer_of_a_batch(make_model: Mak
 def test_tokens_that_the_model_does_not_know_are_refused(small_model: Path) -> None:
     for prompt, answer in (((1, 2), (384,)), ((), (1,)), ((1,), ()), ((-1,), (1,))):
         with pytest.raises(SettingsError, match="can't score these"):
-            using(make(small_model), lambda policy, p=prompt, a=answer: policy.logprobs(p, a))
+            using(make(small_model), methodcaller("logprobs", prompt, answer))
 
 
 def test_a_closed_policy_says_so(small_model: Path) -> None:

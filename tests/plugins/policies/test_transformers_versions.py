@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from agentfw_plugins.models import load_base, room  # noqa: E402
+from agentfw_plugins.models import base, load_base  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
 
 Make = Callable[..., Path]
@@ -58,7 +58,7 @@ def test_a_policy_and_the_learner_beside_it_hold_one_base(small_model: Path, pre
     pytest.importorskip("peft")
     if precision == "nf4":
         pytest.importorskip("bitsandbytes")
-    from agentfw_plugins.learners.lora import LoraLearner
+    from agentfw_plugins.learners.model_learner import LoraLearner
     from agentfw_plugins.learners.settings import LoraSettings
 
     learner = LoraLearner(LoraSettings.model_validate({"model": str(small_model), "precision": precision}))
@@ -115,7 +115,7 @@ def test_an_adapter_of_another_base_is_refused_before_anything_is_loaded(
 def test_a_model_too_large_for_the_memory_is_refused_before_it_is_loaded(
     small_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "machine_memory", lambda: 40_000)
+    monkeypatch.setattr(base, "machine_memory", lambda: 40_000)
     with pytest.raises(SettingsError, match=r"needs 0.0 GB for .* billion weights, and this machine has") as caught:
         make(small_model, precision="fp32")
     assert "\n" not in caught.value.message

@@ -418,7 +418,7 @@ def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
     (adapter / "agentfw.json").write_text('{"version": "policy@7"}')
 
     async def use(policy: VLLMPolicy) -> list[Generation]:
-        return await asyncio.gather(policy.generate(ASK), policy.generate(ASK))
+        return list(await asyncio.gather(policy.generate(ASK), policy.generate(ASK)))
 
     with serving() as (address, server):
         answers = using(make(small_model, base_url=address, adapter=str(adapter)), use)

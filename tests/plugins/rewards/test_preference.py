@@ -186,6 +186,7 @@ def test_what_users_accept_and_reject_becomes_a_newer_model(host: Host, town: An
 
     (unchanged,) = scores(model, book("a football match of the army"))
     newer = host.create("reward", "preference", {"model": str(tmp_path / "newer")})
+    assert isinstance(newer, Preference)
     (after,) = scores(newer, book("a football match of the army"))
     assert unchanged["preference"].value == before["preference"].value
     assert after["preference"].value > before["preference"].value

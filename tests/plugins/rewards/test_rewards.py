@@ -8,8 +8,7 @@ import pytest
 
 from agentfw import Episode, Task, Turn
 from agentfw.episode import Call, Event
-from agentfw_plugins.rewards.format import Format
-from agentfw_plugins.rewards.utility import Utility
+from agentfw_plugins.rewards.measured import Format, Utility
 
 
 def test_utility_is_what_the_environment_paid() -> None:

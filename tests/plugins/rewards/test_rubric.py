@@ -21,8 +21,9 @@ from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.scores import RewardModel
 from agentfw.testing import fresh_host
-from agentfw_plugins.rewards.rubric import Rubric
+from agentfw_plugins.rewards.judges import Rubric
 
 QUESTIONS: list[str] = []
 """What the judges below were asked, in the process of the test."""
@@ -152,6 +153,7 @@ def answered(sample: int, *texts: str) -> Episode:
 def test_the_judge_reads_the_last_answer_too(host: Host) -> None:
     model = host.create("reward", "rubric", judge(diligence)["settings"])
 
+    assert isinstance(model, RewardModel)
     asyncio.run(model.score([answered(0, "tea", "write"), answered(1, "tea", "sleep")]))
 
     (question,) = QUESTIONS
@@ -165,6 +167,7 @@ def test_the_judge_reads_the_last_answer_too(host: Host) -> None:
 def test_turns_are_judged_one_by_one_with_what_came_before(host: Host) -> None:
     model = host.create("reward", "rubric", {**judge(diligence)["settings"], "per": "turn"})
 
+    assert isinstance(model, RewardModel)
     scores = asyncio.run(model.score([answered(0, "write", "write write"), answered(1, "sleep", "write")]))
 
     marks = {(one.episode, one.turn, one.round): one.value for one in scores if one.component == "rubric"}
@@ -238,7 +241,9 @@ def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: 
     assert len(server.bodies) == 4
     assert replace(summary.judged, cost=None) == Usage(prompt=400, cached=160, sampled=28, cost=None)
     assert summary.judged.cost == pytest.approx((240 * 10 + 160 * 1 + 28 * 100) / 1_000_000)
-    assert Summary.from_record(run.folder.summary()).judged == summary.judged
+    kept = run.folder.summary()
+    assert kept is not None
+    assert Summary.from_record(kept).judged == summary.judged
     system = server.bodies[0]["messages"][0]["content"]
     assert "Handling a mail in time counts." in system
     assert "Writing counts, too." in system

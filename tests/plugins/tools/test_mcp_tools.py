@@ -24,7 +24,7 @@ from agentfw.testing import contract_tests
 from agentfw.tool import Tool
 from agentfw_cli.main import main
 from agentfw_plugins.tools.mcp import MCPToolbox, unknown_arguments
-from agentfw_plugins.tools.mcp_settings import MCPSettings
+from agentfw_plugins.tools.mcp_link import MCPSettings
 
 pytest.importorskip("mcp")
 
@@ -39,7 +39,7 @@ def started_here(name: str = "tools.py", **settings: Any) -> MCPSettings:
 async def opened(settings: MCPSettings) -> AsyncIterator[dict[str, Tool]]:
     """The tools by name. Opened by a task of its own, and closed by another, as a run does it."""
     box = MCPToolbox(settings)
-    tools = await asyncio.create_task(box.open())  # type: ignore[arg-type]
+    tools = await asyncio.create_task(box.open())
     try:
         yield {tool.action.name: tool for tool in tools}
     finally:
@@ -342,7 +342,7 @@ def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -
 def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
     async def run() -> float:
         box = MCPToolbox(MCPSettings(command="sleep", args=("60",)))
-        opening = asyncio.create_task(box.open())  # type: ignore[arg-type]
+        opening = asyncio.create_task(box.open())
         await asyncio.sleep(0.3)
         began = time.monotonic()
         await box.close()

@@ -22,9 +22,14 @@ from pydantic import ValidationError
 
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.tracker import Tracker
-from agentfw_plugins.trackers.mlflow import MLflowSettings, MLflowTracker
-from agentfw_plugins.trackers.tensorboard import TensorBoardSettings, TensorBoardTracker
-from agentfw_plugins.trackers.wandb import WandbSettings, WandbTracker
+from agentfw_plugins.trackers.metric_trackers import (
+    MLflowSettings,
+    MLflowTracker,
+    TensorBoardSettings,
+    TensorBoardTracker,
+    WandbSettings,
+    WandbTracker,
+)
 
 MISSING = [name for name in ("tensorboard", "mlflow", "wandb") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
@@ -98,7 +103,7 @@ def test_tensorboard_can_keep_all_runs_in_one_folder(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_tensorboard_loads_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from agentfw_plugins.trackers.tensorboard import *\n"
+        "import sys; from pathlib import Path; from agentfw_plugins.trackers.metric_trackers import *\n"
         f"tracker = TensorBoardTracker(TensorBoardSettings()); tracker.begin('r', Path({str(tmp_path)!r}), {{}})\n"
         "tracker.log(0, {'x': 1.0}); tracker.close()\n"
         "assert not {'torch', 'tensorflow'} & sys.modules.keys()"
@@ -184,7 +189,7 @@ def test_mlflow_runs_can_share_a_store_and_be_told_apart(tmp_path: Path) -> None
 BEGIN_AT_ONCE = """
 import sys
 from pathlib import Path
-from agentfw_plugins.trackers.mlflow import MLflowSettings, MLflowTracker
+from agentfw_plugins.trackers.metric_trackers import MLflowSettings, MLflowTracker
 import mlflow.tracking
 folder = Path(sys.argv[1])
 folder.mkdir()
@@ -234,7 +239,7 @@ def test_mlflow_runs_that_begin_at_once_share_a_new_store(address: str, tmp_path
 @pytest.mark.slow
 def test_mlflow_store_whose_creation_was_killed_is_created_by_the_next_run(tmp_path: Path) -> None:
     program = (
-        "import os; from pathlib import Path; from agentfw_plugins.trackers.mlflow import *\n"
+        "import os; from pathlib import Path; from agentfw_plugins.trackers.metric_trackers import *\n"
         "import sqlalchemy.event, sqlalchemy.engine\n"
         "made = []\n"
         "@sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, 'before_cursor_execute')\n"
@@ -273,7 +278,7 @@ def wandb_records(folder: Path) -> list[list[Any]]:
 
 def wandb_file(file: Path) -> list[Any]:
     """One file's records. wandb keeps them in LevelDB's log format, as messages of its own schema."""
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]  # defined when it is loaded
 
     until = time.monotonic() + 20
     while True:

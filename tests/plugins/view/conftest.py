@@ -98,7 +98,7 @@ def viewed(runs: Path, prefix: str = "", *, is_read: bool = True) -> Iterator[st
                 if scope["type"] == "http" and not scope["path"].startswith(f"{prefix}/"):
                     await PlainTextResponse("outside of the prefix", 404)(scope, receive, send)
                     return
-                inner = scope | {"path": scope["path"].removeprefix(prefix)} if scope["type"] == "http" else scope
+                inner = {**scope, "path": scope["path"].removeprefix(prefix)} if scope["type"] == "http" else scope
                 await viewer(inner, receive, send)
 
             async with serving(below, "127.0.0.1", 0) as url:

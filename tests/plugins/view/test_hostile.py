@@ -13,7 +13,7 @@ import httpx
 from agentfw import Message
 from agentfw.episode import Call, Event
 from agentfw.runs import RunFolder
-from agentfw_plugins.view.index import NAME, Index
+from agentfw_plugins.view.index import Index
 from agentfw_plugins.view.search import Filter, find
 
 from .conftest import careless, play
@@ -146,9 +146,9 @@ def test_a_damaged_index_is_made_again(recorded: Path, tmp_path: Path) -> None:
     shutil.copytree(recorded, runs)
     whole = rows_of(runs)
     for content in (b"no database", b"SQLite format 3\0" + b"\xff" * 5000, b""):
-        for file in runs.glob(f"{NAME}*"):
+        for file in runs.glob(f"{Index.file}*"):
             file.unlink()
-        (runs / NAME).write_bytes(content)
+        (runs / Index.file).write_bytes(content)
 
         assert len(rows_of(runs)) == len(whole) == 4
 
@@ -158,4 +158,4 @@ def test_the_index_is_as_private_as_the_runs(recorded: Path, tmp_path: Path) -> 
     shutil.copytree(recorded, runs)
     rows_of(runs)
 
-    assert {file.stat().st_mode & 0o777 for file in runs.glob(f"{NAME}*")} == {0o600}
+    assert {file.stat().st_mode & 0o777 for file in runs.glob(f"{Index.file}*")} == {0o600}

@@ -68,6 +68,8 @@ def test_a_session_is_found_while_it_goes_on_and_once_when_it_has_ended(tmp_path
 
 def test_what_is_streamed_and_what_was_cut_off_is_shown_as_such(tmp_path: Path) -> None:
     class Stuck(Echo):
+        told: asyncio.Event
+
         async def stream(self, request: Request, tell: Any) -> Generation:
             tell("It begins and ")
             self.told.set()
@@ -77,11 +79,11 @@ def test_what_is_streamed_and_what_was_cut_off_is_shown_as_such(tmp_path: Path) 
     async def lead() -> tuple[EpisodeView, EpisodeView]:
         async with live_run(tmp_path) as live:
             index, policy = Index(tmp_path), Stuck()
-            policy.told = asyncio.Event()  # type: ignore[attr-defined]
+            policy.told = asyncio.Event()
             live.assembly.policy.inside = policy
             session = live.begin("tea")
             asking = asyncio.create_task(session.answer([Message("user", "Go on")], tell=lambda piece: None))
-            await policy.told.wait()  # type: ignore[attr-defined]
+            await policy.told.wait()
             while not list(live.folder.path.glob("streams/*")):
                 await asyncio.sleep(0.05)
             await live.keep(session)

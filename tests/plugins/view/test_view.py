@@ -21,9 +21,8 @@ from agentfw.environment import World
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.difference import Side, pairs_of
-from agentfw_plugins.view.index import NAME, Index
-from agentfw_plugins.view.pages import Links, Pages
-from agentfw_plugins.view.recall_reasons import because
+from agentfw_plugins.view.index import Index
+from agentfw_plugins.view.pages import Links, Pages, because
 from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST, NOTE, careful, careless, play
@@ -268,7 +267,7 @@ def test_a_page_that_is_opened_while_the_runs_are_read_says_so_and_loads_itself(
     recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any]
 ) -> None:
     runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs, ignore=shutil.ignore_patterns(f"{NAME}*"))
+    shutil.copytree(recorded, runs, ignore=shutil.ignore_patterns(f"{Index.file}*"))
     names = [folder.id for folder in runs_of(runs)]
     browsers = [chromium() for _ in range(3)]
     episode = next(RunFolder.open(runs / names[0]).episodes()).id

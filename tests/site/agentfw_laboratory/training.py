@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentfw.runs.observers.observer import Observer
+from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec

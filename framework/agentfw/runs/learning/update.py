@@ -7,39 +7,97 @@ episodes, with the same result.
     lesson = learning.weigh(groups)
     update = await learning.learn(3, lesson, folder)
     served = await learning.publish(update)
+
+`TurnChecks` reports an unusable turn when it is played, and not after all rollouts of an update.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...boundary.crossing import GuardedPolicy
-from ...boundary.guard import Guard, listed
+from ...boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy
 from ...engine import Engine
-from ...episode import Episode
-from ...errors import AgentfwError, UsageError
+from ...episode import Episode, Turn
+from ...errors import AgentfwError, PluginError, UsageError
 from ...host import Host
 from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
+from ..observers import Observer
 from ..records.figures import finite, size_of
 from ..records.journal import make_folder
-from ..records.training_state import State
+from ..records.play_records import State
 from ..spec.run_spec import RunSpec
 from .probe import ROUGH, SLIGHT, Probe
 from .proof import Proof
 from .remote_learner import RemoteLearner
-from .turn_checks import check_sampling
 
-__all__ = ["Learning", "Lesson", "check_trainable", "make_learning"]
+__all__ = [
+    "Learning",
+    "Lesson",
+    "TurnChecks",
+    "check_sampling",
+    "check_trainable",
+    "make_learning",
+]
+
+
+class TurnChecks(Observer):
+    """Checks the turns of the trained policy, and counts the tokens that it generates.
+
+    Turns must come from one of the `versions` that may answer now. If one of these has no name, any turn may be its.
+    With `needs_tokens`, turns must have token ids that were sampled from a distribution that the learner can compute.
+    """
+
+    def __init__(self, spec: RunSpec, versions: Callable[[], Sequence[str]], *, needs_tokens: bool = False) -> None:
+        self.spec, self.versions, self.needs_tokens = spec, versions, needs_tokens
+        self.tokens = 0
+
+    def turned(self, episode: Episode, turn: Turn) -> None:
+        self.tokens += turn.count
+        name = self.spec.policy.name
+        if self.needs_tokens and (turn.text or turn.calls) and not turn.token_ids:
+            raise UsageError(
+                f'the policy "{name}" returns no token ids (turn {turn.index} of episode {episode.id}), but '
+                "the optimizer learns from exact tokens",
+                fix="train one that does, such as transformers or vllm; or learn from its text: --optimizer imitation",
+            )
+        if self.needs_tokens and turn.token_ids:
+            check_sampling(turn.temperature, turn.top_p, f'turn {turn.index} of episode {episode.id} by "{name}"')
+        if self.needs_tokens and self.spec.staleness and turn.token_ids and not turn.logprobs:
+            raise UsageError(
+                f'the policy "{name}" returns no logprobs (turn {turn.index} of episode {episode.id}), and samples of '
+                "older versions can't be corrected for without",
+                fix="--set staleness=0, or train a policy that returns them",
+            )
+        versions = self.versions()
+        if turn.token_ids and all(versions) and turn.version not in versions:
+            raise PluginError(
+                f'the policy "{name}" answered turn {turn.index} of episode {episode.id} with '
+                f"{turn.version or 'no version at all'} after {versions[0]} was published",
+                fix="fix the policy, or restart its server: it must serve the newest version",
+            )
+
+
+def check_sampling(temperature: float | None, top_p: float | None, what: str) -> None:
+    """Raise if the learner can't compute the probabilities of tokens that are sampled like this."""
+    if temperature == 0:
+        raise UsageError(
+            f"{what} is sampled at temperature 0, where nothing is left to chance that could be learned from",
+            fix="--set sampling.temperature=1",
+        )
+    if top_p is not None and top_p < 1:
+        raise UsageError(
+            f"{what} is sampled with top_p {top_p:g}, and the learner can't know which tokens that leaves out",
+            fix="--set sampling.top_p=1",
+        )
+
 
 Answer = TypeVar("Answer")
 
@@ -70,8 +128,8 @@ class Learning:
         self,
         spec: RunSpec,
         policy: Policy,
-        optimizer: tuple[Guard, Optimizer],
-        learner: tuple[Guard, Learner],
+        optimizer: GuardedOptimizer,
+        learner: GuardedLearner,
         teacher: GuardedPolicy | None,
         *,
         from_base: bool = False,
@@ -80,32 +138,26 @@ class Learning:
         self._from_base = from_base
         """Whether the learner starts from the policy's base, which is known before it is loaded."""
         self._opening: asyncio.Task[None] | None = None
-        self._of_optimizer, self.optimizer = optimizer
-        self._of_learner, self.learner = learner
+        self.optimizer, self.learner = optimizer, learner
         self.proof = Proof(policy, self._answers, self._most())
 
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
-        return self.teacher is None and self.loss.sampled
-
-    @property
-    def loss(self) -> Loss:
-        """The optimizer's loss."""
-        return _loss(self._of_optimizer, self.optimizer)
+        return self.teacher is None and self.optimizer.loss().sampled
 
     def _most(self) -> float:
         """Maximum difference between sampler and trainer at the start, in nats per token."""
         if not self.needs_tokens:
             return ROUGH
-        return SLIGHT if self.loss.importance_cap is None else ON_PURPOSE
+        return SLIGHT if self.optimizer.loss().importance_cap is None else ON_PURPOSE
 
     def _corrected(self, number: int, episodes: Sequence[Episode]) -> Loss:
         """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with.
 
         The first update leaves no turn out: if all differ, that is an error, and not an update without a gradient.
         """
-        loss = self.loss
+        loss = self.optimizer.loss()
         turns = [turn for episode in episodes for turn in episode.turns if turn.token_ids]
         if not loss.sampled or not all(turn.logprobs for turn in turns):
             return loss
@@ -127,8 +179,7 @@ class Learning:
             return None
         await self._open(home, state)
         if state.update:
-            with self._of_optimizer.calling("restore()"):
-                self.optimizer.restore(state.optimizer)
+            self.optimizer.restore(state.optimizer)
 
         def started() -> Update | None:
             self.learner.wake()
@@ -136,7 +187,7 @@ class Learning:
             self.learner.rest()
             return made
 
-        made = await self._ask("start()", started)
+        made = await self._learner_does(started)
         if made is not None:
             await self.publish(made)
         return made
@@ -153,54 +204,32 @@ class Learning:
                 self.learner.restore(state.learner)
             self.learner.rest()
 
-        await self._ask("open()", opened)
+        await self._learner_does(opened)
 
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
         """Turn the scores of a batch into advantages, and check them."""
-        guard = self._of_optimizer
         by_episode: dict[str, list[Advantage]] = {scored.episode.id: [] for group in groups for scored in group}
-        turns = {scored.episode.id: len(scored.episode.turns) for group in groups for scored in group}
-        with guard.calling("advantages()"):
-            for advantage in listed(self.optimizer.advantages(_copied(groups)), Advantage, guard):
-                # Checked before the step, because one NaN would spread to all weights.
-                guard.require(
-                    math.isfinite(advantage.value) and 0 <= advantage.turn < turns.get(advantage.episode, 0),
-                    f"gave turn {advantage.turn} of episode {advantage.episode} the advantage {advantage.value}",
-                    "fix the optimizer: an advantage is a finite number for a turn of the batch",
-                )
-                by_episode[advantage.episode].append(advantage)
+        for advantage in self.optimizer.advantages(groups):
+            by_episode[advantage.episode].append(advantage)
         # The optimizer excludes groups by giving them no advantages. A KL penalty still needs advantages of zero.
         taught = sum(any(each.value for one in group for each in by_episode[one.episode.id]) for group in groups)
-        acts = taught or self.loss.kl > 0
+        acts = taught or self.optimizer.loss().kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewarded = any(scored.reward for group in groups for scored in group)
         # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
-        if self.spec.samples == 1 and rewarded and not taught and not self.optimizer_state():
+        if self.spec.samples == 1 and rewarded and not taught and not self.optimizer.state():
             raise UsageError(
-                f"{guard.title} has nothing to compare an episode with: samples is 1",
+                f"{self.optimizer.guard.title} has nothing to compare an episode with: samples is 1",
                 fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
             )
-        with guard.calling("metrics()"):
-            metrics = finite(self.optimizer.metrics(), guard.title)
-        with guard.calling("note()"):
-            note = self.optimizer.note()
-            guard.require(isinstance(note, str), f"returned {note!r}", "return a sentence, or an empty one")
+        metrics = finite(self.optimizer.metrics(), self.optimizer.guard.title)
+        note = self.optimizer.note()
         advantages = [each for group in learned for one in group for each in by_episode[one.episode.id]]
         return Lesson(learned, advantages, metrics, note, taught)
 
-    def missing(self, groups: Sequence[Sequence[Scored]]) -> int:
-        """How many further groups the optimizer asks for."""
-        with self._of_optimizer.calling("missing()"):
-            return int(self.optimizer.missing(_copied(groups), self.spec.tasks))
-
-    def optimizer_state(self) -> dict[str, Any]:
-        """What the optimizer keeps between batches."""
-        with self._of_optimizer.calling("state()"):
-            return dict(self.optimizer.state())
-
     async def learner_state(self) -> dict[str, Any]:
         """What the learner needs to resume."""
-        return await self._ask("state()", lambda: dict(self.learner.state()))
+        return await self._learner_does(self.learner.state)
 
     async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
         """Make a new version below `home`. None if no weight would change. `before` is the last version."""
@@ -219,17 +248,15 @@ class Learning:
 
         if not self.spec.staleness:
             await self.policy.rest()
-        call, guard = f"update() number {number}", self._of_learner
-        update = await self._ask(call, updated)
-        with guard.calling(call):
-            if update is not None:
-                guard.require(isinstance(update, Update), f"returned a {type(update).__name__}, not an Update")
-                finite(update.metrics, guard.title)
-                guard.require(
-                    update.version != before and update.adapter.exists(),
-                    f"returned no new version: {update.version} at {update.adapter}",
-                    "give each update its own version, and write it below the given folder",
-                )
+        update = await self._learner_does(updated)
+        if update is not None:
+            guard = self.learner.guard
+            finite(update.metrics, guard.title)
+            guard.require(
+                update.version != before,
+                f"returned no new version in update() number {number}: {update.version} at {update.adapter}",
+                "give each update its own version, and write it below the given folder",
+            )
         if not self.spec.staleness:
             await self.policy.wake()
         if update is not None and number == 1 and not self.spec.staleness and self.needs_tokens:
@@ -255,8 +282,7 @@ class Learning:
 
     async def close(self) -> None:
         try:
-            with self._calling_learner("close()"):
-                await asyncio.to_thread(self.learner.close)
+            await asyncio.to_thread(self.learner.close)
         finally:
             if self._opening is not None:
                 self._opening.cancel()
@@ -271,28 +297,11 @@ class Learning:
             self.learner.rest()
             return scores
 
-        return await self._ask("score()", found)
+        return await self._learner_does(found)
 
-    async def _ask(self, call: str, work: Callable[[], Answer]) -> Answer:
+    async def _learner_does(self, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
-        with self._calling_learner(call):
-            return await asyncio.to_thread(work) if self.spec.staleness else work()
-
-    @contextmanager
-    def _calling_learner(self, call: str) -> Iterator[None]:
-        """Attribute exceptions of the learner to it. For a lack of memory, suggest a fix."""
-        with self._of_learner.calling(call):
-            try:
-                yield
-            except Exception as error:
-                if not (isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"):
-                    raise
-                raise AgentfwError(
-                    f"{self._of_learner.title} ran out of memory in {call}: {error}".rstrip(": "),
-                    fix="set what lowers the learner's need of memory (agentfw plugins show "
-                    f"{self.spec.learner.name if self.spec.learner else ''}), fork the run with fewer tasks or samples "
-                    "per update, or stop other programs that use the memory",
-                ) from error
+        return await asyncio.to_thread(work) if self.spec.staleness else work()
 
 
 def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:
@@ -304,41 +313,29 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
         return None
     calls = policy.guard.counts
     of_optimizer = host.guard("optimizer", spec.optimizer.name, spec.deadline, counts=calls)
-    optimizer = host.make("optimizer", spec.optimizer, Optimizer, "optimizer")
-    of_learner = host.guard("learner", spec.learner.name, spec.deadline, counts=calls)
-    learner: Learner
+    optimizer = GuardedOptimizer(host.make("optimizer", spec.optimizer, Optimizer, "optimizer"), of_optimizer)
+    made: Learner
     if spec.staleness:
-        learner = RemoteLearner(engine, host, spec)
+        made = RemoteLearner(engine, host, spec)
     else:
-        learner = host.make("learner", spec.learner, Learner, "learner")
+        made = host.make("learner", spec.learner, Learner, "learner")
+    learner = GuardedLearner(made, host.guard("learner", spec.learner.name, spec.deadline, counts=calls))
     teacher: GuardedPolicy | None = None
-    if spec.teacher is not None and _loss(of_optimizer, optimizer).name == "clipped":
+    if spec.teacher is not None and optimizer.loss().name == "clipped":
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
             fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
     if spec.teacher is not None:
-        made = host.make("policy", spec.teacher, Policy, "teacher")
         of_teacher = host.guard("policy", spec.teacher.name, spec.deadline, counts=calls)
-        teacher = GuardedPolicy(made, of_teacher, spending=policy.spending)
+        teacher = GuardedPolicy(
+            host.make("policy", spec.teacher, Policy, "teacher"), of_teacher, spending=policy.spending
+        )
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
-    learning = Learning(spec, policy, (of_optimizer, optimizer), (of_learner, learner), teacher, from_base=from_base)
+    learning = Learning(spec, policy, optimizer, learner, teacher, from_base=from_base)
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning
-
-
-def _copied(groups: Sequence[Sequence[Scored]]) -> list[list[Scored]]:
-    """The groups with copies of their episodes: what an optimizer does to one changes no record and no lesson."""
-    return [[replace(scored, episode=scored.episode.copied()) for scored in group] for group in groups]
-
-
-def _loss(guard: Guard, optimizer: Optimizer) -> Loss:
-    """The loss that the optimizer names, checked."""
-    with guard.calling("loss()"):
-        loss = optimizer.loss()
-        guard.require(isinstance(loss, Loss), f"has a loss of type {type(loss).__name__}, not Loss")
-    return loss
 
 
 def check_trainable(policy: Policy, name: str) -> None:

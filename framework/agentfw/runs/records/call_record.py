@@ -26,6 +26,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
+from ...boundary.guard import CallCounts
 from ...errors import StorageError
 from .journal import make_private, read_journal
 
@@ -110,7 +111,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text[:100])
 
 
-class CallRecord:
+class CallRecord(CallCounts):
     """The calls of one run."""
 
     def __init__(self) -> None:

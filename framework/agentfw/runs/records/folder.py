@@ -39,10 +39,8 @@ from typing import Any, Self
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
 from .journal import Journal, read_journal, write_whole
-from .migration import EARLIER, migrate, migrate_about
-from .play_records import Records
+from .play_records import EARLIER, Records, State, migrate, migrate_about
 from .run_index import newest_first
-from .training_state import State
 
 __all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
 
@@ -53,7 +51,8 @@ class RunFolder:
     """One run's folder."""
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
-        self.path, self.about = path, about
+        # A plugin may change the current directory.
+        self.path, self.about = path.absolute(), about
         self._lock: int | None = None
 
     @property

@@ -1,8 +1,9 @@
-"""Append-only records on disk: one JSON value per line, on disk before `append` returns.
+"""Files of a run: append-only journals, files that are replaced as a whole, and texts that are too long for an agent.
 
-An acknowledged record is never lost and never changed. A line that was cut short by a crash or a full disk was not
-acknowledged. It is removed when the journal is opened again, and kept in a `.torn` file next to it. Secrets are struck
-out of records and files before they are written.
+A journal has one JSON value per line, on disk before `append` returns. An acknowledged record is never lost and never
+changed. A line that was cut short by a crash or a full disk was not acknowledged. It is removed when the journal is
+opened again, and kept in a `.torn` file next to it. Secrets are struck out of records and files before they are
+written.
 
     with Journal.open(folder / "episodes.jsonl") as journal:
         record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
@@ -13,11 +14,15 @@ survives the end of this process at once, and a power cut a moment later.
 
 Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
 modified.
+
+An agent is shown the beginning of a long text, and the whole is a file of the run's folder. A file is named after its
+content, so what a tool answers a hundred times is kept once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import stat
@@ -31,7 +36,15 @@ from typing import IO, Any
 from ...boundary.secrets import strike, struck
 from ...errors import RunFolderError, StorageError
 
-__all__ = ["Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"]
+__all__ = [
+    "Journal",
+    "LongTexts",
+    "encoded",
+    "make_folder",
+    "make_private",
+    "read_journal",
+    "write_whole",
+]
 
 PRIVATE = 0o600
 Record = dict[str, Any]
@@ -298,3 +311,49 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(handle)
+
+
+_ROOM = 1_000_000_000
+"""Bytes that the files of a run may take together. What is longer than the rest of it is not kept."""
+
+
+class LongTexts:
+    """The long texts of one run."""
+
+    def __init__(self, longest: int = 100_000, notes: list[str] | None = None) -> None:
+        self.longest, self._notes = longest, [] if notes is None else notes
+        self._folder: Path | None = None
+        self._room = _ROOM
+        self._told = set[str]()
+
+    def open(self, folder: Path) -> None:
+        """Keep texts below the folder of a run."""
+        self._folder = folder / "long_texts"
+        self._room = _ROOM - sum(file.stat().st_size for file in self._folder.glob("*.txt"))
+
+    def shortened(self, text: str, whose: str) -> str:
+        """The text, or its beginning and where the whole is."""
+        if len(text) <= self.longest:
+            return text
+        place = self._kept(text.encode(errors="replace"))
+        where = f"the whole is in {place}" if place else "the rest is not kept: there is no room left for long texts"
+        if whose not in self._told:
+            self._told.add(whose)
+            self._notes.append(
+                f"{whose} gave a text of {len(text):,} characters; the agent is shown the first {self.longest:,} "
+                f"(max_answer), and {where}"
+            )
+        return f"{text[: self.longest]}\n[shortened: {len(text):,} characters; {where}]"
+
+    def _kept(self, data: bytes) -> str:
+        """The name of the file with this text. Empty if there is no room for it."""
+        if self._folder is None:
+            return ""
+        path = self._folder / f"{hashlib.sha256(data).hexdigest()[:32]}.txt"
+        if not path.exists():
+            if len(data) > self._room:
+                return ""
+            make_folder(self._folder)
+            write_whole(path, data)
+            self._room -= len(data)
+        return f"{self._folder.name}/{path.name}"

@@ -106,6 +106,9 @@ class _KeepingPolicy(Policy):
             return found
         return self._kept(asked, await self.wrapped.stream(request, tell))
 
+    async def speaks(self, protocol: str, model: str = "") -> bool:
+        return await self.wrapped.speaks(protocol, model)
+
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         return await self.wrapped.forward(request, forwarded)
 

@@ -1,27 +1,100 @@
-"""The episodes of one play on disk, with their metrics. A training has one play per update and per evaluation.
+"""The records of a run's plays: episodes with their metrics, and the state of a training.
 
-An episode has at most one line in each of episodes.jsonl and metrics.jsonl. It has a line in metrics.jsonl only if it
-has one in episodes.jsonl. Episodes that failed and were left out have a line in failed.jsonl, and none in
-metrics.jsonl.
+A training has one play per update and per evaluation. An episode has at most one line in each of episodes.jsonl and
+metrics.jsonl. It has a line in metrics.jsonl only if it has one in episodes.jsonl. Episodes that failed and were left
+out have a line in failed.jsonl, and none in metrics.jsonl.
 
     records = Records(folder)
     [episode.utility for episode in records.episodes()]
+
+The state is one file that is replaced atomically. An update is not complete until the file says so.
+
+    State(update=3, version="lora@3", adapter="learner/00003").write(folder)
+    State.read(folder).update    # 3
+
+A folder keeps the format in which it was begun, and later lines are added in the newest one. The format changes only
+where a reader needs something that was not written before.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...episode import Episode
-from ...errors import RunFolderError, StorageError
-from .journal import Journal, read_journal
-from .migration import migrate
+from ...errors import PluginError, RunFolderError, StorageError
+from .journal import Journal, read_journal, write_whole
 
-__all__ = ["Records"]
+__all__ = [
+    "EARLIER",
+    "Records",
+    "State",
+    "migrate",
+    "migrate_about",
+]
+
+EARLIER = {2: "the tokens of judges were not counted, and are 0; there was no deadline, and now the default one holds"}
+"""The formats that are still read, with what they lack."""
+
+
+def migrate(record: dict[str, Any]) -> None:
+    """Add to a line of metrics.jsonl, or to a summary, what its version didn't write, or wrote under another name."""
+    if "course" in record:
+        record["headline_by_round"] = record.pop("course")
+    if "usage" in record:
+        record.setdefault("judged", {"prompt": 0, "cached": 0, "sampled": 0})
+
+
+def migrate_about(about: dict[str, Any]) -> None:
+    """Take out of a run.json what its format allowed and today's doesn't, and rename what had another name."""
+    if "scene" in about:
+        about["description"] = about.pop("scene")
+    if about["format"] in EARLIER and about["spec"].get("deadline", 0) is None:
+        del about["spec"]["deadline"]
+
+
+_FILE = "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A run after one of its updates. A run that learns nothing keeps the initial state."""
+
+    update: int = 0
+    version: str = ""
+    """The policy's newest version. Empty until there is one."""
+    adapter: str = ""
+    """Path of its adapter, below the run's folder."""
+    learner: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+    line: Mapping[str, Any] = field(default_factory=dict)
+    """The metrics of the update, as in updates.jsonl. Stored here too, in case of a kill between the two writes."""
+
+    def write(self, folder: Path) -> None:
+        try:
+            text = json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise PluginError(
+                f"after update {self.update}, the state of the learner or the optimizer can't be stored: {error}",
+                fix="fix the plugin: a state must consist of finite numbers, text, lists and dicts",
+            ) from error
+        write_whole(folder / _FILE, text + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> State:
+        """Read the state. Without a file, no update is complete."""
+        try:
+            return cls(**json.loads((folder / _FILE).read_text("utf-8")))
+        except FileNotFoundError:
+            return cls()
+        except (OSError, ValueError, TypeError) as error:
+            raise RunFolderError(f"{folder / _FILE} can't be read: {error}", fix="restore it from a backup") from None
+
 
 _METRICS = (
     *("episode", "task", "user", "reward", "utility", "outcome", "headline_by_round"),

@@ -1,7 +1,9 @@
-"""The names of the runs below a folder, the newest first.
+"""The index of a folder of runs: an SQLite file beside them, which can be deleted at any time.
 
-When a run began is in its run.json. So that a folder of thousands of runs needn't be read each time, the answer is kept
-beside them in a small SQLite file, which can be deleted at any time.
+It knows when each run began, so that a list of thousands of runs needn't read each run.json. A class derived from it
+keeps more in the same file, as `agentfw view` does for episodes.
+
+    newest_first(Path("runs"))     # ["2026-11-22-inbox-7f3a19c4", "2026-11-21-calendar-9e17a03b"]
 """
 
 from __future__ import annotations
@@ -9,19 +11,113 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
-__all__ = ["INDEX", "newest_first"]
+from .journal import make_private
 
-INDEX = ".index.sqlite"
+__all__ = ["RunIndex", "newest_first", "writing"]
+
 _WORTH_IT = 500
 """Number of runs that are read faster than anybody notices."""
+_RUNS = """
+CREATE TABLE IF NOT EXISTS runs (
+    id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT,
+    changed INTEGER DEFAULT 0, about TEXT DEFAULT '{}'
+);
+"""
+"""`changed` and `about` are what a derived index has read of run.json, and when."""
 
-_Known = tuple[int, float | None]
-"""When the folder changed, in nanoseconds, and when its run began. None if it isn't a run."""
+
+class RunIndex:
+    """The index of one folder."""
+
+    file: ClassVar[str] = ".index.sqlite"
+    tables: ClassVar[str] = ""
+    """SQL that makes the tables of a derived index."""
+    version: ClassVar[int] = 0
+    """Version of these tables. An index with another version is made again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._path: Path | None = None
+        self._making = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        """The file, made when it is first needed: beside the runs, or temporary if that folder can't be written."""
+        with self._making:
+            if self._path is None:
+                try:
+                    self._path = self.make(self.root / self.file)
+                except (OSError, sqlite3.OperationalError):
+                    self._temporary = tempfile.TemporaryDirectory(prefix="agentfw-index-")
+                    self._path = self.make(Path(self._temporary.name) / self.file)
+            return self._path
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection that commits only what is done in `writing`."""
+        rows = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+        rows.row_factory = sqlite3.Row
+        return rows
+
+    def make(self, path: Path) -> Path:
+        """Make the index, also in place of one of another version or a damaged one."""
+        for attempt in (1, 2):
+            make_private(path)
+            try:
+                with closing(sqlite3.connect(path, timeout=10)) as rows:
+                    [version] = rows.execute("PRAGMA user_version").fetchone()
+                    names = {name for (name,) in rows.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+                    if "runs" in names and self.version in (0, version):
+                        rows.execute("SELECT count(*) FROM runs").fetchone()
+                        return path
+                    if not version and names <= {"runs"}:
+                        rows.execute("PRAGMA journal_mode = WAL")
+                        rows.executescript(
+                            f"BEGIN IMMEDIATE; {_RUNS} {self.tables} PRAGMA user_version = {self.version}; COMMIT;"
+                        )
+                        return path
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                if attempt == 2:
+                    raise
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return path
+
+    def begun(self) -> dict[str, str]:
+        """When each known run began, by its folder. Nothing, if there is no index, or it can't be read."""
+        file = self.root / self.file
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as rows:
+            return dict(rows.execute("SELECT folder, began FROM runs"))
+        return {}
+
+    def add(self, begun: Mapping[str, str]) -> None:
+        """Note when runs began. Where the folder can't be written, or another process writes, they are read again."""
+        with suppress(sqlite3.Error, OSError):
+            path = self.make(self.root / self.file)
+            with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as rows, writing(rows):
+                values = [(name, name, moment) for name, moment in begun.items()]
+                rows.executemany("INSERT OR IGNORE INTO runs (folder, name, began) VALUES (?, ?, ?)", values)
+
+
+@contextmanager
+def writing(rows: sqlite3.Connection) -> Iterator[None]:
+    """One transaction."""
+    rows.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        rows.execute("ROLLBACK")
+        raise
+    rows.execute("COMMIT")
 
 
 def newest_first(root: Path) -> list[str]:
@@ -30,59 +126,22 @@ def newest_first(root: Path) -> list[str]:
         folders = {entry.name for entry in os.scandir(root) if entry.is_dir()}
     except OSError:
         return []
-    known = _load(root / INDEX)
+    index = RunIndex(root)
+    known = index.begun() if len(folders) >= _WORTH_IT else {}
     began: dict[str, float] = {}
-    changed: dict[str, _Known] = {}
+    new: dict[str, str] = {}
     for name in folders:
-        modified, moment = known.get(name, (-1, None))
-        # A run begins only once. What was no run, or couldn't be read, is tried again when its folder has changed.
-        if not moment and (now := _modified(root / name)) != modified:
-            modified, moment = changed[name] = (now, _began(root / name / "run.json"))
-        if moment is not None:
-            began[name] = moment
-    gone = known.keys() - folders
-    if len(folders) >= _WORTH_IT and (changed or gone):
-        _save(root / INDEX, changed, gone)
+        if moment := known.get(name):  # a run begins only once
+            began[name] = datetime.fromisoformat(moment).timestamp()
+            continue
+        try:
+            moment = json.loads((root / name / "run.json").read_bytes())["created"]
+            began[name] = datetime.fromisoformat(moment).timestamp()
+            new[name] = moment
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            began[name] = 0.0
+    if new and len(folders) >= _WORTH_IT:
+        index.add(new)
     return [name for _, name in sorted(zip(began.values(), began, strict=True), reverse=True)]
-
-
-def _modified(folder: Path) -> int:
-    """When a folder changed, or 0 if it is gone meanwhile."""
-    try:
-        return folder.stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _began(file: Path) -> float | None:
-    """When a run began, 0 if that can't be read, or None if there is no run."""
-    try:
-        return datetime.fromisoformat(json.loads(file.read_bytes())["created"]).timestamp()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return 0.0
-
-
-def _load(file: Path) -> dict[str, _Known]:
-    """What is kept. Nothing, if there is no index or it is damaged."""
-    if not file.exists():
-        return {}
-    try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as index:
-            return {name: (modified, began) for name, modified, began in index.execute("SELECT * FROM runs")}
-    except sqlite3.OperationalError:  # another process writes it
-        return {}
-    except sqlite3.DatabaseError:
-        with suppress(OSError):
-            file.unlink()
-        return {}
-
-
-def _save(file: Path, changed: Mapping[str, _Known], gone: Iterable[str]) -> None:
-    """Keep it where that is possible: the folder may be read-only, or another process may write."""
-    with suppress(sqlite3.Error), closing(sqlite3.connect(file)) as index, index:
-        index.execute("CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, modified INTEGER, began REAL)")
-        index.executemany("DELETE FROM runs WHERE name = ?", [(name,) for name in gone])
-        rows = [(name, modified, began) for name, (modified, began) in changed.items()]
-        index.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", rows)

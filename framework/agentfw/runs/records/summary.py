@@ -15,7 +15,7 @@ from ...report.statistics import Interval, bootstrap
 from .failures import reasons
 from .figure_table import figures_of
 from .folder import RunFolder
-from .training_state import State
+from .play_records import State
 
 __all__ = [
     "Summary",

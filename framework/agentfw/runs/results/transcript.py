@@ -1,18 +1,30 @@
-"""An episode as a text: each message once, and after its messages each answer, with what it did.
+"""Episodes as text and as tables.
 
     print(transcript(agentfw.load("last").episodes[0]))
+    agentfw.load("last").frame("turns")     # for pandas or polars: a row for each turn, or for each episode
 
-A call is shown with its arguments, and an answer without the calls that are spelled in it. What a tool answered is a
-message.
+In a transcript, each message is shown once, and after its messages each answer with its calls. An answer is shown
+without the calls that are spelled in it. What a tool answered is a message.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from ...episode import Call, Episode, Turn
+from ...errors import UsageError
+from ..records.figure_table import EPISODE_FIGURES
+from ..records.folder import RunFolder
 
-__all__ = ["call_in_words", "transcript"]
+__all__ = [
+    "Rows",
+    "call_in_words",
+    "frame",
+    "transcript",
+]
 
 
 def transcript(episode: Episode) -> str:
@@ -45,3 +57,51 @@ def _answer(turn: Turn) -> str:
     lines = [*said.splitlines(), *map(call_in_words, turn.calls)] or ["(nothing)"]
     ending = " (interrupted)" if turn.finish == "interrupted" else ""
     return "\n".join([f"at {turn.ended:g}{ending}", *(f"> {line}" for line in lines)])
+
+
+Rows = Literal["episodes", "turns"]
+
+
+def frame(folder: RunFolder, rows: Rows = "episodes") -> Any:
+    """A DataFrame of pandas, or of polars if only that is installed."""
+    found = list(_turns(folder) if rows == "turns" else _episodes(folder))
+    for name in ("pandas", "polars"):
+        try:
+            library = importlib.import_module(name)
+        except ImportError:
+            continue
+        return library.DataFrame(found)
+    raise UsageError("a table needs pandas or polars, and neither is installed", fix="pip install pandas")
+
+
+def _episodes(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    for record in folder.metrics():
+        yield {
+            "episode": record["episode"],
+            "task": record["task"],
+            "user": record["user"],
+            **{name: figure.of(record) for name, figure in EPISODE_FIGURES.items()},
+            **record["outcome"],
+            "finish": record["finish"],
+        }
+
+
+def _turns(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    for episode in folder.episodes():
+        failed = episode.failed_calls
+        for turn in episode.turns:
+            yield {
+                "episode": episode.id,
+                "turn": turn.index,
+                "round": turn.round,
+                "started": turn.started,
+                "ended": turn.ended,
+                "text": turn.text,
+                "calls": json.dumps([[call.name, dict(call.arguments)] for call in turn.calls], ensure_ascii=False),
+                "failed_calls": sum(call.id in failed for call in turn.calls),
+                "failures": len(turn.failures),
+                "tokens": turn.count,
+                "logprob": sum(turn.logprobs) / len(turn.logprobs) if turn.logprobs else None,
+                "version": turn.version,
+                "finish": turn.finish,
+            }

@@ -44,7 +44,7 @@ from pydantic import (
 )
 
 from ...boundary.settings_input import validate
-from ...engine.engine_settings import EngineSettings
+from ...engine.interface import EngineSettings
 from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ...host.names import component_name, is_file
 from ...interfaces import parse_interface

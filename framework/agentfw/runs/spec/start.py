@@ -1,7 +1,13 @@
 """The spec that a run or a training starts from, before options and assignments change it.
 
-values = start_of_run(host, "inbox", None)
-values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
+    values = start_of_run(host, "inbox", None)
+    values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
+
+Wherever a policy can be named, an earlier run can, too (`--policy last`). For a training that means the newest version
+that was learned, for any other run the policy as it was. `last` is the newest training that has a version, because
+every evaluation and every session of a gateway is a run, too.
+
+    chosen = policy_of_run(host, "last", Path("runs"))   # {"name": "transformers", "settings": {"adapter": ...}}
 """
 
 from __future__ import annotations
@@ -10,14 +16,87 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
-from ...errors import SettingsError, nearest
+from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
-from ...host.project import find_project
-from ..records.folder import find_run
+from ...host.project import ProjectFile
+from ...settings import VERSION, marked_keys
+from ..records.folder import RunFolder, find_run, list_runs
+from ..records.play_records import State
+from .resolution import from_json, masked_keys
 from .run_spec import RunSpec, read_spec, relative_to
 
-__all__ = ["start_from_runs", "start_of_run", "start_of_training", "with_choices", "with_project_defaults"]
+__all__ = [
+    "find_training",
+    "newest_version",
+    "policy_of_run",
+    "start_from_runs",
+    "start_of_run",
+    "start_of_training",
+    "with_choices",
+    "with_project_defaults",
+]
+
+
+def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
+    """The name of a policy as it is, and that of a run as the policy that it had or made.
+
+    Settings with secrets are left out: they are given again, or read from the environment.
+    """
+    try:
+        host.find("policy", name)
+        return name
+    except UnknownNameError as unknown:
+        try:
+            folder = find_training(runs, name)
+        except (RunFolderError, UnknownNameError) as error:
+            if name == "last" or len(Path(name).parts) > 1:
+                raise error from None
+            raise unknown from None
+    policy = folder.about["spec"]["policy"]
+    given = from_json(policy["settings"])
+    secret = {key.partition(".")[0] for key in masked_keys(given)}
+    settings = {key: value for key, value in given.items() if key not in secret}
+    if folder.planned_updates:
+        settings[_key(host, policy["name"], folder)] = str(newest_version(folder))
+    return {"name": policy["name"], "settings": settings}
+
+
+def find_training(runs: Path, name: str) -> RunFolder:
+    """The run of a name. `last` is the newest training that has a version."""
+    if name != "last":
+        return find_run(runs, name)
+    for folder in list_runs(runs):
+        if folder.planned_updates and State.read(folder.path).adapter:
+            return folder
+    raise RunFolderError(f"no training in {runs} has a version yet", fix="train one, or name a run: agentfw runs list")
+
+
+def newest_version(folder: RunFolder) -> Path:
+    """Where the newest version of a training is."""
+    state = State.read(folder.path)
+    if not state.adapter:
+        raise UsageError(
+            f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done",
+            fix="wait for one that teaches something, or use the base that it started from",
+        )
+    adapter = (folder.path / state.adapter).resolve()
+    if not adapter.exists():
+        raise RunFolderError(f"{adapter}, the newest version of {folder.id}, is gone", fix="restore it from a copy")
+    return adapter
+
+
+def _key(host: Host, policy: str, folder: RunFolder) -> str:
+    """The setting of a policy that takes a version."""
+    keys = marked_keys(host.settings_model("policy", policy), VERSION)
+    if not keys:
+        raise UsageError(
+            f"the policy {policy} of {folder.id} has no setting that takes a version of a training",
+            fix=f"see what it has: agentfw plugins show {policy}",
+        )
+    return min(keys)
+
 
 _SINGLE = ("policy", "optimizer", "learner", "teacher")
 _LISTS = ("memories", "tools", "rewards", "trackers")
@@ -38,10 +117,10 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     """
     specs = host.specs()
     if spec is None and name is not None and host.has_spec(name):
-        return with_project_defaults(read_spec(Path(host.find_spec(name).path)))
+        return with_project_defaults(read_spec(Path(host.find_spec(name).path)), host.options.project)
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
-    project = find_project()
+    project = host.options.project
     if spec is not None:
         values = read_spec(spec)
     else:
@@ -49,7 +128,7 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
         values = read_spec(given or Path(host.find_spec("default").path))
         if name is not None and _name_in(values.get("environment")) != name and "any" in specs:
             values = read_spec(Path(host.find_spec("any").path))
-    return _in(name, with_project_defaults(values))
+    return _in(name, with_project_defaults(values, host.options.project))
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
@@ -61,7 +140,7 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
     if spec is None and name is not None and _TRAINING + name in specs:
         values = read_spec(Path(host.find_spec(_TRAINING + name).path))
         if _name_in(values.get("environment")) not in (None, name):
-            return with_project_defaults(values)
+            return with_project_defaults(values, host.options.project)
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
     if spec is not None:
@@ -70,12 +149,11 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
         known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
         found = next((each for each in known if each in specs), None)
         values = {} if found is None else read_spec(Path(host.find_spec(found).path))
-    return _in(name, with_project_defaults(values))
+    return _in(name, with_project_defaults(values, host.options.project))
 
 
-def with_project_defaults(values: dict[str, Any]) -> dict[str, Any]:
+def with_project_defaults(values: dict[str, Any], project: ProjectFile | None) -> dict[str, Any]:
     """The values of a spec, and those of agentfw.toml where the spec doesn't say otherwise."""
-    project = find_project()
     if project is None:
         return values
     for key in project.defaults:
@@ -117,7 +195,11 @@ def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
     scheme, mark, _ = name.partition("://")
     for entry in entry_points(_RECORDINGS) if mark else ():
         if entry.name == scheme:
-            copied: Any = entry.load()
+            who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
+            try:
+                copied: Any = let_in(who, entry.load)
+            except ImportFailed as failure:
+                raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
             return list(copied(name, host, runs))
     return [find_run(runs, name).path]
 

@@ -45,6 +45,7 @@ Schedule = Callable[[Progress], float]
 
 
 def constant(weight: float) -> Schedule:
+    """The same weight from beginning to end."""
     return lambda progress: weight
 
 

@@ -24,34 +24,21 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Bools, Floats, Integers
 from agentfw_memory.graph.communities.leiden import Method, Network, split, split_around
-from agentfw_memory.graph.communities.level import Level, same_names
 
-__all__ = ["RESOLUTIONS", "Communities", "Refreshed"]
+__all__ = ["RESOLUTIONS", "Communities"]
 
 Edges = tuple[Integers, Integers, Floats]
 
 RESOLUTIONS = (0.5, 1.0, 2.0)
 """Our defaults. The parpo-psgm paper's values are not known."""
-STATE_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Refreshed:
-    """What a refresh did: the number of levels, of nodes looked at (summed over levels), and of nodes that moved."""
-
-    levels: int
-    nodes: int
-    moved: int
 
 
 class Communities:
@@ -65,12 +52,8 @@ class Communities:
         seed: int = 0,
         tolerance: float = 0.1,
     ) -> None:
-        if not resolutions or not all(0.0 < value < inf for value in resolutions):
-            raise BadInputError(f"invalid resolutions {tuple(resolutions)}", fix="pass one or more positive numbers")
-        if not 0.0 < tolerance < inf:
-            raise BadInputError(f"invalid tolerance {tolerance}", fix="pass a positive share, such as 0.1")
-        self.method, self.seed, self.tolerance = method, seed, tolerance
-        self._levels = [Level(float(resolution), tolerance) for resolution in resolutions]
+        self.method, self.seed = method, seed
+        self._levels = [_Level(float(resolution), tolerance) for resolution in resolutions]
         self._nodes = array("q")
         self._rows: dict[int, int] = {}
         self._sources, self._targets, self._weights = array("q"), array("q"), array("d")
@@ -109,22 +92,17 @@ class Communities:
         row = self._rows.get(node)
         return () if row is None else tuple(level.labels[row] for level in self._levels)
 
-    def members(self, level: int, community: int) -> list[int]:
-        """Return the nodes of a community."""
-        labels = np.array(self._levels[level].labels, np.int64)
-        return [self._nodes[row] for row in np.flatnonzero(labels == community).tolist()]
-
     def full(
         self,
         nodes: Sequence[int] | Integers,
         edges: Sequence[tuple[int, int]] | Integers,
         weights: Sequence[float] | Floats | None = None,
     ) -> None:
-        """Replace the graph and split all of it at every level."""
-        ids = np.asarray(nodes, np.int64).reshape(-1)
-        ends = np.asarray(edges, np.int64).reshape(-1, 2)
-        given = np.ones(len(ends)) if weights is None else np.asarray(weights, np.float64).reshape(-1)
-        sources, targets = _checked(ids, ends, given)
+        """Replace the graph and split all of it at every level. No node is its own neighbour."""
+        ids, ends = np.asarray(nodes, np.int64), np.asarray(edges, np.int64).reshape(-1, 2)
+        given = np.ones(len(ends)) if weights is None else np.asarray(weights, np.float64)
+        order = np.argsort(ids)
+        sources, targets = order[np.searchsorted(ids, ends, sorter=order)].T.copy()
         network = Network(len(ids), sources, targets, given)
         found = self._split(range(len(self._levels)), network)
 
@@ -135,13 +113,11 @@ class Communities:
             # A new node has the row -1, which reads the -1 (no name) appended after the last label.
             before = np.append(np.array(level.labels, np.int64), -1)[rows]
             settled = (rows >= 0) & (rows < level.settled)
-            level.relabel(same_names(before, groups, settled, level.next), sources, targets, given)
+            level.relabel(_same_names(before, groups, settled, level.next), sources, targets, given)
 
     def add(self, node: int, neighbours: Mapping[int, float]) -> tuple[int, ...]:
         """Add a node with edges to known nodes. Return its community at each level."""
-        if node in self._rows:
-            raise BadInputError(f"node {node} already exists", fix="use `connect` to add edges")
-        rows = [(self._row(other), _weight(weight)) for other, weight in neighbours.items()]
+        rows = [(self._rows[other], weight) for other, weight in neighbours.items()]
         mine = self._rows[node] = len(self._nodes)
         self._nodes.append(node)
         for row, weight in rows:
@@ -157,10 +133,8 @@ class Communities:
 
     def connect(self, one: int, other: int, weight: float = 1.0) -> None:
         """Add an edge between two known nodes, or add weight to their edge."""
-        rows = self._row(one), self._row(other)
-        if one == other:
-            raise BadInputError(f"node {one} can't be its own neighbour", fix="pass two different nodes")
-        self._edge(*rows, _weight(weight))
+        rows = self._rows[one], self._rows[other]
+        self._edge(*rows, weight)
         for level in self._levels:
             level.bind(*rows, weight)
 
@@ -180,37 +154,36 @@ class Communities:
         self._hold(np.array(self._nodes, np.int64)[kept], sources, targets, weights)
         return len(gone)
 
-    def refresh(self) -> Refreshed:
-        """Split the dirty communities again. A level is left as it is if its modularity would fall."""
+    def refresh(self) -> int:
+        """Split the dirty communities again. Return the number of nodes looked at, summed over levels.
+
+        A level is left as it is if its modularity would fall.
+        """
         dirty = [place for place, level in enumerate(self._levels) if level.dirty]
         if not dirty:
-            return Refreshed(0, 0, 0)
+            return 0
         edges = self._edges()
         labels = {place: np.array(self._levels[place].labels, np.int64) for place in dirty}
         free = {place: np.isin(labels[place], np.fromiter(self._levels[place].dirty, np.int64)) for place in dirty}
         whole = [place for place in dirty if 2 * free[place].sum() > len(self)]
         after = dict(zip(whole, self._split(whole, Network(len(self), *edges)), strict=True)) if whole else {}
-        moved = 0
         for place in dirty:
             level, before = self._levels[place], labels[place]
             if place in after:
-                found = same_names(before, after[place], np.arange(len(self)) < level.settled, level.next)
+                found = _same_names(before, after[place], np.arange(len(self)) < level.settled, level.next)
             else:
                 found = self._split_part(place, before, free[place], edges)
             was = level.modularity(self._total)
             level.relabel(found, *edges)
             if level.modularity(self._total) < was:
-                found = before
-                level.relabel(found, *edges)
-            moved += int((before != found).sum())
-        return Refreshed(len(dirty), int(sum(rows.sum() for rows in free.values())), moved)
+                level.relabel(before, *edges)
+        return int(sum(rows.sum() for rows in free.values()))
 
     def to_state(self) -> dict[str, NDArray[Any]]:
         """Return the whole state as arrays of numbers, which can be saved without pickle."""
         changes = [(place, *row) for place, level in enumerate(self._levels) for row in level.changes()]
         sources, targets, weights = self._edges()
         return {
-            "version": np.array([STATE_VERSION]),
             "resolutions": np.array(self.resolutions),
             "nodes": np.array(self._nodes, np.int64),
             "sources": sources,
@@ -227,37 +200,21 @@ class Communities:
     def from_state(
         cls, state: Mapping[str, NDArray[Any]], *, method: Method = "leiden", seed: int = 0, tolerance: float = 0.1
     ) -> Communities:
-        """Restore what `to_state` returned."""
-        try:
-            version = int(state["version"][0])
-            if version != STATE_VERSION:
-                raise BadInputError(
-                    f"communities of format {version} can't be read by this version, which reads {STATE_VERSION}",
-                    fix="run `full` again",
-                )
-            made = cls(state["resolutions"].tolist(), method=method, seed=seed, tolerance=tolerance)
-            made._restore(state)
-        except BadInputError:
-            raise
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise BadInputError(f"not a state of communities: {error}", fix="run `full` again") from error
-        return made
-
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        ids, weights = np.asarray(state["nodes"], np.int64), np.asarray(state["weights"], np.float64)
-        sources, targets = np.asarray(state["sources"], np.int64), np.asarray(state["targets"], np.int64)
-        labels = np.asarray(state["labels"], np.int64)
-        if labels.shape != (len(self._levels), len(ids)) or not len(sources) == len(targets) == len(weights):
-            raise BadInputError("not a state of communities: its arrays don't match each other", fix="run `full` again")
-        self._hold(ids, sources, targets, weights)
-        # In a state from before this was kept, nothing is known, and the next change splits the whole graph.
-        self._total_at_split = float(state.get("total_at_split", 0.0))
-        for place, level in enumerate(self._levels):
+        """Restore what `to_state` returned. Raises ValueError, KeyError or IndexError for anything else."""
+        made = cls(state["resolutions"].tolist(), method=method, seed=seed, tolerance=tolerance)
+        ids, labels = state["nodes"], state["labels"]
+        edges: Edges = state["sources"], state["targets"], state["weights"]
+        if labels.shape != (len(made._levels), len(ids)) or len({len(column) for column in edges}) > 1:
+            raise ValueError("its arrays don't match each other")
+        made._hold(ids, *edges)
+        made._total_at_split = float(state["total_at_split"])
+        for place, level in enumerate(made._levels):
             level.next = int(state["next"][place])
-            level.relabel(labels[place], sources, targets, weights)
+            level.relabel(labels[place], *edges)
             mine = state["changes"][state["changes"][:, 0] == place]
             changes = [(int(name), changed, basis) for _, name, changed, basis in mine.tolist()]
             level.restore(int(state["settled"][place]), changes)
+        return made
 
     def _hold(self, ids: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
         self._nodes = array("q", ids.tobytes())
@@ -310,7 +267,7 @@ class Communities:
         names[found[len(rows) : -1]] = clean
         after[rows] = names[found[: len(rows)]]
         alone = rows[after[rows] < 0]
-        after[alone] = same_names(before[alone], found[place_of[alone]], alone < level.settled, level.next)
+        after[alone] = _same_names(before[alone], found[place_of[alone]], alone < level.settled, level.next)
         return after
 
     def _edges(self) -> Edges:
@@ -326,38 +283,145 @@ class Communities:
         self._weights.append(weight)
         self._total += weight
 
-    def _row(self, node: int) -> int:
-        row = self._rows.get(node)
-        if row is None:
-            raise BadInputError(f"unknown node {node}", fix="add it first")
-        return row
-
     def _seed(self, place: int, what: str) -> int:
         return random.Random(f"{self.seed}/{self.resolutions[place]}/{what}").getrandbits(31)
 
 
-def _weight(weight: float) -> float:
-    if not 0.0 < weight < inf:
-        raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a positive, finite weight")
-    return weight
+class _Level:
+    """The communities at one resolution. Rows are indexes of `labels`, and a community's id is never used again.
+
+    Every change updates the sums that modularity is made of (the weight inside communities, their strengths and the
+    total weight), so modularity is always exact and costs nothing to read.
+    """
+
+    def __init__(self, resolution: float, tolerance: float) -> None:
+        self.resolution, self.tolerance = resolution, tolerance
+        self.labels = array("q")
+        self.settled = 0  # number of rows at the last split; later rows are new
+        self.next = 0
+        self.inside = 0.0  # total weight of edges inside communities
+        self.strength: dict[int, float] = {}  # by community: the sum of the strengths of its nodes
+        self.size: dict[int, int] = {}
+        self.basis: dict[int, float] = {}  # by community: its strength at the last split
+        self.changed: dict[int, float] = {}  # by community: strength added or removed since then
+        self.dirty: set[int] = set()
+
+    def modularity(self, total: float) -> float:
+        """Return the modularity at this resolution, in a graph with a total edge weight of `total`."""
+        if total <= 0.0:
+            return 0.0
+        squares = sum(value * value for value in self.strength.values())
+        return self.inside / total - self.resolution * squares / (4.0 * total * total)
+
+    def join(self, votes: Mapping[int, float], total: float) -> int:
+        """Add a row to the community with the largest gain in modularity, or to a new one. Return the community.
+
+        `votes` holds the edge weight to each community, and `total` the weight of the graph including these edges.
+        """
+        mine = sum(votes.values())
+        best, most = -1, 0.0
+        for community, weight in votes.items():
+            strength = self.strength[community] + weight
+            self.strength[community] = strength
+            self._note(community, weight)
+            gain = weight - self.resolution * mine * strength / (2.0 * total)
+            if gain > most or (gain == most and best >= 0 and community < best):
+                best, most = community, gain
+        if best < 0:
+            best, self.next = self.next, self.next + 1
+            self.strength[best], self.size[best], self.basis[best] = mine, 1, mine
+        else:
+            self.inside += votes[best]
+            self.strength[best] += mine
+            self.size[best] += 1
+            self._note(best, mine)
+        self.labels.append(best)
+        return best
+
+    def bind(self, row: int, other: int, weight: float) -> None:
+        """Add an edge between two rows."""
+        one, two = self.labels[row], self.labels[other]
+        if one == two:
+            self.inside += weight
+        for community in (one, two):
+            self.strength[community] += weight
+            self._note(community, weight)
+
+    def relabel(self, labels: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
+        """Use these labels, and recompute everything. All changes count as settled."""
+        self._count(labels, sources, targets, weights)
+        self.basis, self.changed, self.dirty, self.settled = dict(self.strength), {}, set(), len(labels)
+
+    def drop(self, kept: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
+        """Keep only these rows, with the edges between them. What is removed counts as a change."""
+        before = self.strength
+        self._count(np.array(self.labels, np.int64)[kept], sources, targets, weights)
+        self.settled = int((kept < self.settled).sum())
+        for name in before.keys() - self.strength.keys():
+            self.basis.pop(name, None)
+            self.changed.pop(name, None)
+            self.dirty.discard(name)
+        for name, strength in self.strength.items():
+            if before[name] > strength:
+                self._note(name, before[name] - strength)
+
+    def dirty_nodes(self) -> int:
+        return sum(self.size[name] for name in self.dirty)
+
+    def changes(self) -> Iterable[tuple[int, float, float]]:
+        """Yield (community, changed strength, strength at the last split): the state besides the labels."""
+        return ((name, self.changed.get(name, 0.0), basis) for name, basis in self.basis.items())
+
+    def restore(self, settled: int, changes: Sequence[tuple[int, float, float]]) -> None:
+        """Restore what `changes` returned, after `relabel`."""
+        if {name for name, _, _ in changes} != self.strength.keys():
+            raise ValueError("its changes and its labels name different communities")
+        self.settled = settled
+        for name, changed, basis in changes:
+            self.basis[name] = basis
+            if changed:
+                self._note(name, changed)
+
+    def _note(self, community: int, weight: float) -> None:
+        changed = self.changed.get(community, 0.0) + weight
+        self.changed[community] = changed
+        if changed > self.tolerance * self.basis[community]:
+            self.dirty.add(community)
+
+    def _count(self, labels: Integers, sources: Integers, targets: Integers, weights: Floats) -> None:
+        names, places = np.unique(labels, return_inverse=True)
+        one, two = places[sources], places[targets]
+        strength = np.bincount(one, weights, len(names)) + np.bincount(two, weights, len(names))
+        self.labels = array("q", labels.tobytes())
+        self.inside = float(weights[one == two].sum())
+        self.strength = dict(zip(names.tolist(), strength.tolist(), strict=True))
+        self.size = dict(zip(names.tolist(), np.bincount(places, minlength=len(names)).tolist(), strict=True))
+        self.next = max(self.next, int(names[-1]) + 1 if len(names) else 0)
 
 
-def _checked(ids: Integers, ends: Integers, weights: Floats) -> tuple[Integers, Integers]:
-    """Check the graph and return the rows of the edges' ends."""
-    order = np.argsort(ids, kind="stable")
-    ordered = ids[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        raise BadInputError("a node occurs twice", fix="pass each node once")
-    if len(weights) != len(ends):
-        raise BadInputError(f"{len(ends)} edges, but {len(weights)} weights", fix="pass one weight per edge")
-    if not (np.isfinite(weights) & (weights > 0.0)).all():
-        raise BadInputError("an edge has a weight that isn't positive and finite", fix="leave out edges without weight")
-    if not len(ends):
-        return ends[:, 0], ends[:, 1]
-    spots = np.searchsorted(ordered, ends)
-    if not len(ids) or (spots == len(ids)).any() or (ordered[spots] != ends).any():
-        raise BadInputError("an end of an edge isn't among the nodes", fix="pass all nodes, also those without edges")
-    rows = order[spots]
-    if (rows[:, 0] == rows[:, 1]).any():
-        raise BadInputError("an edge connects a node with itself", fix="leave such edges out")
-    return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])
+def _same_names(before: Integers, after: Integers, settled: Bools, next_name: int) -> Integers:
+    """Rename the groups of `after` by the names of `before`. Each name goes to the group that shares most rows with it.
+
+    A name of -1 in `before` means none. Settled rows, which are older than the last split, count first, so that new
+    rows don't take a name with them when they leave a community. Larger overlaps are served first, then smaller names,
+    so the result doesn't depend on how the splitter numbered its groups. Groups without a name get new ones, from
+    `next_name` on.
+    """
+    groups, first, places = np.unique(after, return_index=True, return_inverse=True)
+    known = before >= 0
+    names: dict[int, int] = {}
+    taken: set[int] = set()
+    if known.any():
+        old, olds = np.unique(before[known], return_inverse=True)
+        pairs, which = np.unique(olds * len(groups) + places[known], return_inverse=True)
+        counts, first_counts = np.bincount(which), np.bincount(which, settled[known])
+        for pair in pairs[np.lexsort((pairs, -counts, -first_counts))].tolist():
+            name, group = int(old[pair // len(groups)]), pair % len(groups)
+            if group not in names and name not in taken:
+                names[group] = name
+                taken.add(name)
+    # In the order of their first rows, not of the splitter's numbers.
+    for group in np.argsort(first).tolist():
+        if group not in names:
+            names[group], next_name = next_name, next_name + 1
+    return np.array([names[group] for group in range(len(groups))], np.int64)[places]

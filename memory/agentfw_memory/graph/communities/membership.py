@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Floats, Integers, grown
+from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.communities.hierarchy import Communities
-from agentfw_memory.graph.communities.newcomers import Newcomers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
@@ -35,6 +34,10 @@ DRIFT = 0.1
 """Share of nodes in changed communities beyond which these are split again."""
 GROWTH = 1.25
 """Growth of the whole graph beyond which all of it is split again."""
+MOST_COMPARED = 20_000
+"""Number of users among whom similar ones are looked for. With more, comparing all pairs would take minutes."""
+PROFILES_AT_ONCE = 1_000
+ROUNDING = 1e-6
 PROFILE_WEIGHT = 10.0
 """Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
 by nobody else. They would put each user into a community of their own."""
@@ -62,8 +65,8 @@ class Membership:
     def __init__(self, rows: GraphRows, settings: GraphSettings) -> None:
         self._rows, self._settings = rows, settings
         self._state = f"communities by {settings.communities}"
-        self._newcomers = Newcomers(rows, settings.profile_neighbours)
-        self._communities = self._new()
+        self._newcomers = _Newcomers(rows, settings.profile_neighbours)
+        self._communities = Communities(settings.resolutions, method=settings.communities, seed=settings.seed)
         self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
         self._row = 0
         self._gone: set[int] = set()
@@ -131,7 +134,9 @@ class Membership:
             self._take(fresh)
         if len(fresh) > len(self._communities) or (fresh and self._communities.growth > GROWTH):
             self.split_all()
-        elif (fresh or self._gone) and (len(self._gone) > DRIFT * len(self._communities) or self._drifted()):
+        elif (fresh or self._gone) and (
+            len(self._gone) > DRIFT * len(self._communities) or self._communities.drift > DRIFT
+        ):
             self._communities.forget(self._gone)
             self._gone.clear()
             self._communities.refresh()
@@ -169,10 +174,6 @@ class Membership:
 
     # Helpers
 
-    def _new(self) -> Communities:
-        settings = self._settings
-        return Communities(settings.resolutions, method=settings.communities, seed=settings.seed)
-
     def _load(self) -> None:
         kept = self._rows.state(self._state)
         if kept is None:
@@ -185,7 +186,7 @@ class Membership:
             if found.resolutions == settings.resolutions:
                 self._communities, self._row = found, int(state["row"])
                 self._read_labels()
-        except (BadInputError, EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
+        except (EOFError, LookupError, OSError, ValueError, zipfile.BadZipFile):
             return  # an unreadable state is computed again
 
     def _take(self, edges: list[tuple[int, int, int, float]]) -> None:
@@ -220,12 +221,89 @@ class Membership:
             self._labels[old:] = -1
         self._labels[node] = found
 
-    def _drifted(self) -> bool:
-        return self._communities.drift > DRIFT
-
     def _read_labels(self) -> None:
         state = self._communities.to_state()
         nodes = state["nodes"]
         room = int(nodes.max()) + 2 if len(nodes) else 0
         self._labels = np.full((room, len(self._settings.resolutions)), -1, np.int64)
         self._labels[nodes] = state["labels"].T
+
+
+class _Newcomers:
+    """Finds the users with the most similar profiles, and counts users without skills to their communities.
+
+    What users have in common shows slowly in what they say. Their profiles tell it beforehand.
+    """
+
+    def __init__(self, rows: GraphRows, neighbours: int) -> None:
+        self._rows, self._neighbours = rows, neighbours
+        self._profiles: dict[int, Float32Array] = {}
+        self._counter = 0
+        self._stacked: tuple[Integers, Float32Array] | None = None
+
+    def catch_up(self) -> None:
+        """Take over new and changed profiles."""
+        counter = self._rows.store.head().counter
+        if self._neighbours and counter != self._counter:
+            for user in self._rows.profiles_changed(self._counter):
+                profile = self._rows.profile(user)
+                if profile is not None:
+                    self._profiles[user] = profile
+                    self._stacked = None
+            self._counter = counter
+
+    def vote(self, user: int, labels: Integers) -> Integers | None:
+        """Return a community for each level, from a table of labels by node, or None if nobody can vote.
+
+        A tie goes to the community of the user with the more similar profile.
+        """
+        users, _ = self._all()
+        known = users[users < len(labels)]
+        nearest = self.similar(user, known[labels[known, 0] >= 0])
+        if not len(nearest):
+            return None
+        rows = labels[nearest]
+        return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in rows.T], np.int64)
+
+    def similar(self, user: int, among: Integers) -> Integers:
+        """Return those of these users whose profiles are the most similar to a user's, the most similar first."""
+        if user not in self._profiles:
+            return np.zeros(0, np.int64)
+        users, profiles = self._all()
+        others = np.isin(users, among) & (users != user)
+        if not others.any():
+            return np.zeros(0, np.int64)
+        similarity = profiles[others] @ self._profiles[user]
+        nearest: Integers = users[others][self._nearest(similarity)]
+        return nearest
+
+    def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
+        """Return each of these users with those of them whose profiles are the most similar."""
+        users, profiles = self._all()
+        known = np.isin(users, among)
+        users, profiles = users[known][:MOST_COMPARED], profiles[known][:MOST_COMPARED]
+        for start in range(0, len(users), PROFILES_AT_ONCE):
+            similarity = profiles[start : start + PROFILES_AT_ONCE] @ profiles.T
+            for row, values in enumerate(similarity):
+                user = start + row
+                others = np.delete(np.arange(len(users)), user)
+                yield from ((int(users[user]), int(other)) for other in users[others][self._nearest(values[others])])
+
+    def _nearest(self, similarity: Float32Array) -> Integers:
+        """Return the places of the most similar ones, the most similar first.
+
+        Only those are taken that are at least as similar as the mean. Among few users, others would be everybody.
+        """
+        places = np.arange(len(similarity))
+        if len(places) > self._neighbours:
+            # Sorting all of them would take most of the time. Ties still go to the first.
+            places = np.flatnonzero(similarity >= np.partition(similarity, -self._neighbours)[-self._neighbours])
+        order: Integers = places[np.argsort(-similarity[places], kind="stable")[: self._neighbours]]
+        return order[similarity[order] >= np.mean(similarity) - ROUNDING] if len(order) else order
+
+    def _all(self) -> tuple[Integers, Float32Array]:
+        if self._stacked is None:
+            users = np.array(sorted(self._profiles), np.int64)
+            rows = [self._profiles[user] for user in users.tolist()]
+            self._stacked = users, np.stack(rows) if rows else np.zeros((0, 1), np.float32)
+        return self._stacked

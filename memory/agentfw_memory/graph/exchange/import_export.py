@@ -8,17 +8,24 @@ An import restores an export exactly: every row, with history and vectors, from 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentfw_memory.errors import BadInputError, MissingExtraError
+import numpy as np
+
+from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
+from agentfw_memory.files import make_private
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.rows.dump import Record, dump, load
+from agentfw_memory.graph.records import EDGE_ENDS
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.private_file import make_private
+from agentfw_memory.graph.rows.row_types import digest, told_apart
+from agentfw_memory.graph.stores.store import Change, EmbedderRecord, Insert
+from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.validation import check_name
 
 if TYPE_CHECKING:
     import networkx
@@ -26,6 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["export_jsonl", "import_jsonl", "to_networkx"]
 
 FORMAT = "agentfw skill graph 2"
+
+Record = dict[str, Any]
+"""One exported row: plain JSON values, with the name of its table under "row"."""
+
+# Rows come after those that they refer to. What a store makes itself is left out.
+_EXPORTED = ("node", "trajectory", "version", "live", "edge", "profile")
+_MADE = ("row", "changed", "digest", "words")
+_COLUMNS = {name: tuple(one for one in TABLES[name].columns if one not in _MADE) for name in _EXPORTED}
+_COLUMNS["live"] = ("number", "owner", "shared", "uses", "rewards", "vector")
+_MALFORMED: tuple[type[Exception], ...] = (KeyError, ValueError, TypeError, AttributeError, SkillGraphError)
 
 
 def export_jsonl(rows: GraphRows, path: str | Path) -> int:
@@ -37,7 +54,7 @@ def export_jsonl(rows: GraphRows, path: str | Path) -> int:
     try:
         with partial.open("w", encoding="utf-8") as file:
             file.write(json.dumps({"format": FORMAT}) + "\n")
-            for record in dump(rows):
+            for record in _dumped(rows):
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 count += 1
             file.flush()
@@ -48,13 +65,30 @@ def export_jsonl(rows: GraphRows, path: str | Path) -> int:
     return count
 
 
+def _dumped(rows: GraphRows) -> Iterator[Record]:
+    """Yield all rows, history included, from one snapshot, in the order that an import expects."""
+    with rows.store.snapshot():
+        head = rows.store.head()
+        maker = [head.embedder.name, head.embedder.version, head.embedder.dimensions] if head.embedder else None
+        yield {"row": "tenant", "next_number": head.next_number, "embedder": maker}
+        for table, columns in _COLUMNS.items():
+            first = () if columns[0] in TABLES[table].key else TABLES[table].key
+            for batch in rows.store.scan(table, (*first, *columns), {}, size=2_000):
+                for values in batch:
+                    record = {"row": table, **dict(zip(columns, values[len(first) :], strict=True))}
+                    if "vector" in record:
+                        vector = np.asarray(rows.store.vectors([record["vector"]])[0], "<f4")
+                        record["vector"] = base64.b64encode(vector.tobytes()).decode()
+                    yield record
+
+
 def import_jsonl(rows: GraphRows, path: str | Path) -> int:
     """Import a file into an empty tenant and return the number of rows. An invalid row undoes the whole import."""
     if any(count for counts in rows.counts().values() for count in counts.values()):
-        raise BadInputError(f'tenant "{rows.tenant}" is not empty', fix="import into a tenant with another name")
-    with rows.writing() as change:
+        raise BadInputError(f'tenant "{rows.store.tenant}" is not empty', fix="import into a tenant with another name")
+    with rows.store.writing() as change:
         try:
-            return load(rows, change, _records(Path(path)))
+            return _load(rows, change, _records(Path(path)))
         except ValueError as error:
             raise BadInputError(
                 f"{path} can't be imported: {error}", fix="repair the file or export it again; nothing was imported"
@@ -77,6 +111,64 @@ def _records(path: Path) -> Iterator[Record]:
             yield record
 
 
+def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
+    """Add exported rows to an empty tenant and return how many there are.
+
+    Raises ValueError for an invalid row, and for vectors of another embedder than the tenant's.
+    """
+    dimensions = count = 0
+    texts: dict[int, tuple[str, str, float]] = {}
+    """What is said of valid versions, whose rows of `live` follow later."""
+    for count, record in enumerate(records, start=1):
+        try:
+            if count == 1:
+                dimensions = _load_tenant(rows, record)
+            else:
+                _load_row(rows, change, record, dimensions, texts)
+        except (StorageError, StoreBusyError):
+            raise
+        except (*_MALFORMED, *getattr(rows.store, "refusals", ())) as error:
+            raise ValueError(f"row {count} is invalid: {type(error).__name__}: {error}") from None
+    return count
+
+
+def _load_tenant(rows: GraphRows, record: Record) -> int:
+    """Load the first row of an export and return the dimensions of its vectors."""
+    if record["row"] != "tenant":
+        raise ValueError("an export starts with the row of its tenant")
+    rows.store.set_head(next_number=int(record["next_number"]))
+    if record["embedder"] is None:
+        return 0
+    name, version, dimensions = record["embedder"]
+    maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
+    if present is not None and present != maker:
+        raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
+    rows.store.set_head(embedder=maker)
+    return maker.dimensions
+
+
+def _load_row(
+    rows: GraphRows, change: Change, record: Record, dimensions: int, texts: dict[int, tuple[str, str, float]]
+) -> None:
+    table = record["row"]
+    values: dict[str, Any] = {name: record[name] for name in _COLUMNS[table]}
+    if table == "version" and values["valid_to"] is None:
+        texts[values["number"]] = values["text"], values["metadata"], values["valid_from"]
+    if table == "edge" and values["kind"] not in EDGE_ENDS:
+        raise ValueError(f"unknown kind of edge {values['kind']!r}")
+    if "name" in values:
+        check_name(str(values["kind"]), values["name"])
+    if "vector" in values:
+        blob = base64.b64decode(values["vector"], validate=True)
+        if len(blob) != 4 * dimensions or not np.isfinite(vector := np.frombuffer(blob, "<f4")).all():
+            raise ValueError(f"a vector isn't {dimensions} finite numbers")
+        values |= {"vector": vector.astype(np.float32, copy=False), "changed": change.number}
+    if table == "live":
+        text, metadata, values["valid_from"] = texts.pop(values["number"])
+        values |= {"digest": digest(told_apart(text, metadata)), "words": text}
+    rows.store.write(Insert(table, tuple(values), [tuple(values.values())]))
+
+
 def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[str]:
     """Return the current graph. Nodes are named like `user:ana` and `skill:s1` and carry their communities."""
     try:
@@ -86,16 +178,20 @@ def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[st
     graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
     recaller.communities()  # finds them, if nothing needed them so far
     names: dict[int, str] = {}
-    now: list[dict[str, Any]] = []
-    for record in dump(rows):
+    now: list[Record] = []
+
+    def add(record: Record, name: str, **values: Any) -> None:
+        found = () if recaller.membership is None else recaller.membership.of(record["number"])
+        names[record["number"]] = name
+        graph.add_node(name, **values, **{f"community_{level}": one for level, one in enumerate(found)})
+
+    for record in _dumped(rows):
         kind = record["row"]
         if kind == "node":
-            name = names[record["number"]] = f"{record['kind']}:{record['name']}"
-            graph.add_node(name, kind=record["kind"], **_communities(recaller, record["number"]))
+            add(record, f"{record['kind']}:{record['name']}", kind=record["kind"])
         elif kind == "version" and record["valid_to"] is None:
-            name = names[record["number"]] = f"skill:s{record['number']}"
-            places = _communities(recaller, record["number"])
-            graph.add_node(name, kind="skill", text=record["text"], visibility=record["visibility"], **places)
+            name = f"skill:s{record['number']}"
+            add(record, name, kind="skill", text=record["text"], visibility=record["visibility"])
         elif kind == "live":
             graph.add_node(names[record["number"]], uses=record["uses"], rewards=record["rewards"])
         elif kind == "edge" and record["valid_to"] is None:
@@ -104,8 +200,3 @@ def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[st
         source, target = names[record["source"]], names[record["target"]]
         graph.add_edge(source, target, key=record["kind"], kind=record["kind"], weight=record["weight"])
     return graph
-
-
-def _communities(recaller: Recaller, node: int) -> dict[str, int]:
-    found = () if recaller.membership is None else recaller.membership.of(node)
-    return {f"community_{level}": community for level, community in enumerate(found)}

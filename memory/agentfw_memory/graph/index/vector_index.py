@@ -7,7 +7,7 @@ skills that a user may not see never take a place among the k best.
     >>> index.put(np.array([3, 8]), np.array([[1.0, 0.0], [0.6, 0.8]], np.float32))
     >>> index.search(np.array([1.0, 0.0], np.float32), 1, None)[0].tolist()
     [3]
-    >>> index.search(np.array([1.0, 0.0], np.float32), 1, Visible([8]))[0].tolist()
+    >>> index.search(np.array([1.0, 0.0], np.float32), 1, np.array([8]))[0].tolist()
     [8]
 
 A tenant's skills are in two indexes, of private and of shared skills (`SkillIndex`). Every user may find every shared
@@ -37,7 +37,6 @@ __all__ = [
     "ListIndex",
     "SkillIndex",
     "VectorIndex",
-    "Visible",
     "best",
     "faiss_installed",
     "faiss_library",
@@ -49,30 +48,6 @@ TRAINING_POINTS = 40
 TRAINING_ROUNDS = 6
 PARTS = ("private", "shared")
 """The two indexes. A skill is in the one at `PARTS[shared]`."""
-
-
-class Visible:
-    """The numbers that a search may find, in ascending order."""
-
-    def __init__(self, numbers: Sequence[int] | Integers) -> None:
-        self.numbers = np.sort(np.asarray(numbers, np.int64))
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @property
-    def mask(self) -> Bools:
-        """Visibility by number. Numbers beyond its end are not visible."""
-        mask = np.zeros(int(self.numbers[-1]) + 1 if len(self.numbers) else 0, np.bool_)
-        mask[self.numbers] = True
-        return mask
-
-    def among(self, numbers: Integers) -> Bools:
-        """Return which of these numbers are visible."""
-        mask = self.mask
-        known = numbers < len(mask)
-        known[known] = mask[numbers[known]]
-        return known
 
 
 class VectorIndex(Protocol):
@@ -97,8 +72,8 @@ class VectorIndex(Protocol):
     def vectors(self, numbers: Integers) -> Float32Array:
         """Return the vectors of numbers in the index."""
 
-    def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
-        """Return the numbers and similarities of the k best vectors, of the visible ones or of all."""
+    def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
+        """Return the numbers and similarities of the k best vectors, of the visible ones (ascending) or of all."""
 
 
 class ExactIndex:
@@ -145,14 +120,13 @@ class ExactIndex:
     def vectors(self, numbers: Integers) -> Float32Array:
         return self._matrix[self._slot[numbers] - 1]
 
-    def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
+    def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
         count, numbers = self._count, self.numbers()
         if visible is not None and 4 * len(visible) < count:
             return _exact_among(self, query, k, visible)
         similarity = products(self._matrix[:count], query)
         if visible is not None:
-            hidden = ~visible.among(numbers)
-            similarity[hidden] = -np.inf
+            similarity[~np.isin(numbers, visible)] = -np.inf
         return best(numbers, similarity, k)
 
 
@@ -228,7 +202,7 @@ class ListIndex:
             found: Float32Array = self.faiss.reconstruct_batch(numbers)
         return found
 
-    def search(self, query: Float32Array, k: int, visible: Visible | None) -> tuple[Integers, Float32Array]:
+    def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
         if visible is not None and 4 * len(visible) * self.faiss.nlist < self.probes * len(self):
             return _exact_among(self, query, k, visible)
         found = self._search_lists(query, k, visible, self.probes)
@@ -241,12 +215,16 @@ class ListIndex:
             self._here[numbers] = True
 
     def _search_lists(
-        self, query: Float32Array, k: int, visible: Visible | None, probes: int
+        self, query: Float32Array, k: int, visible: Integers | None, probes: int
     ) -> tuple[Integers, Float32Array]:
         faiss = faiss_library()
 
-        bits = None if visible is None else np.packbits(visible.mask, bitorder="little")
-        chosen = None if bits is None else faiss.IDSelectorBitmap(bits)
+        chosen = None
+        if visible is not None:
+            mask = np.zeros(int(visible.max(initial=-1)) + 1, np.bool_)
+            mask[visible] = True
+            bits = np.packbits(mask, bitorder="little")  # FAISS reads it, and holds no reference
+            chosen = faiss.IDSelectorBitmap(bits)
         parameters = faiss.SearchParametersIVF(sel=chosen, nprobe=probes)
         with one_thread():
             similarity, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
@@ -314,12 +292,12 @@ class SkillIndex:
         found = common.search(query, k, None)
         if not len(own):
             return found
-        mine = private.search(query, k, None if len(own) == len(private) else Visible(own))
+        mine = private.search(query, k, None if len(own) == len(private) else own)
         return best(np.concatenate([found[0], mine[0]]), np.concatenate([found[1], mine[1]]), k)
 
     def among(self, query: Float32Array, k: int, numbers: Sequence[int] | Integers) -> tuple[Integers, Float32Array]:
         """Return the numbers and similarities of the k best of these skills."""
-        visible = Visible(numbers)
+        visible = np.sort(np.asarray(numbers, np.int64))
         sides = [index.search(query, k, visible) for index in self._indexes]
         return best(np.concatenate([side[0] for side in sides]), np.concatenate([side[1] for side in sides]), k)
 
@@ -394,9 +372,9 @@ def best(numbers: Integers, similarity: Float32Array, k: int) -> tuple[Integers,
     return numbers[order], similarity[order]
 
 
-def _exact_among(index: VectorIndex, query: Float32Array, k: int, visible: Visible) -> tuple[Integers, Float32Array]:
+def _exact_among(index: VectorIndex, query: Float32Array, k: int, visible: Integers) -> tuple[Integers, Float32Array]:
     """Compare each visible vector."""
-    numbers = visible.numbers[index.has(visible.numbers)]
+    numbers = visible[index.has(visible)]
     return best(numbers, products(index.vectors(numbers), query), k)
 
 

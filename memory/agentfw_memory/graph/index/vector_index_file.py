@@ -14,9 +14,9 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+from agentfw_memory.files import make_private
 from agentfw_memory.graph.index.vector_index import ListIndex, faiss_library
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.private_file import make_private
 
 __all__ = ["load_index", "remove_indexes", "save_index"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
@@ -22,7 +22,7 @@ from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
-from agentfw_memory.graph.stores.store import Change
+from agentfw_memory.graph.stores.store import Change, Delete, Insert, Update
 from agentfw_memory.graph.validation import (
     check_metadata,
     check_name,
@@ -32,10 +32,12 @@ from agentfw_memory.graph.validation import (
     check_text,
 )
 
-__all__ = ["Editor"]
+__all__ = ["Cut", "Editor", "prune"]
 
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
 """The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
+COMPARED_AT_ONCE = 1024
+"""Rows of similarities computed at a time: 4 MB for a thousand vectors."""
 
 
 class Editor:
@@ -74,7 +76,7 @@ class Editor:
     def write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
         """Add skills that are checked and embedded already, inside a transaction."""
         rows = self._rows
-        self._recaller.check_embedder()
+        self._recaller.check_embedder(change.embedder)
         owners = rows.nodes(change, "user", [skill.owner for skill in wanted])
         tools = rows.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
         scenarios = rows.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
@@ -138,7 +140,7 @@ class Editor:
             _check_visibility(visibility)
         new_vector = None if text is None else self._recaller.embed([text])[0]
         with self._rows.writing() as change:
-            self._recaller.check_embedder()
+            self._recaller.check_embedder(change.embedder)
             before = self.current(own)
             when = self._valid_from(valid_from, change)
             if when < before.valid_from:
@@ -156,7 +158,9 @@ class Editor:
             if replace(after, expires_at=before.expires_at) != before:
                 self._replace(change, own, after, new_vector, when)
             elif after != before:
-                self._rows.set_expiry(change, own, after.expires_at)
+                self._rows.store.write(
+                    Update("version", {"number": own, "valid_to": None}, {"expires_at": after.expires_at})
+                )
             self._rename(change, own, "REQUIRES", names["tool"])
             self._rename(change, own, "APPLIES_TO", names["scenario"])
             self._rows.touch(change, [own])
@@ -189,8 +193,13 @@ class Editor:
         check_text("profile", text, self._settings.longest_text)
         vector = self._recaller.embed([text])[0]
         with self._rows.writing() as change:
-            self._recaller.check_embedder()
-            self._rows.set_profile(change, self._rows.nodes(change, "user", [user])[user], text, vector)
+            self._recaller.check_embedder(change.embedder)
+            number = self._rows.nodes(change, "user", [user])[user]
+            row = (number, change.number, text, vector)
+            self._rows.store.write(
+                Insert("profile", ("user", "changed", "text", "vector"), [row], existing="replace"),
+                Delete("staged", {"number": number}),
+            )
 
     def merge(self, change: Change, stays: int, goes: int) -> None:
         """Merge one skill into another: the edges of the one that goes move over, and it ends."""
@@ -307,3 +316,54 @@ def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) 
         metadata=skill.metadata,
         expires_at=skill.expires_at,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The rows to merge and the rows to retire."""
+
+    merged: tuple[tuple[int, int], ...] = ()
+    """Pairs of the row that stays and the row that is merged into it."""
+    retired: tuple[int, ...] = ()
+
+
+def _near_duplicates(vectors: Float32Array, threshold: float) -> list[tuple[int, int]]:
+    """Return pairs of rows more similar than the threshold: the row that stays, and the one that duplicates it.
+
+    The earlier row stays. A removed row has no duplicates of its own, so a chain of small steps doesn't merge its two
+    ends.
+    """
+    gone = np.zeros(len(vectors), bool)
+    found: list[tuple[int, int]] = []
+    for start in range(0, len(vectors), COMPARED_AT_ONCE):
+        similarity = vectors[start : start + COMPARED_AT_ONCE] @ vectors[start:].T
+        for row, others in enumerate(similarity, start):
+            if gone[row]:
+                continue
+            alike = np.flatnonzero(others > threshold) + start
+            for other in alike[alike > row].tolist():
+                if not gone[other]:
+                    gone[other] = True
+                    found.append((row, other))
+    return found
+
+
+def prune(
+    vectors: Float32Array, utilities: Sequence[float], uses: Sequence[int], *, maximum: int, merge_above: float
+) -> Cut:
+    """Reduce a list of skills, oldest first, to a maximum: merge near duplicates, then retire the least useful.
+
+    Of two near duplicates the more useful one stays. A skill's usefulness is its mean reward with one imagined use of
+    reward 0.5 added, so that a skill without any use isn't the first to go.
+    """
+    excess = len(vectors) - maximum
+    if excess <= 0:
+        return Cut()
+    worth = [(0.5 + utility * count) / (1 + count) for utility, count in zip(utilities, uses, strict=True)]
+    # Most useful first, and among equals newest first. The first of two duplicates stays.
+    order = sorted(range(len(vectors)), key=lambda row: (-worth[row], -row))
+    alike = _near_duplicates(vectors[order], merge_above)
+    merged = [(order[stays], order[goes]) for stays, goes in alike][:excess]
+    gone = {goes for _, goes in merged}
+    left = [row for row in reversed(order) if row not in gone]
+    return Cut(tuple(merged), tuple(left[: excess - len(merged)]))

@@ -85,7 +85,7 @@ class Hearer:
         if not isinstance(saying.text, str):
             problem = f"the saying is of type {type(saying.text).__name__}, not a string"
             raise BadInputError(problem, fix="pass a string")
-        now = self._rows.now()
+        now = self._rows.store.now()
         at = now if saying.at is None else min(check_number("at", saying.at), now)
         if not self._settings.evolve or self._was_heard(saying):
             return None

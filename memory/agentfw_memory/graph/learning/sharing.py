@@ -20,11 +20,11 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.forgetting import forget_user
 from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
 from agentfw_memory.graph.learning.extraction import PRIVATE
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Skill
-from agentfw_memory.graph.rows.erasing import forget_user
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
 from agentfw_memory.graph.stores.store import Change

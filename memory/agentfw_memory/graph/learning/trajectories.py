@@ -20,10 +20,9 @@ import numpy as np
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.editing import Editor
+from agentfw_memory.graph.learning.editing import Editor, prune
 from agentfw_memory.graph.learning.evolution import Placing
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
-from agentfw_memory.graph.learning.pruning import prune
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, skill_number

@@ -52,9 +52,12 @@ class Connections:
         self._used: dict[int, list[int]] = {}
         self._trajectories: dict[int, deque[int]] = {}
 
-    def used_with(self, skill: int) -> list[int]:
-        """Return the skills that the latest trajectories of a skill used too."""
-        return [other for one in self._trajectories.get(skill, ()) for other in self._used[one] if other != skill]
+    def used_with(self, skills: Iterable[int]) -> list[list[int]]:
+        """Return for each of these skills the ones that its latest trajectories used too."""
+        return [
+            [other for one in self._trajectories.get(skill, ()) for other in self._used[one] if other != skill]
+            for skill in skills
+        ]
 
     def catch_up(self, touched: Sequence[int] | None) -> None:
         """Take over what is new in the store: all of it, or scenarios of these skills and uses of any."""

@@ -27,8 +27,16 @@ from agentfw_memory.graph.index.word_index_state import load_words, save_words
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, chosen, rank
-from agentfw_memory.graph.recall.similarity import HybridSimilarity, Similarity, VectorSimilarity, WordSimilarity
+from agentfw_memory.graph.recall.ranking import (
+    Asked,
+    HybridSimilarity,
+    Ranked,
+    Similarity,
+    VectorSimilarity,
+    WordSimilarity,
+    chosen,
+    rank,
+)
 from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
@@ -61,6 +69,7 @@ class EmbeddedRecall:
         self._reset()
 
     def outgrown(self) -> bool:
+        """Return whether the graph is too large for a process, and its store can search."""
         most = self._settings.in_memory_up_to
         if not self._searchable or self.cache.counter:
             return self._searchable and len(self.cache) > most
@@ -88,6 +97,7 @@ class EmbeddedRecall:
         return self._readers[user]
 
     def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for the facts of these subjects, of what a user may see."""
         found = self.cache.facts.of(subjects)
         if not found:
             return []
@@ -95,6 +105,7 @@ class EmbeddedRecall:
         return [one for one, seen in zip(found, visible.tolist(), strict=True) if seen]
 
     def rank(self, asked: Asked) -> list[Ranked]:
+        """Return the k best skills that fit the question."""
         allowed = self._metadata.fitting(asked.where, len(self.cache.live)) if asked.where else None
         if allowed is not None and not allowed.any():
             return []
@@ -104,6 +115,7 @@ class EmbeddedRecall:
         return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
+        """Return those of these skills that exist and that this user may see."""
         missing = [number for number in numbers if number not in self._skills]
         if missing:
             if len(self._skills) > MAXIMUM_CACHED_SKILLS:
@@ -114,6 +126,7 @@ class EmbeddedRecall:
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
 
     def rated(self, numbers: list[int]) -> list[int]:
+        """Return those of these skills that somebody may have rated an answer with."""
         return [number for number in numbers if number in self.cache.connections.rated]
 
     def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
@@ -141,9 +154,6 @@ class EmbeddedRecall:
             grown = abs(len(index) - self._saved_sizes.get(part, 0)) > RESAVE_GROWTH * len(index)
             if isinstance(index, ListIndex) and grown and save_index(index, part, self.cache.counter, self._rows):
                 self._saved_sizes[part] = len(index)
-
-    def forget_communities(self) -> None:
-        self.membership = None
 
     def unload(self) -> None:
         if len(self.cache) <= SMALL:

@@ -65,7 +65,6 @@ class GraphCache:
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
         self._sums: dict[int, Floats] = {}
-        self._siblings: dict[tuple[int, bool], Integers] = {}
         self._mates: dict[int, Integers] = {}
         self._own_mates: dict[int, dict[int, list[int]]] = {}
         """By reader and scenario: their private skills."""
@@ -139,6 +138,12 @@ class GraphCache:
         theirs: Bools = self.owner[numbers] == (-1 if user is None else user)
         return self.shared[numbers] | theirs
 
+    def seen_by(self, user: int | None, numbers: Integers) -> Bools:
+        """Return which of these skills, known or not, are here and may be seen by a user."""
+        seen = numbers < len(self.live)
+        seen[seen] = self.live[numbers[seen]] & self.visible_to(user, numbers[seen])
+        return seen
+
     def vectors(self, numbers: Integers) -> Float32Array:
         return self.index.vectors(numbers, self.shared[numbers])
 
@@ -168,11 +173,8 @@ class GraphCache:
 
     def siblings(self, owner: int, reader: int | None) -> Integers:
         """Return an owner's skills that a reader may see: the most useful first, then the newest."""
-        key = (owner, owner == reader)
-        if key not in self._siblings:
-            own = np.fromiter(self.owned.get(owner, ()), np.int64)
-            self._siblings[key] = self._best_siblings(own if owner == reader else own[self.shared[own]])
-        return self._siblings[key]
+        own = np.fromiter(self.owned.get(owner, ()), np.int64)
+        return self._best_siblings(own[self.visible_to(reader, own)])
 
     def mates(self, scenario: int, reader: int | None) -> Integers:
         """Return the skills of a scenario that a reader may see: the most useful first, then the newest."""
@@ -261,9 +263,6 @@ class GraphCache:
                 self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
             self._means.pop(owner, None)
-        if self._siblings:
-            for number in numbers.tolist():
-                self._rank_sibling(number)
 
     def _drop(self, gone: Iterable[int]) -> None:
         numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
@@ -279,8 +278,6 @@ class GraphCache:
             self.owned[owner].discard(number)
             self._means.pop(owner, None)
             self.timeline.remove(number)
-            self._siblings.pop((owner, True), None)
-            self._siblings.pop((owner, False), None)
             if not self.owned[owner]:
                 del self.owned[owner]
                 self._sums.pop(owner, None)
@@ -318,18 +315,6 @@ class GraphCache:
             for place, owner in enumerate(self.owner[numbers].tolist()):
                 if owner in self._sums:
                     self._sums[owner] += vectors[place]
-
-    def _rank_sibling(self, number: int) -> None:
-        """Put a skill in its place among its owner's cached siblings."""
-        owner = int(self.owner[number])
-        for own in (True, False):
-            first = self._siblings.get((owner, own))
-            if first is None:
-                continue
-            if number in first:  # a skill outside the cached ones may have to replace it
-                del self._siblings[owner, own]
-            elif own or self.shared[number]:
-                self._siblings[owner, own] = self._best_siblings(np.append(first, number))
 
     def _forget_mates(self, numbers: Iterable[int]) -> None:
         for number in numbers if self._mates or self._own_mates else ():

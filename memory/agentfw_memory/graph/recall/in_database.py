@@ -27,8 +27,16 @@ from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, T
 from agentfw_memory.graph.recall.connections import GAP, REMEMBERED, SAMPLED
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, drawn
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, chosen, rank
-from agentfw_memory.graph.recall.similarity import HybridSimilarity, Scores, Similarity, WordSimilarity
+from agentfw_memory.graph.recall.ranking import (
+    Asked,
+    HybridSimilarity,
+    Ranked,
+    Scores,
+    Similarity,
+    WordSimilarity,
+    chosen,
+    rank,
+)
 from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
@@ -74,9 +82,6 @@ class DatabaseRecall:
         self._checked_at = -1
         self._forgotten = 0
         self._readers: dict[str, int] = {}
-
-    def outgrown(self) -> bool:
-        return False
 
     def catch_up(self, head: Head, upto: int) -> None:
         """Look whether the graph was prepared anew, and whether somebody was forgotten."""
@@ -147,15 +152,6 @@ class DatabaseRecall:
     def communities(self) -> tuple[int, ...]:
         return self.prepared().communities
 
-    def save(self) -> None:
-        """Save nothing: the database holds everything."""
-
-    def forget_communities(self) -> None:
-        """Do nothing: communities are computed when the graph is prepared."""
-
-    def unload(self) -> None:
-        """Do nothing: little is in memory."""
-
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
         settings, head = self._settings, self._rows.state(HEAD)
@@ -197,7 +193,7 @@ class DatabaseRecall:
                 logger.warning(
                     'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; '
                     "run `agentfw memory prepare`",
-                    self._rows.tenant,
+                    self._rows.store.tenant,
                     self._settings.in_memory_up_to,
                 )
                 summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
@@ -210,7 +206,7 @@ class DatabaseRecall:
                     logger.warning(
                         'tenant "%s" was prepared where words are split or stemmed in another way, so some aren\'t '
                         "found by word; run `agentfw memory prepare` once",
-                        self._rows.tenant,
+                        self._rows.store.tenant,
                     )
             sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
             self._prepared = Prepared(
@@ -380,7 +376,7 @@ class _Around:
         return replace(one, number=int(self.numbers[one.number]), found=found)
 
 
-class _Renumbered:
+class _Renumbered(Similarity):
     """A similarity for skills that are numbered from 0."""
 
     def __init__(self, similarity: Similarity, numbers: Integers) -> None:
@@ -399,13 +395,11 @@ class _Renumbered:
         return self._similarity.evidence(similar)
 
 
-class _FoundVectors:
+class _FoundVectors(Similarity):
     """Dot products with a query: those of the best shared skills, and those of all private ones.
 
     Of the shared ones there are as many as `best` is asked for.
     """
-
-    few = False
 
     def __init__(self, query: Float32Array, shared: Nearest, own: Nearest) -> None:
         self._query, self._shared = query, shared
@@ -418,12 +412,6 @@ class _FoundVectors:
 
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
         return {"vectors": products(vectors, self._query)}
-
-    def lengths(self, numbers: Integers) -> Floats:
-        return np.zeros(len(numbers))
-
-    def evidence(self, similar: Scores) -> Scores:
-        return np.full(len(similar), np.inf)
 
 
 def _vectors(rows: GraphRows, found: Sequence[Any], dimensions: int) -> Float32Array:

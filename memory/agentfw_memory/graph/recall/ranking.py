@@ -20,21 +20,36 @@ users and skills, where the paper's also hold tools, scenarios and trajectories 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.similarity import Scores, Similarity
 from agentfw_memory.graph.text.words import words
 
-__all__ = ["Asked", "Found", "Ranked", "chosen", "rank"]
+__all__ = [
+    "Asked",
+    "Found",
+    "HybridSimilarity",
+    "Ranked",
+    "Scores",
+    "Similarity",
+    "VectorSimilarity",
+    "WordSimilarity",
+    "chosen",
+    "rank",
+]
+
+Scores = NDArray[np.floating[Any]]
 
 LOWEST, BY_EVIDENCE, BY_GAP = -8.14, 1.82, -2.02
 """How likely a skill is right, in log odds: at the lowest evidence, for its root, and for the logarithm of how far its
@@ -54,7 +69,14 @@ ANSWERING = ("neighbours", "owner", "time")
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
-
+SPREAD = 0.05
+"""What one standard deviation counts: about the standard deviation of cosines of unrelated sentences."""
+KNOWN = 5.0
+"""What a word of the query that is known counts as evidence, in standard deviations."""
+FEW = 20
+"""Number of skills below which nobody can say what is usual, so that none is left out by default."""
+ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
+"""What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
 CONNECTIONS = ("complement", "trajectory", "time", "scenario", "owner")
 """How a skill may be connected to a candidate."""
@@ -79,6 +101,130 @@ class Asked:
     """The least relevance of a skill that is returned."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """What the metadata of a skill must be."""
+
+
+class Similarity(ABC):
+    """The similarity of skills to one query: by vectors and words together, or, for the paper's ablations, by one."""
+
+    few = False
+    """Whether the user may see so few skills that none should be left out."""
+
+    @abstractmethod
+    def best(self, k: int) -> Integers:
+        """Return the most similar skills that the user may see: k by each way of comparing."""
+
+    @abstractmethod
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        """Return the similarity of each of these skills, by words and by vectors. The sum is the similarity."""
+
+    def lengths(self, numbers: Integers) -> Floats:
+        """Return the number of terms of each of these skills, or 0 if texts aren't at hand."""
+        return np.zeros(len(numbers))
+
+    def evidence(self, similar: Scores) -> Scores:
+        """Return how far such similarities are above those of unrelated skills, in standard deviations.
+
+        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
+        """
+        return np.full(len(similar), np.inf)
+
+
+class QueryByWords(Protocol):
+    """A query by words, such as `Question`."""
+
+    count: int
+    """The number of skills that the user may see."""
+    known: bool
+    """Whether any of them has a word of the query."""
+
+    mean: float
+    deviation: float
+
+    def best(self, k: int) -> Integers: ...
+
+    def scores(self, numbers: Integers) -> Scores: ...
+
+    def lengths(self, numbers: Integers) -> Floats: ...
+
+
+class VectorSimilarity(Similarity):
+    """Dot product of vectors."""
+
+    def __init__(self, cache: GraphCache, query: Float32Array, user: int | None, allowed: Bools | None = None) -> None:
+        """`allowed` says by number which skills may be found, of those that the user may see."""
+        self._cache, self._query, self._user, self._allowed = cache, query, user, allowed
+
+    def best(self, k: int) -> Integers:
+        if self._allowed is not None:
+            return self._cache.index.among(self._query, k, self.findable(self._allowed))[0]
+        return self._cache.index.search(self._query, k, self._cache.private_skills(self._user))[0]
+
+    def findable(self, allowed: Bools) -> Integers:
+        """Return the skills that may be found: those that are allowed, and that the user may see."""
+        numbers = np.flatnonzero(allowed[: len(self._cache.live)] & self._cache.live)
+        return numbers[self._cache.visible_to(self._user, numbers)]
+
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        return {"vectors": products(vectors, self._query)}
+
+
+class WordSimilarity(Similarity):
+    """BM25 over the words of the texts."""
+
+    def __init__(self, question: QueryByWords) -> None:
+        self._question = question
+
+    def best(self, k: int) -> Integers:
+        return self._question.best(k)
+
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        return {"words": self._question.scores(numbers)}
+
+    def lengths(self, numbers: Integers) -> Floats:
+        return self._question.lengths(numbers)
+
+
+class HybridSimilarity(Similarity):
+    """Both, each standardised.
+
+    Cosines and BM25 scores have different scales, and a cosine of 0.6 means much with one embedder and nothing with
+    another. So of both is counted how many standard deviations a skill is above the average skill that this user may
+    see. The sum is scaled to the spread of a usual cosine, so that the weights of the other terms mean the same
+    whichever similarity is chosen.
+    """
+
+    def __init__(
+        self, by_vectors: Similarity, question: QueryByWords, cosines: Scores, found_among: int | None = None
+    ) -> None:
+        """`cosines` are those of the query and of skills drawn from all that the user may see. `found_among` is the
+        number of skills that may be found, if a filter leaves some out."""
+        self._by_vectors, self._question = by_vectors, question
+        self._found_among = question.count if found_among is None else found_among
+        self.few = self._found_among < FEW
+        count = len(cosines) + ASSUMED_AS_OFTEN
+        self._mean = (float(cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
+        squares = float(np.square(cosines - self._mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
+        self._deviation = (squares / count) ** 0.5
+
+    def best(self, k: int) -> Integers:
+        both = np.concatenate([self._by_vectors.best(k), self._question.best(k)])
+        return np.fromiter(dict.fromkeys(both.tolist()), np.int64)
+
+    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
+        question = self._question
+        cosines = self._by_vectors.of(numbers, vectors)["vectors"]
+        # Words that are in no visible skill, or in all of them, tell nothing apart.
+        words = (question.scores(numbers) - question.mean) / (question.deviation or 1.0)
+        return {"words": SPREAD * words, "vectors": SPREAD * (cosines - self._mean) / self._deviation}
+
+    def lengths(self, numbers: Integers) -> Floats:
+        return self._question.lengths(numbers)
+
+    def evidence(self, similar: Scores) -> Scores:
+        # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
+        # only chance to go by.
+        count = max(self._found_among, 2)
+        return similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +304,20 @@ def connected(
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    first = candidates.tolist() if settings.siblings else []
+    first: list[int] = candidates.tolist() if settings.siblings else []
     groups: list[tuple[int, int, Integers]] = []
     near: list[tuple[int, int, int]] = []
     if settings.second_hop == "owner":
-        owners = cache.owner[candidates].tolist()
-        groups = [(place, OWNER, cache.siblings(owners[place], user)) for place in range(len(first))]
+        owners: dict[int, int] = {}
+        for place, owner in enumerate(cache.owner[first].tolist()):
+            owners.setdefault(owner, place)
+        groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
     else:
-        beside = around.tolist()
-        for place, number in enumerate(first):
-            if related := cache.complements.get(number):
-                near += [(place, COMPLEMENT, other) for other in _visible(cache, related, user)]
-            if used := cache.connections.used_with(number):
-                near += [(place, TRAJECTORY, other) for other in _visible(cache, used, user)]
-            near += [(place, TIME, other) for other in beside[place] if other >= 0]
+        used = cache.connections.used_with(first)
+        for place, (number, beside) in enumerate(zip(first, around.tolist(), strict=True)):
+            near += [(place, COMPLEMENT, other) for other in cache.complements.get(number, ())]
+            near += [(place, TRAJECTORY, other) for other in used[place]]
+            near += [(place, TIME, other) for other in beside if other >= 0]
         seen: set[int] = set()
         for place, number in enumerate(first):
             for scenario in sorted(cache.connections.scenarios.get(number, ())):
@@ -179,6 +325,7 @@ def connected(
                     groups.append((place, SCENARIO, cache.mates(scenario, user)))
                     seen.add(scenario)
     connections = np.array(near, np.int64).reshape(-1, 3).T
+    connections = connections[:, cache.seen_by(user, connections[2])]
     places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
     sizes = [len(others) for *_, others in groups]
     numbers = np.concatenate([candidates, connections[2], *(others for *_, others in groups)])
@@ -188,12 +335,6 @@ def connected(
     if allowed is not None:
         once = once[allowed[numbers[once]]]
     return Pool(numbers[once], through[once], kinds[once])
-
-
-def _visible(cache: GraphCache, skills: Collection[int], user: int | None) -> list[int]:
-    numbers = np.array([skill for skill in skills if skill < len(cache.live) and cache.live[skill]], np.int64)
-    found: list[int] = numbers[cache.visible_to(user, numbers)].tolist()
-    return found
 
 
 def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked, allowed: Bools | None = None) -> Integers:
@@ -234,11 +375,12 @@ def rank(
     user_trust = 1.0 if user is not None and cache.described(user) else trust.user
     none = np.zeros(len(pool))
     owners = cache.named(words(asked.query)) if settings.owner_weight else ()
+    brevity = np.minimum(1.0, SHORT / np.maximum(similarity.lengths(pool), 1.0))
     terms: dict[str, Scores] = {
         "query": by_query[: len(pool)],
         "user": none if person is None else products(vectors[: len(pool)], person),
         "community": none if membership is None or user is None else membership.together(user, pool),
-        "neighbours": _sums(by_query, pairs, len(pool)) * _brevity(similarity.lengths(pool)),
+        "neighbours": _sums(by_query, pairs, len(pool)) * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "time": _within(cache, pool, times) if times else none,
         "fact": np.array([stated.get(number, 0.0) for number in pool.tolist()]) if stated else none,
@@ -262,7 +404,8 @@ def rank(
             meant |= terms[name] > 0.0
     # A skill isn't less relevant because another one states a fact that was asked for, or suits the user better.
     answering = _total((points[name] for name in (*similar, *ANSWERING) if points[name] is not none), len(pool))
-    behind = np.minimum(_behind(score - points["fact"]), _behind(answering))
+    without = score - points["fact"]
+    behind = np.minimum(without.max() - without, answering.max() - answering)
     relevance = _relevance(similarity.evidence(terms["query"]), behind, meant)
     linked = found.about_the_same
     relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])
@@ -313,12 +456,6 @@ def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
     return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)[:count]
 
 
-def _behind(score: Scores) -> Scores:
-    """Return how far each score is below the best one."""
-    behind: Scores = score.max() - score
-    return behind
-
-
 def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
     """Return for each found skill how likely it answers the query."""
     gap = np.log1p(behind / STANDARD_DEVIATION)
@@ -327,11 +464,6 @@ def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
     relevance: Scores = related / (1.0 + np.exp(-odds))
     relevance[meant] = np.maximum(relevance[meant], MEANT)
     return relevance
-
-
-def _brevity(lengths: Floats) -> Floats:
-    """Return how much texts of these lengths need what stands beside them to be understood."""
-    return np.minimum(1.0, SHORT / np.maximum(lengths, 1.0))
 
 
 def _within(cache: GraphCache, pool: Integers, times: Sequence[tuple[float, float]]) -> Scores:

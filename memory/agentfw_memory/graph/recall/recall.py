@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
@@ -28,7 +28,7 @@ from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER, newest_first
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
 from agentfw_memory.graph.records import Hit, Skill, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import EmbedderRecord, Head
+from agentfw_memory.graph.stores.store import Among, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
 from agentfw_memory.graph.validation import check_vectors
@@ -38,6 +38,8 @@ __all__ = ["Recaller", "record_of"]
 ATTEMPTS = 3
 ORDERED = 10
 """Minimum number of hits among which those about the same thing are ordered by time."""
+NEITHER = (0.0, 1.0)
+"""The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
 NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
 PATHS = {
@@ -50,63 +52,13 @@ PATHS = {
 """How a connection between a candidate and a skill is told."""
 
 
-class RankedRecall(Protocol):
-    """A way to find and rank skills."""
-
-    @property
-    def cache(self) -> GraphCache:
-        """The skills that are at hand: all of them, or those that `focus` was asked for."""
-
-    @property
-    def membership(self) -> Membership | None: ...
-
-    def outgrown(self) -> bool:
-        """Return whether the graph is too large for this way, and the store has another one."""
-
-    def catch_up(self, head: Head, upto: int) -> None:
-        """Take over all changes of the store up to this one."""
-
-    def reader(self, user: str) -> int | None:
-        """Return the number of a user."""
-
-    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for the facts of these subjects, of what a user may see."""
-
-    def rank(self, asked: Asked) -> list[Ranked]:
-        """Return the k best skills that fit the question."""
-
-    def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
-        """Return those of these skills that exist and that this user may see."""
-
-    def rated(self, numbers: list[int]) -> list[int]:
-        """Return those of these skills that somebody may have rated an answer with."""
-
-    def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
-        """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
-
-    def communities(self) -> tuple[int, ...]:
-        """Return the number of communities per level."""
-
-    def prepare(self) -> None:
-        """Do what may take long, and save it for the next process."""
-
-    def save(self) -> None:
-        """Save what speeds up the next process."""
-
-    def forget_communities(self) -> None:
-        """Compute the communities again the next time."""
-
-    def unload(self) -> None:
-        """Give back the memory of a small graph."""
-
-
 class Recaller:
     """What one process recalls from one tenant. Not thread-safe."""
 
     def __init__(self, rows: GraphRows, embedder: Embedder, settings: GraphSettings) -> None:
         self._rows, self._embedder, self._settings = rows, embedder, settings
         self._maker = record_of(embedder)
-        self._by: RankedRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
+        self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
         self.head = rows.store.head()
         """What is known of the tenant, as of the latest call of the graph."""
 
@@ -125,18 +77,17 @@ class Recaller:
     def embedder_name(self) -> str:
         return self._maker.name
 
-    def check_embedder(self, head: Head | None = None) -> None:
+    def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
-        present = (head or self._rows.store.head()).embedder
         if present != self._maker:
-            raise _wrong_embedder(self._rows.tenant, present, self._maker)
+            raise _wrong_embedder(self._rows.store.tenant, present, self._maker)
 
     def catch_up(self, upto: int | None = None, *, head: Head | None = None) -> None:
         """Take over all changes of the store, or those up to the change `upto`."""
         now = head or self._rows.store.head()
-        self.check_embedder(now)
+        self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
-            if self._by.outgrown():
+            if isinstance(self._by, EmbeddedRecall) and self._by.outgrown():
                 self._by = DatabaseRecall(self._rows, self._settings, self._embedder.dimensions)
             self._by.catch_up(now, now.counter if upto is None else upto)
 
@@ -147,7 +98,7 @@ class Recaller:
         settings = self._settings
         vector = None if settings.query_similarity == "words" else self.embed([query])[0]
         self.catch_up(head=self.head)
-        times = spans(query, self._rows.now()) if settings.time_weight else ()
+        times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
             asked = Asked(query, vector, reader, max(k, ORDERED), times, {}, at_least, where or {})
@@ -161,9 +112,7 @@ class Recaller:
             self.head = self._rows.store.head()
             self.catch_up(head=self.head)
         if reader is not None and settings.rating_weight:
-            rated = self._by.rated([one.number for one in ranked])
-            if rated and (ratings := self._rows.ratings(reader, rated)):
-                ranked = _by_ratings(query, ranked, ratings, settings.rating_weight)
+            ranked = self._by_ratings(query, ranked, reader)
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
         ordered = settings.newest_wins and not times
         return (newest_first(query, self._with_newer(hits, reader)) if ordered else hits)[:k]
@@ -184,6 +133,39 @@ class Recaller:
             whole.append(hit)
         return whole
 
+    def _by_ratings(self, query: str, ranked: list[Ranked], reader: int) -> list[Ranked]:
+        """Return skills in the order of their scores with what the user thought of answers that they were shown for.
+
+        Each rating has the weight of its question's similarity. Every rating is one among others, so a wrong one is
+        outweighed by later right ones.
+        """
+        some = self._by.rated([one.number for one in ranked])
+        shown = {"target": Among(some), "kind": "SHOWN", "valid_to": None}
+        trips = {"number": Among(Select("edge", ("source",), shown)), "user": reader}
+        edges, questions = self._rows.store.read(
+            Select("edge", ("row", "source", "target", "weight"), shown),
+            Select("trajectory", ("number", "query"), trips),
+        )
+        if not questions:
+            return ranked
+        asked, asked_then = frozenset(terms(query)), {trip: frozenset(terms(one)) for trip, one in questions}
+        sums: dict[int, tuple[float, float]] = {}
+        for _, trip, skill, reward in sorted(edges):
+            if trip in asked_then:
+                then = asked_then[trip]
+                alike = float(len(asked & then) / (len(asked) * len(then)) ** 0.5) if asked and then else 0.0
+                total, count = sums.get(skill, NEITHER)
+                sums[skill] = total + alike * (2.0 * min(1.0, max(0.0, reward)) - 1.0), count + alike
+        rated = []
+        for one in ranked:
+            total, count = sums.get(one.number, NEITHER)
+            points = self._settings.rating_weight * total / count
+            terms_of = {**one.terms, "rating": total / count}
+            rated.append(
+                replace(one, score=one.score + points, terms=terms_of, points={**one.points, "rating": points})
+            )
+        return sorted(rated, key=lambda one: -one.score)
+
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
         user = self._rows.find("user", owner)
@@ -196,7 +178,8 @@ class Recaller:
     def save(self) -> None:
         """Save the communities, the word index and large indexes of vectors for the next process."""
         self.catch_up()
-        self._by.save()
+        if isinstance(self._by, EmbeddedRecall):  # otherwise the database holds everything
+            self._by.save()
 
     def prepare(self) -> None:
         """Do what may take long: load everything and run a full pass over the communities."""
@@ -210,12 +193,14 @@ class Recaller:
 
     def drop_communities(self) -> None:
         """Compute the communities again, because a user was forgotten."""
-        self._by.forget_communities()
+        if isinstance(self._by, EmbeddedRecall):  # otherwise they are computed when the graph is prepared
+            self._by.membership = None
         self.catch_up()
 
     def unload(self) -> None:
         """Give back the memory of a small graph."""
-        self._by.unload()
+        if isinstance(self._by, EmbeddedRecall):
+            self._by.unload()
 
     def close(self) -> None:
         """Save, if anything was loaded, no other process has changed the embedder, and the store can be reached."""
@@ -244,30 +229,3 @@ def _hit(one: Ranked, skill: Skill) -> Hit:
         told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
         path = f"{told}, which is similar to the query"
     return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points), one.relevance)
-
-
-def _by_ratings(
-    query: str, ranked: Sequence[Ranked], ratings: Iterable[tuple[int, str, float]], weight: float
-) -> list[Ranked]:
-    """Return skills in the order of their scores with what the user thought of answers that they were shown for.
-
-    `ratings` are a skill, the question, and the reward of the answer from 0 to 1. Each has the weight of its question's
-    similarity. Every rating is one among others, so a wrong one is outweighed by later right ones.
-    """
-
-    def similarity(one: frozenset[str], other: frozenset[str]) -> float:
-        return float(len(one & other) / (len(one) * len(other)) ** 0.5) if one and other else 0.0
-
-    asked = frozenset(terms(query))
-    sums: dict[int, tuple[float, float]] = {}
-    for skill, question, reward in ratings:
-        alike = similarity(asked, frozenset(terms(question)))
-        total, count = sums.get(skill, (0.0, 1.0))  # as if it had been neither liked nor disliked once
-        sums[skill] = total + alike * (2.0 * min(1.0, max(0.0, reward)) - 1.0), count + alike
-    rated = []
-    for one in ranked:
-        total, count = sums.get(one.number, (0.0, 1.0))
-        points = weight * total / count
-        terms_of = {**one.terms, "rating": total / count}
-        rated.append(replace(one, score=one.score + points, terms=terms_of, points={**one.points, "rating": points}))
-    return sorted(rated, key=lambda one: -one.score)

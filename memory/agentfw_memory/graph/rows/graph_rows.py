@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillVersion
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion
 from agentfw_memory.graph.rows.row_types import (
     LIVE,
     EdgeRow,
@@ -31,6 +30,7 @@ from agentfw_memory.graph.stores.store import (
     Change,
     Count,
     Delete,
+    EmbedderRecord,
     Insert,
     Not,
     Select,
@@ -43,6 +43,8 @@ __all__ = ["MINIMUM_WEIGHT", "GraphRows"]
 
 MINIMUM_WEIGHT = 0.05
 """Minimum reward of a use that counts towards communities. Modularity needs weights above zero."""
+EMBEDDED_AT_ONCE = 500
+"""Number of texts that are embedded between two commits."""
 MAXIMUM_CACHED_NAMES = 100_000
 FEW = 500
 """Up to so many skills of a scenario are looked up one by one."""
@@ -54,19 +56,9 @@ class GraphRows:
     """Reads and writes the graph of one tenant."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, self.now, self.writing = store, store.now, store.writing
         self._read = store.read
         self._names: dict[int, str] = {}
-
-    @property
-    def tenant(self) -> str:
-        return self.store.tenant
-
-    def now(self) -> float:
-        return self.store.now()
-
-    def writing(self) -> AbstractContextManager[Change]:
-        return self.store.writing()
 
     # Nodes
 
@@ -101,20 +93,6 @@ class GraphRows:
     def forget_names(self) -> None:
         """Read names again, because they may hold that of a user who was forgotten."""
         self._names.clear()
-
-    def holders(self, prefix: str = "") -> list[str]:
-        """Return the names of the users who have valid skills, sorted: all, or those that begin with a prefix."""
-        name = {"name": Between(prefix, f"{prefix}\U0010ffff")} if prefix else {}
-        users = dict(self._read(Select("node", ("number", "name"), {"kind": "user", **name}))[0])
-        some = {"owner": Among(users)} if prefix else {}
-        return sorted(users[one] for one in self._column(Select("live", ("owner",), some, distinct=True)))
-
-    def set_profile(self, change: Change, user: int, text: str, vector: Float32Array) -> None:
-        columns = ("user", "changed", "text", "vector")
-        self.store.write(
-            Insert("profile", columns, [(user, change.number, text, vector)], existing="replace"),
-            Delete("staged", {"number": user}),
-        )
 
     def profile(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile."""
@@ -154,10 +132,6 @@ class GraphRows:
             Update("edge", {"target": some, "valid_to": None}, ended),
             Delete("staged", {"number": some}),
         )
-
-    def set_expiry(self, change: Change, number: int, when: float | None) -> None:
-        """Change when a skill ends by itself. This is no new version."""
-        self.store.write(Update("version", {"number": number, "valid_to": None}, {"expires_at": when}))
 
     def count_use(self, change: Change, number: int, uses: int, rewards: float) -> None:
         """Add to a skill's number of uses and to the sum of their rewards."""
@@ -298,11 +272,6 @@ class GraphRows:
         )
         return sorted({number for (number,) in (*applies, *triggers)})
 
-    def versions(self, number: int) -> list[SkillVersion]:
-        """Return all versions of a skill, oldest first."""
-        rows = self._read(Select("version", VERSION, {"number": number}))[0]
-        return [_version(row) for row in sorted(rows, key=lambda row: row[-1])]
-
     def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
         """Return what held at a time, of what this user may see: (owner, version) by skill."""
         began = {"valid_from": Between(high=when)}
@@ -314,6 +283,20 @@ class GraphRows:
         held = sorted((row for row in (*shared, *own) if row[4] is None or row[4] > when), key=lambda row: row[7])
         names = self.names({row[-1] for row in held})
         return {row[0]: (names[row[-1]], _version(row[:-1])) for row in sorted(held, key=lambda row: row[0])}
+
+    def history(self, number: int) -> SkillHistory:
+        """Return all versions and edges of a skill, ended ones included, oldest first."""
+        versions = self._read(Select("version", VERSION, {"number": number}))[0]
+        columns = ("row", "kind", "source", "target", "weight", "valid_from", "valid_to", "recorded_at")
+        rows = sorted(set(self._both_ends(columns, number, {})))
+        ends = {end for _, _, *both, _, _, _, _ in rows for end in both}
+        found = self._read(Select("node", ("number", "kind", "name"), {"number": Among(ends)}))[0]
+        named = {one: f"{kind}:{name}" for one, kind, name in found}
+        edges = (
+            Edge(kind, named.get(source, f"skill:s{source}"), named.get(target, f"skill:s{target}"), *rest)
+            for _, kind, source, target, *rest in rows
+        )
+        return SkillHistory(tuple(map(_version, sorted(versions, key=lambda row: row[-1]))), tuple(edges))
 
     # Edges
 
@@ -351,18 +334,6 @@ class GraphRows:
         values = (number, row.user, row.query, row.outcome, row.reward)
         self.store.write(Insert("trajectory", columns, [values]))
         return number
-
-    def edges(self, number: int) -> list[Edge]:
-        """Return all edges of a node, ended ones included, oldest first."""
-        columns = ("row", "kind", "source", "target", "weight", "valid_from", "valid_to", "recorded_at")
-        rows = sorted(set(self._both_ends(columns, number, {})))
-        ends = {end for _, _, *both, _, _, _, _ in rows for end in both}
-        found = self._read(Select("node", ("number", "kind", "name"), {"number": Among(ends)}))[0]
-        named = {one: f"{kind}:{name}" for one, kind, name in found}
-        return [
-            Edge(kind, named.get(source, f"skill:s{source}"), named.get(target, f"skill:s{target}"), *rest)
-            for _, kind, source, target, *rest in rows
-        ]
 
     def edge_rows(self, number: int) -> list[EdgeRow]:
         """Return the valid edges of a node, oldest first."""
@@ -434,18 +405,6 @@ class GraphRows:
         """
         return self._with_users(after, ("EXECUTED", "SHOWN"), None)
 
-    def ratings(self, user: int, numbers: Sequence[int]) -> list[tuple[int, str, float]]:
-        """Return (skill, query, reward) of the trajectories of a user that showed one of these skills, oldest first."""
-        shown = {"target": Among(numbers), "kind": "SHOWN", "valid_to": None}
-        edges, trips = self._read(
-            Select("edge", ("row", "source", "target", "weight"), shown),
-            Select(
-                "trajectory", ("number", "query"), {"number": Among(Select("edge", ("source",), shown)), "user": user}
-            ),
-        )
-        asked = dict(trips)
-        return [(skill, asked[trip], weight) for _, trip, skill, weight in sorted(edges) if trip in asked]
-
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
         """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
         where = {"target": Among(numbers), "kind": "EXECUTED", "valid_to": None, "weight": Between(reward)}
@@ -479,6 +438,38 @@ class GraphRows:
     def state(self, name: str) -> bytes | None:
         found = self._column(Select("state", ("value",), {"name": name}))
         return bytes(found[0]) if found else None
+
+    def reembed(self, maker: EmbedderRecord, embed: Callable[[list[str]], Float32Array]) -> int | None:
+        """Embed a batch of texts again, while the old vectors stay in use. Return how many, or None if none are left.
+
+        New vectors are staged beside the old ones, so that a call that was interrupted can be repeated. When every text
+        has one, all are taken over in one transaction.
+        """
+        if self.store.head().embedder == maker:
+            return None
+        key = f"{maker.name}\n{maker.version}\n{maker.dimensions}"
+        there = Not(Among(Select("staged", ("number",), {"embedder": key})))
+
+        def unstaged(most: int) -> list[tuple[int, str]]:
+            skills, profiles = self._read(
+                Select("version", ("number", "text"), {"valid_to": None, "number": there}, limit=most),
+                Select("profile", ("user", "text"), {"user": there}, limit=most),
+            )
+            return [*skills, *profiles][:most]
+
+        batch = unstaged(EMBEDDED_AT_ONCE)
+        vectors = embed([text for _, text in batch]) if batch else ()
+        with self.writing() as change:
+            staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
+            self.store.write(
+                Delete("staged", {"embedder": Not(key)}),
+                Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"),
+            )
+            # Looked for under the write lock, because another process may have added a skill just now.
+            if not unstaged(1):
+                self.store.take_staged(change)
+                self.store.set_head(embedder=maker)
+        return len(batch)
 
     # Helpers
 

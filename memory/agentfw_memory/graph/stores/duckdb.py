@@ -16,16 +16,16 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory.files import make_private
 from agentfw_memory.graph.stores.sql import SqlStore, create_statements
 from agentfw_memory.graph.stores.store import PATIENCE, Clock, Insert
 from agentfw_memory.graph.stores.tables import TABLES
-from agentfw_memory.private_file import make_private
 
 if TYPE_CHECKING:
     import duckdb
@@ -96,7 +96,7 @@ class DuckdbStore(SqlStore):
 
     # The dialect
 
-    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> int:
+    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
         kinds, table = TABLES[one.table].columns, TABLES[one.table]
         kept = ["tenant", *names]
         types = [TYPES["integer"], *(TYPES[kinds[name].removeprefix("optional ")] for name in names)]

@@ -75,7 +75,7 @@ class SqlStore(Store):
         )
         (row,) = self._rows(sql, [self._clock(), self._tenant])
         identity, counter, forgotten, next_number, name, version, dimensions, edge, expired = row
-        maker = None if name is None else EmbedderRecord(name, version, dimensions)
+        maker = _maker(name, version, dimensions)
         return Head(identity, counter, forgotten, next_number, maker, edge or 0, bool(expired))
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
@@ -101,8 +101,12 @@ class SqlStore(Store):
     def writing(self) -> Iterator[Change]:
         with self._transaction():
             # In PostgreSQL, the lock on this row makes writers of a tenant wait for each other.
-            sql = f"UPDATE {self.prefix}tenant SET counter = counter + 1 WHERE tenant = ? RETURNING counter"
-            yield Change(int(self._rows(sql, [self._tenant])[0][0]), self._clock())
+            sql = (
+                f"UPDATE {self.prefix}tenant SET counter = counter + 1 WHERE tenant = ? "
+                "RETURNING counter, embedder, embedder_version, dimensions"
+            )
+            ((counter, *embedder),) = self._rows(sql, [self._tenant])
+            yield Change(int(counter), self._clock(), _maker(*embedder))
 
     def write(self, *writings: Writing) -> list[int]:
         return [self._insert(one) if isinstance(one, Insert) else self._change(one) for one in writings]
@@ -175,7 +179,9 @@ class SqlStore(Store):
                 sql, values = self._reading(wanted.values)
                 return f"{column} IN ({sql})", values
             some = list(wanted.values)
-            return self._among(column, some) if some else ("1 = 0", [])
+            if len(some) < 2:
+                return (f"{column} = ?", some) if some else ("1 = 0", [])
+            return self._among(column, some)
         if isinstance(wanted, Between):
             left = f"{column}{self.by_bytes}" if isinstance(wanted.low, str) else column
             ends = {">=": wanted.low, ">": wanted.above, "<=": wanted.high}
@@ -191,16 +197,18 @@ class SqlStore(Store):
         if not one.rows:
             return 0
         kinds = TABLES[one.table].columns
-        kept = [place for place, name in enumerate(one.columns) if kinds[name] != "words" or self.searched]
-        names = [one.columns[place] for place in kept]
-        convert = [self._converter(kinds[name]) for name in names]
-        rows = (
-            (self._tenant, *(value if made is None else made(value) for made, value in zip(convert, row, strict=True)))
-            for row in (one.rows if len(kept) == len(one.columns) else [[row[at] for at in kept] for row in one.rows])
-        )
-        return self._insert_rows(one, names, rows)
+        kept = [
+            (place, name, self._converter(kinds[name]))
+            for place, name in enumerate(one.columns)
+            if kinds[name] != "words" or self.searched
+        ]
+        rows = [
+            (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
+            for row in one.rows
+        ]
+        return self._insert_rows(one, [name for _, name, _ in kept], rows)
 
-    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> int:
+    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
         kinds, key = TABLES[one.table].columns, TABLES[one.table].key
         places = ", ".join(self._place(kinds[name]) for name in names)
         end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
@@ -208,7 +216,7 @@ class SqlStore(Store):
             new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
             end = f"ON CONFLICT (tenant, {_quoted(key)}) DO UPDATE SET {new}"
         sql = f"INSERT INTO {self.prefix}{one.table} (tenant, {_quoted(names)}) "
-        return self._run_many(f"{sql} VALUES (?, {places}) {end}", list(rows))
+        return self._run_many(f"{sql} VALUES (?, {places}) {end}", rows)
 
     def _change(self, one: Update | Delete) -> int:
         conditions, found_by = self._where(one.table, one.where)
@@ -232,7 +240,7 @@ class SqlStore(Store):
 
     def _converter(self, kind: str) -> Any:
         """Return what makes a parameter of a value of this kind, if it isn't one already."""
-        return {"vector": self._vector, "words": self._words}.get(kind)
+        return self._vector if kind == "vector" else self._words if kind == "words" else None
 
     # The dialect
 
@@ -255,7 +263,7 @@ class SqlStore(Store):
 
     @abstractmethod
     def _among(self, column: str, values: list[Any]) -> Statement:
-        """Return the condition that a column is one of these numbers or texts."""
+        """Return the condition that a column is one of these numbers or texts, of which there are several."""
 
     @abstractmethod
     def _run(self, sql: str, values: Sequence[Any]) -> int:
@@ -335,3 +343,7 @@ def _create_index(prefix: str, table: str, index: Index) -> str:
 
 def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
+
+
+def _maker(name: str | None, version: str, dimensions: int) -> EmbedderRecord | None:
+    return None if name is None else EmbedderRecord(name, version, dimensions)

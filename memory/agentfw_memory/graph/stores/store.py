@@ -88,10 +88,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An open write transaction: its number and its time."""
+    """An open write transaction: its number and its time, and whose vectors the tenant has."""
 
     number: int
     now: float
+    embedder: EmbedderRecord | None
 
 
 # Conditions: a value that a column must have, None for an empty column, or one of these.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from agentfw import Episode
 from agentfw.episode import Event
 
-from ...rewards.feedback import feedback_of
+from ...rewards.measured import feedback_of
 from .version_file import Removal
 
 __all__ = ["MOST", "Rating", "fresh", "rated", "read_ratings", "without_removed"]

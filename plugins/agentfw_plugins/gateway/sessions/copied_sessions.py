@@ -15,7 +15,7 @@ from agentfw import Host
 from agentfw.errors import RunInUseError, StorageError
 from agentfw.runs import LiveRun, RunFolder, encoded, list_runs, make_private, parse_spec, read_sessions
 
-from ...rewards.feedback import feedback_of
+from ...rewards.measured import feedback_of
 from .session_journal import SessionJournal
 
 __all__ = ["copied"]

@@ -17,7 +17,7 @@ from agentfw import Episode
 from agentfw.errors import MissingExtraError, StorageError
 from agentfw.runs import make_private
 
-from ...rewards.feedback import feedback_of
+from ...rewards.measured import feedback_of
 
 __all__ = ["write_parquet"]
 

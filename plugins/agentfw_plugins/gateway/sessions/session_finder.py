@@ -24,7 +24,7 @@ from agentfw import Message, Session
 from agentfw.runs import EndedSession, LiveRun
 from agentfw.turns.session import Reply
 
-from ..bodies import BadRequest
+from ...protocols import BadRequest
 from ..callers import Caller
 from ..reading import Reading
 

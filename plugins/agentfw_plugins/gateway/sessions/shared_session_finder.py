@@ -21,7 +21,7 @@ from agentfw.errors import StorageError
 from agentfw.runs import LiveRun
 from agentfw.turns.session import Reply, extended, lengths, news_since
 
-from ..bodies import BadRequest
+from ...protocols import BadRequest
 from ..callers import Caller
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
 from .session_journal import SessionJournal

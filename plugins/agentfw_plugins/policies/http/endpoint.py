@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
-from .streamed import Malformed, StreamedReply
+from ...protocols.answers import StreamedReply
+from ...protocols.protocol import Malformed
 
 if TYPE_CHECKING:
     import ssl
@@ -98,10 +99,12 @@ class Endpoint:
         retries: int,
         key: Callable[[], str] = lambda: "",
         key_header: str = "authorization",
+        headers: Mapping[str, str] | None = None,
         advice: str = "check that it is an OpenAI-compatible server and that base_url ends in /v1",
     ) -> None:
         self.url, self.concurrency, self.deadline, self.retries = url, concurrency, deadline, retries
         self.key, self._key_header, self._advice = key, key_header.lower(), advice
+        self._own_headers = {**(headers or {})}
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
         self._tls: ssl.SSLContext | None = None  # takes 20 ms to make
         # Not a named generator: the pauses between retries don't affect results.
@@ -237,7 +240,7 @@ class Endpoint:
         """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
         from .hanging_up import sent
 
-        headers = {**headers, **self._headers()}
+        headers = {**self._own_headers, **headers, **self._headers()}
         with self._client() as client:
             request = client.build_request(method, self.url + path, content=content, headers=headers)
             response = await sent(client, request)

@@ -13,33 +13,34 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentfw import Generation, Request
 from agentfw.episode import Usage
 from agentfw.errors import UpstreamError
 from agentfw.request import Forwarded, Passed
 
+from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
+from ...protocols.answers import StreamedReply, read_generation
+from ...protocols.protocol import table
 from .endpoint import LARGEST, Endpoint
-from .openai_wire import read_answer
-from .streamed import Malformed, StreamedReply
-from .wires import WIRES, Wire
 
 if TYPE_CHECKING:
     import httpx
+
+    from .openai_policy import OpenAISettings
 
 __all__ = ["Forwarder"]
 
 logger = logging.getLogger(__name__)
 
-_CHAT = "chat/completions"
 _NOT_SENT = {
     *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "accept-encoding"),
     *("connection", "keep-alive", "te", "trailer", "upgrade", "proxy-authorization", "proxy-connection", "expect"),
-    *("authorization", "x-api-key", "api-key", "cookie", "origin", "referer", "forwarded", "via"),
+    *("authorization", "api-key", "cookie", "origin", "referer", "forwarded", "via"),
 }
 """Headers of a request that are about its connection, or for the gateway."""
 _NOT_RETURNED = {
@@ -58,17 +59,6 @@ _CHANGING = {
 _MISSING = {404, 405, 501}
 """What a server answers that doesn't have an API."""
 _CUT_OFF = "the model's server ended the stream before the answer"
-
-
-class Settings(Protocol):
-    """What it takes of the policy's settings."""
-
-    @property
-    def token_ids(self) -> str: ...
-    @property
-    def extra_body(self) -> Mapping[str, Any]: ...
-    @property
-    def apis(self) -> Sequence[str] | None: ...
 
 
 class _Taken(NamedTuple):
@@ -107,36 +97,38 @@ class _Added(NamedTuple):
 class Forwarder:
     """Passes requests on to one server."""
 
-    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
-        self._endpoint, self._settings = endpoint, settings
+    def __init__(self, endpoint: Endpoint, settings: OpenAISettings) -> None:
+        self._endpoint, self._settings, self.protocol = endpoint, settings, protocol_named(settings.protocol)
         self._known: dict[str, _Taken] = {}
         """What each model of the server takes."""
         self._speaks: dict[str, bool] = {}
         """The APIs that the server was asked about."""
 
-    async def speaks(self, path: str, model: str) -> bool:
-        """Whether the server has this API, and answers in it with all that a training needs.
+    async def speaks(self, name: str, model: str) -> bool:
+        """Whether the server speaks a protocol, and answers in it with all that a training needs.
 
-        Token ids come with chat completions only. A server that gives them is therefore asked for these.
+        A server that gives token ids is therefore asked in the protocol that has them.
         """
-        if path.endswith("completions") or path == "embeddings":
-            return True
-        family = path.partition("/")[0]
+        asked = next((one for one in protocols().values() if name in (one.name, one.count_path)), None)
+        if asked is None or asked is self.protocol or (asked.is_of_openai and self.protocol.is_of_openai):
+            return asked is not None
+        counts, name = name != asked.name, asked.name
         if self._settings.apis is not None:
-            return family in self._settings.apis
+            return name in self._settings.apis
         async with self._endpoint.lock():
-            if family not in self._speaks:
-                found = await self._has(family)
+            if name not in self._speaks:
+                found = await self._has(asked, model)
                 if found is None:
                     return False
-                self._speaks[family] = found
-        if not self._speaks[family] or path != family or self._settings.token_ids == "off":
-            return self._speaks[family]
+                self._speaks[name] = found
+        if not self._speaks[name] or counts or not self.protocol.gives_tokens or self._settings.token_ids == "off":
+            return self._speaks[name]
         return not (await self._taken(model)).tokens
 
-    async def _has(self, path: str) -> bool | None:
-        """Whether the server knows an API: a request without content is then refused for that. None: it didn't say."""
+    async def _has(self, protocol: Protocol, model: str) -> bool | None:
+        """Whether the server knows a protocol: an empty request is then refused for that. None: it didn't say."""
         try:
+            path = protocol.address(protocol.path, model or "model")
             async with asyncio.timeout(_ASKING), self._sent(path, b"{}", {}) as response:
                 status = response.status_code
         except (UpstreamError, TimeoutError):
@@ -144,34 +136,44 @@ class Forwarder:
         return None if status in (401, 403, 429) or (status >= 500 and status != 501) else status not in _MISSING
 
     async def forward(self, request: Request, forwarded: Forwarded, model: str) -> Passed:
-        path, wire = forwarded.path, WIRES[forwarded.path]
-        body, added = self._body(wire, forwarded, model, await self._taken(model) if path == _CHAT else _Taken())
+        protocol = protocol_named(forwarded.protocol)
+        taken = await self._taken(model) if protocol.gives_tokens else _Taken()
+        body, added = self._body(protocol, forwarded, model, taken)
+        try:
+            path = protocol.address(forwarded.path, model) + forwarded.query
+        except BadRequest as problem:
+            raise UpstreamError(problem.message, problem.status) from None
         content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
-        headers = {name: value for name, value in forwarded.headers.items() if _passes(name, _NOT_SENT)}
+        held = _NOT_SENT | {one.key_header for one in protocols().values()}
+        headers = {name: value for name, value in forwarded.headers.items() if _passes(name, held)}
         names = {action.name for action in request.actions}
-        async with self._sent(path + forwarded.query, content, headers) as response:
+        async with self._sent(path, content, headers) as response:
             told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
             if response.status_code != 200:
                 raise await self._refusal(response, told)
             if response.headers.get("content-type", "").startswith("text/event-stream"):
                 forwarded.begun(told)
-                generations = await self._streamed(response, wire, forwarded, added, names)
+                generations = await self._streamed(response, protocol, forwarded, added, names)
                 return Passed(_marked(generations, body), headers=told)
             received = b"".join([part async for part in self._parts(response)])
         try:
             reply = json.loads(received)
-            generations = _generations(wire.reply(reply), names)
+            generations = _generations(protocol.read_answer(reply) if request.messages else _counted(reply), names)
         except (ValueError, RecursionError, Malformed) as error:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
             raise UpstreamError("the answer of the model's server can't be read", 502) from None
         generations = _marked(generations, body)
         return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told)
 
-    def _body(self, wire: Wire, forwarded: Forwarded, model: str, taken: _Taken) -> tuple[dict[str, Any], _Added]:
+    def _body(
+        self, protocol: Protocol, forwarded: Forwarded, model: str, taken: _Taken
+    ) -> tuple[dict[str, Any], _Added]:
         asked = forwarded.body
-        body = {**asked, "model": model, **forwarded.imposed, **self._settings.extra_body}
+        named = {} if "{model}" in forwarded.path else {"model": model}
+        body = protocol.with_sampling({**asked, **named}, forwarded.sampling, run_wins=forwarded.run_wins)
+        body |= self._settings.extra_body
         if forwarded.recalled:
-            body = wire.with_recalled(body, forwarded.recalled)
+            body = protocol.with_recalled(body, forwarded.recalled)
         if taken.tokens:
             body |= _FOR_TOKENS
         added = _Added(taken.tokens and not asked.get("logprobs"), taken.tokens and not asked.get("return_token_ids"))
@@ -184,10 +186,16 @@ class Forwarder:
     # -- what comes back -----------------------------------------------------------------------------------------------
 
     async def _streamed(
-        self, response: httpx.Response, wire: Wire, forwarded: Forwarded, added: _Added, names: set[str]
+        self, response: httpx.Response, protocol: Protocol, forwarded: Forwarded, added: _Added, names: set[str]
     ) -> tuple[Generation, ...]:
         """Pass a stream on line by line, and read it for the record."""
-        reply, broken, finish = wire.stream(forwarded.tell), "", ""
+
+        def hear(choice: Mapping[str, Any]) -> None:
+            said = table(choice.get("delta")).get("content")
+            if isinstance(said, str) and said and not choice.get("index"):
+                forwarded.tell(said)
+
+        reply, broken, finish = StreamedReply(protocol.reader, hear), "", ""
         try:
             async with aclosing(self._lines(response)) as lines:
                 async for line in lines:
@@ -204,9 +212,9 @@ class Forwarder:
                         forwarded.hear(passed)
         except UpstreamError as error:
             finish = "interrupted"
-            forwarded.hear(wire.error(str(error)))
+            forwarded.hear(protocol.error_event(_broken_off(str(error))))
         if not reply.ended and not finish and broken != "told":
-            forwarded.hear(wire.error(_CUT_OFF))
+            forwarded.hear(protocol.error_event(_broken_off(_CUT_OFF)))
         try:
             found = _generations(reply.so_far(), names)
         except Malformed:
@@ -259,8 +267,21 @@ class Forwarder:
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
-    def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> _Exchange:
-        return _Exchange(self._endpoint, f"/{path}", content, headers, self._silent)
+    @asynccontextmanager
+    async def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
+        """Send a request. Failures to get an answer are UpstreamErrors without the address."""
+        import httpx
+
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._endpoint.deadline):
+                    response = await stack.enter_async_context(self._endpoint.once(path, content, headers))
+            except TimeoutError:
+                raise self._silent() from None
+            except httpx.RequestError as error:
+                logger.warning("%s can't be reached: %s: %s", self._endpoint.url, type(error).__name__, error)
+                raise UpstreamError("the model's server can't be reached", 502) from None
+            yield response
 
     def _silent(self) -> UpstreamError:
         return UpstreamError(f"the model's server has sent nothing for {self._endpoint.deadline:g} s", 504)
@@ -282,6 +303,8 @@ class Forwarder:
         return self._known[model]
 
     async def _asked(self, model: str) -> _Taken | None:
+        if not self.protocol.gives_tokens:
+            return _Taken()
         asked = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
         usage = {"stream_options": {"include_usage": True}}
         refused = False
@@ -297,10 +320,10 @@ class Forwarder:
 
     async def _answered(self, body: dict[str, Any]) -> dict[str, Any] | bool:
         """The reply to a question of ours, or whether it was refused."""
-        reply = StreamedReply(lambda choice: None)
+        reply = StreamedReply(self.protocol.reader)
         try:
             content = json.dumps(body | dict(self._settings.extra_body)).encode()
-            async with self._sent(_CHAT, content, {}) as response:
+            async with self._sent(f"/{self.protocol.path}", content, {}) as response:
                 if response.status_code != 200:
                     return response.status_code in (400, 403, 404, 422)
                 count = 0
@@ -315,34 +338,22 @@ class Forwarder:
             return False
 
 
-class _Exchange:
-    """One request, and its answer while it is read. Failures to get one are UpstreamErrors without the address."""
-
-    def __init__(self, endpoint: Endpoint, path: str, content: bytes, headers: Mapping[str, str], silent: Any) -> None:
-        self._endpoint, self._silent = endpoint, silent
-        self._once = endpoint.once(path, content, headers)
-
-    async def __aenter__(self) -> httpx.Response:
-        import httpx
-
-        try:
-            async with asyncio.timeout(self._endpoint.deadline):
-                return await self._once.__aenter__()
-        except TimeoutError:
-            raise self._silent() from None
-        except httpx.RequestError as error:
-            logger.warning("%s can't be reached: %s: %s", self._endpoint.url, type(error).__name__, error)
-            raise UpstreamError("the model's server can't be reached", 502) from None
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._once.__aexit__(*error)
+def _broken_off(words: str) -> BadRequest:
+    return BadRequest(words, 502, code="upstream_failed", kind="server_error")
 
 
-def _generations(reply: object, names: set[str]) -> tuple[Generation, ...]:
+def _counted(reply: object) -> dict[str, Any]:
+    """What a request took that nobody answers with a text, such as one for embeddings."""
+    if not isinstance(reply, dict):
+        raise Malformed("the answer is not a JSON object")
+    usage = {"completion_tokens": 0, **table(reply.get("usage"))}
+    return {"model": reply.get("model"), "choices": [{"message": {"content": ""}}], "usage": usage}
+
+
+def _generations(reply: dict[str, Any], names: set[str]) -> tuple[Generation, ...]:
     """What was generated, one for each choice. The first has the usage of all."""
-    first = read_answer(reply, names)
-    assert isinstance(reply, dict)
-    others = [read_answer({**reply, "choices": [choice]}, names) for choice in reply["choices"][1:]]
+    first = read_generation(reply, names)
+    others = [read_generation({**reply, "choices": [choice]}, names) for choice in reply["choices"][1:]]
     return first, *(replace(other, usage=Usage(0, 0, 0)) for other in others)
 
 

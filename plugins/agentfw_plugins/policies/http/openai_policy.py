@@ -1,9 +1,10 @@
-"""A policy for any server with OpenAI's chat completions API: vLLM, llama.cpp, Ollama, a hosted model.
+"""A policy for any server with OpenAI's chat completions API (vLLM, llama.cpp, Ollama, a hosted model), or another.
 
 Every request ends. It is retried while that can help, for at most `deadline` seconds. Then it raises an error with the
 address, the number of tries and the last answer. Mistakes of the *model* are data, not errors.
 
     agentfw run calendar --policy openai --set policy.base_url=http://localhost:8000/v1
+    agentfw run calendar --policy openai --set policy.protocol=messages --set policy.base_url=https://api.anthropic.com/v1
 
 Training needs token ids and logprobs. They are requested as in vLLM (`return_token_ids`). If a server rejects a field
 that agentfw added, the request is repeated without it, and later requests omit it. Tools are omitted, and described in
@@ -17,13 +18,14 @@ and a resumed run asks none of these requests again.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -32,17 +34,20 @@ from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UpstreamError, nearest
 from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
+from agentfw.runs import Journal, read_journal
 from agentfw.settings import OPERATIONAL
 
+from ...protocols import BadRequest, Body, protocol_named
+from ...protocols.answers import StreamedReply, read_generation
+from ...protocols.chat import write_chat
 from .endpoint import Endpoint, Refused, key_in
 from .forwarding import Forwarder
-from .kept_answers import KeptAnswers
-from .openai_wire import chat_body, read_answer
-from .streamed import Malformed, StreamedReply
 
 __all__ = ["OpenAIPolicy", "OpenAISettings"]
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 _GUESSING = 10.0  # seconds; maximum time to look up a suggestion for an error
 _THIS_ONE = {400, 413, 422}  # refusals that concern one request; another request may succeed
@@ -79,10 +84,13 @@ class OpenAISettings(Settings):
         pattern=r"^[A-Za-z0-9-]+$",
         description="Header that the key is sent in: `x-api-key` for Anthropic, `api-key` for Azure.",
     )
-    apis: Annotated[tuple[Literal["responses", "messages"], ...] | None, OPERATIONAL] = Field(
+    protocol: Annotated[str, OPERATIONAL] = Field(
+        "chat", description="Protocol that the server is asked in, such as `chat`, `responses` or `messages`."
+    )
+    apis: Annotated[tuple[str, ...] | None, OPERATIONAL] = Field(
         None,
-        description="APIs that the server has besides chat completions. Behind the gateway, their requests are "
-        "passed on as they are, others are translated. Default: the server is asked.",
+        description="Protocols that the server speaks besides, such as `responses` or `messages`. Behind the gateway, "
+        "their requests are passed on as they are, others are translated. Default: the server is asked.",
     )
     concurrency: Annotated[int, OPERATIONAL] = Field(32, ge=1, description="Maximum number of concurrent requests.")
     deadline: Annotated[float, OPERATIONAL] = Field(
@@ -118,18 +126,19 @@ class OpenAISettings(Settings):
         _ = parts.port  # raises a ValueError if it is not a port
         return value.rstrip("/")
 
+    @field_validator("protocol", "apis")
+    @classmethod
+    def _protocols(cls, value: Any) -> Any:
+        for name in [value] if isinstance(value, str) else value or ():
+            protocol_named(name)
+        return value
+
     @field_validator("extra_body")
     @classmethod
     def _extra(cls, value: dict[str, Any]) -> dict[str, Any]:
         if taken := sorted(_OWN_FIELDS & value.keys()):
             raise ValueError(f"must not contain {', '.join(taken)}, which the policy sets")
         return value
-
-
-def _read(names: Collection[str], native: bool, reply: object) -> tuple[Generation, dict[str, Any]]:
-    generation = read_answer(reply, names, native=native)
-    assert isinstance(reply, dict)
-    return generation, reply
 
 
 class OpenAIPolicy(Policy):
@@ -140,9 +149,9 @@ class OpenAIPolicy(Policy):
 
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings, self.price = settings, settings.price
-        self._model = settings.model
+        self._model, self._protocol = settings.model, protocol_named(settings.protocol)
         self._refused: set[str] = set()
-        self._kept: KeptAnswers | None = None
+        self._kept: _KeptAnswers | None = None
         self._endpoint = Endpoint(
             settings.base_url,
             concurrency=settings.concurrency,
@@ -150,11 +159,12 @@ class OpenAIPolicy(Policy):
             retries=settings.retries,
             key=lambda: key_in(settings.api_key_env),
             key_header=settings.api_key_header,
+            headers=self._protocol.headers,
         )
         self._forwarder = Forwarder(self._endpoint, settings)
 
     def open(self, folder: Path) -> None:
-        self._kept = KeptAnswers(folder / "answers.jsonl")
+        self._kept = _KeptAnswers(folder / "answers.jsonl")
 
     async def generate(self, request: Request) -> Generation:
         return await self._answer(request, None)
@@ -170,20 +180,19 @@ class OpenAIPolicy(Policy):
                 said += new
                 tell(new)
 
-        generation = await self._answer(request, StreamedReply(hear))
+        generation = await self._answer(request, StreamedReply(self._protocol.reader, hear))
         if generation.text.startswith(said) and generation.text != said:
             tell(generation.text[len(said) :])
         return generation
 
-    async def speaks(self, path: str, model: str = "") -> bool:
-        return await self._forwarder.speaks(path, self.settings.model or model)
+    async def speaks(self, protocol: str, model: str = "") -> bool:
+        return await self._forwarder.speaks(protocol, self.settings.model or model)
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         async with self._endpoint.slot() as until:
-            asked = forwarded.body.get("model")
-            chosen = not self.settings.model or forwarded.path == "embeddings"  # which takes another kind of model
-            if chosen and isinstance(asked, str) and asked:
-                return await self._forwarder.forward(request, forwarded, asked)
+            # Without a conversation, it takes another kind of model.
+            if forwarded.model and not (self.settings.model and protocol_named(forwarded.protocol).converses):
+                return await self._forwarder.forward(request, forwarded, forwarded.model)
             try:
                 model = await self._named(until)
             except (EndpointError, Refused):
@@ -194,7 +203,7 @@ class OpenAIPolicy(Policy):
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
         names = {action.name for action in request.actions}
         if self._kept is not None and (kept := self._kept.find(self._asked(request))) is not None:
-            generation = self._marked(read_answer(kept.reply, names, native="in_text" not in kept.reply))
+            generation = self._marked(read_generation(kept.reply, names, native="in_text" not in kept.reply))
             generation.repeated = kept.repeated
             return generation
         async with self._endpoint.slot() as until:
@@ -231,13 +240,7 @@ class OpenAIPolicy(Policy):
         return self._model
 
     async def _models(self, until: float) -> list[str]:
-        def read(reply: object) -> list[str]:
-            entries = reply.get("data") if isinstance(reply, dict) else None
-            if not isinstance(entries, list):
-                raise Malformed("the answer is not a list of models")
-            return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and entry.get("id")]
-
-        return await self._endpoint.ask("/models", None, read, until)
+        return await self._endpoint.ask("/models", None, self._protocol.models_in, until)
 
     async def _completed(
         self, request: Request, model: str, until: float, streamed: StreamedReply | None
@@ -248,14 +251,14 @@ class OpenAIPolicy(Policy):
         while True:
             body = self._body(request, model, self._refused | without.keys(), streamed is not None)
             native = "tools" in body
+
+            def read(given: object, native: bool = native) -> tuple[Generation, dict[str, Any]]:
+                came = streamed is not None and streamed.came
+                reply = cast(dict[str, Any], given) if came else self._protocol.read_answer(given)
+                return read_generation(reply, names, native=native), reply
+
             try:
-                generation, reply = await self._endpoint.ask(
-                    "/chat/completions",
-                    body,
-                    partial(_read, names, native),
-                    until,
-                    streamed=streamed,
-                )
+                generation, reply = await self._asked_of_server(body, model, read, until, streamed)
             except Refused as refusal:
                 name = self._unknown(refusal, body)
                 if name is None or (name == "tools" and not await self._refuses_any_tools(model, until)):
@@ -271,13 +274,31 @@ class OpenAIPolicy(Policy):
                 generation.constrained = request.schema is not None
                 return self._marked(generation)
 
+    async def _asked_of_server(
+        self,
+        chat: dict[str, Any],
+        model: str,
+        read: Callable[[object], Answer],
+        until: float,
+        streamed: StreamedReply | None = None,
+    ) -> Answer:
+        """Send a request that is written as one for a chat completion."""
+        protocol = self._protocol
+        try:
+            body = protocol.write_request(Body(chat)) | self.settings.extra_body
+            streams = chat.get("stream") and protocol.stream_path
+            path = protocol.address(protocol.stream_path if streams else protocol.path, model)
+        except BadRequest as problem:
+            raise RequestRefusedError(problem.message, fix="leave it out, or set policy.protocol to another") from None
+        return await self._endpoint.ask(path, body, read, until, streamed=streamed)
+
     async def _refuses_any_tools(self, model: str, until: float) -> bool:
         """Whether the server refuses tools in a request of our own too, and not about certain tools."""
         function = {"name": "ping", "description": "", "parameters": {"type": "object", "properties": {}}}
         asked = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
         tools = {"tools": [{"type": "function", "function": function}]}
         try:
-            await self._endpoint.ask("/chat/completions", {**asked, **tools}, lambda reply: reply, until)
+            await self._asked_of_server({**asked, **tools}, model, lambda reply: reply, until)
         except Refused as refusal:
             return self._unknown(refusal, tools) == "tools"
         return False
@@ -296,18 +317,20 @@ class OpenAIPolicy(Policy):
         return {
             "task": task,
             "model": self.settings.model,
-            **chat_body(request, native=True),
+            **write_chat(request, native=True),
         } | self.settings.extra_body
 
     def _body(self, request: Request, model: str, without: set[str], streams: bool) -> dict[str, Any]:
-        body = {"model": model, **chat_body(request, native="tools" not in without)}
-        if self.settings.token_ids != "off":
+        body = {"model": model, **write_chat(request, native="tools" not in without)}
+        if self.settings.token_ids != "off" and self._protocol.gives_tokens:
             body |= {"logprobs": True, "return_token_ids": True}
         if "max_tokens" in without and "max_tokens" in body:
             body["max_completion_tokens"] = body.pop("max_tokens")
         if streams and "stream" not in without:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return {name: value for name, value in body.items() if name not in without} | self.settings.extra_body
+        if not self._protocol.has_seed:
+            body.pop("seed", None)
+        return {name: value for name, value in body.items() if name not in without}
 
     def _unknown(self, refusal: Refused, body: Mapping[str, Any]) -> str | None:
         """The rejected field that can be omitted, if there is one."""
@@ -353,3 +376,49 @@ class OpenAIPolicy(Policy):
             + (f"did you mean {guess!r}? " if guess else "")
             + f"known: {shown}"
         )
+
+
+class _KeptAnswer(NamedTuple):
+    reply: dict[str, Any]
+    repeated: bool
+    """Whether this process has had it before, from the server or from the file."""
+
+
+class _KeptAnswers:
+    """Answers by what was asked, so that a resumed run asks nothing again. The file is made with the first of them.
+
+    An interrupted episode is played again from its beginning. Its requests are then the same, up to where it stopped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._journal: Journal | None = None
+        self._replies: dict[str, Any] = {record["asked"]: record["reply"] for record in read_journal(path)}
+        self._given = set[str]()
+
+    def find(self, asked: Mapping[str, Any]) -> _KeptAnswer | None:
+        """The reply to this request, or None if it was never answered."""
+        digest = _digest(asked)
+        if digest not in self._replies:
+            return None
+        repeated = digest in self._given
+        self._given.add(digest)
+        return _KeptAnswer(self._replies[digest], repeated)
+
+    async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
+        """Save a reply. It is on disk when this returns."""
+        if self._journal is None:
+            self._journal = Journal.open(self._path)
+        digest = _digest(asked)
+        self._replies[digest] = reply
+        self._given.add(digest)
+        await self._journal.commit({"asked": digest, "reply": reply})
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+
+def _digest(asked: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -6,23 +6,45 @@ the order of requests nor other answers in the batch change it.
 A token's logprob is that of the distribution it was sampled from, with temperature and top_p. Importance weights need
 it, and a learner divides its logits by the same temperature. At temperature 0 every token would have probability 1,
 which contains no information, so there the logprob is the model's own.
+
+Answers that follow a JSON schema: which tokens may come next, from the library llguidance.
+
+The tokens that the schema rules out are left out before a token is drawn, so its logprob is that of the distribution
+that is left. A learner can't compute it: it would need the schema. So such turns are marked (`Turn.constrained`), and
+losses that weigh tokens by these logprobs refuse them, as they refuse those of a smaller `top_p`.
+
+    schemas = Schemas(chat.tokenizer_json(), chat.end_ids)
+    constraint = schemas.constraint({"type": "object"})
+    constraint.allowed(logits.shape[-1]), constraint.take(token)
+
+Tells the text of tokens while they are sampled.
+
+telling = Telling(chat, tell)
+telling.hear([311]); telling.hear([17, 4])      # tells what is complete of their text
+telling.end(generation.text)                    # tells the rest
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy
 
 from agentfw import Request
+from agentfw.errors import AgentfwError, MissingExtraError, RequestRefusedError
 from agentfw.seeds import Seeds
+
+from ...models import Chat
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Sampled", "draw", "request_seed"]
+__all__ = ["Constraint", "Sampled", "Schemas", "Telling", "draw", "request_seed"]
 
 _ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Maximum number of logits to draw from at once. On a CPU few, so that their copies stay in its caches."""
@@ -111,3 +133,81 @@ def _keep_nucleus(chances: Tensor, top_p: float) -> None:
     kept = some[order[inside]]
     values = chances[kept]
     chances.zero_()[kept] = values
+
+
+_SPACE = {"whitespace_pattern": r"[ \n]{0,16}"}
+"""Between the parts of an object. Without a bound, a small model may write white space for ever."""
+
+
+class Constraint:
+    """What one answer may still be."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def allowed(self, vocabulary: int) -> Tensor:
+        """For each token of the model's vocabulary, whether it may be the next one."""
+        import torch
+
+        bits = numpy.frombuffer(self._matcher.compute_bitmask(), dtype=numpy.uint8)
+        self._check()
+        found = numpy.zeros(vocabulary, dtype=bool)
+        known = numpy.unpackbits(bits, bitorder="little")[:vocabulary]
+        found[: len(known)] = known
+        return torch.from_numpy(found)
+
+    def take(self, token: int) -> None:
+        """Go on with the token that was drawn."""
+        self._matcher.consume_token(token)
+        self._check()
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise _refused(self._matcher.get_error())
+
+
+class Schemas:
+    """Makes constraints for the tokens of one model. Making it takes about a second for a large vocabulary."""
+
+    def __init__(self, tokenizer_json: str, end_ids: Collection[int]) -> None:
+        try:
+            from llguidance import LLMatcher, LLTokenizer
+        except ImportError as error:
+            raise MissingExtraError("an answer by a JSON schema", "train", module=error.name or "") from None
+        self._matcher: Any = LLMatcher
+        self._tokenizer = LLTokenizer(tokenizer_json, eos_token=sorted(end_ids))
+
+    def constraint(self, schema: Mapping[str, Any]) -> Constraint:
+        """A constraint for one answer. Raises RequestRefusedError for a schema that can't be followed."""
+        grammar = self._matcher.grammar_from_json_schema(json.dumps(schema), overrides=_SPACE)
+        if problem := self._matcher.validate_grammar(grammar, self._tokenizer):
+            raise _refused(problem)
+        return Constraint(self._matcher(self._tokenizer, grammar, log_level=0))
+
+
+def _refused(problem: str) -> AgentfwError:
+    words = problem.strip().splitlines()[0][:300]
+    return RequestRefusedError(f"the JSON schema of the answer can't be followed: {words}", fix="simplify the schema")
+
+
+class Telling:
+    """The text of one answer, as far as it was told."""
+
+    def __init__(self, chat: Chat, tell: Callable[[str], object], stop: Sequence[str] = ()) -> None:
+        self._chat, self._tell, self._stop = chat, tell, [word for word in stop if word]
+        self._ids, self._told = list[int](), ""
+
+    def hear(self, ids: Sequence[int]) -> bool:
+        """Take the next tokens. Returns whether the text has one of the texts at which it stops."""
+        self._ids += ids
+        text = self._chat.text(self._ids)
+        # A character that is not complete yet is told with the token that completes it.
+        if not text.endswith("\ufffd"):
+            self.end(text)
+        return any(word in text for word in self._stop)
+
+    def end(self, text: str) -> None:
+        """Tell what was not told of this text so far."""
+        if text.startswith(self._told) and text != self._told:
+            new, self._told = text[len(self._told) :], text
+            self._tell(new)

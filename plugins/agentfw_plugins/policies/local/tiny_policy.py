@@ -25,10 +25,9 @@ from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.settings import SHARED, VERSION
 
-from ...models.adapter import Start
+from ...models.checkpoint import Start
 from ...models.locate import locate
-from ...models.numpy_llama import NumpyLlama, Row, log_softmax
-from ...models.small_chat import SmallChat
+from ...models.small_model import NumpyLlama, Row, SmallChat, log_softmax
 from .sampling import request_seed
 
 __all__ = ["TinyPolicy", "TinySettings"]

@@ -30,8 +30,7 @@ import numpy
 
 from agentfw.errors import AgentfwError
 
-from .constrained import Constraint
-from .sampling import Sampled, draw
+from .sampling import Constraint, Sampled, draw
 from .transformers_rows import ATTENTION, BLOCK, Plan, Rows, Segment, blocks
 
 if TYPE_CHECKING:

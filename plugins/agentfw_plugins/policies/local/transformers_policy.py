@@ -38,14 +38,11 @@ from ...models import (
     locate,
     require_loadable,
 )
+from ...models.chat import TEMPLATE_SETTING
 from ...models.sampling_weights import Weights
-from ...models.templates import TEMPLATE_SETTING
-from .constrained import Constraint, Schemas
-from .sampling import request_seed
-from .telling import Telling
+from .sampling import Constraint, Schemas, Telling, request_seed
 from .transformers_engine import Engine, Job
-from .transformers_rows import ATTENTION, register_attention
-from .transformers_scores import score
+from .transformers_rows import ATTENTION, register_attention, score
 
 __all__ = ["TransformersPolicy", "TransformersSettings"]
 

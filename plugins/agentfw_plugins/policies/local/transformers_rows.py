@@ -10,11 +10,15 @@ few in one go, and any further keys, which are masked, add zeros.
 
 A forward pass gets one long sequence of tokens: first parts of prompts (`segments`), then one token for each row that
 is being continued. Only the attention knows which tokens belong together. The rest of a model works on single tokens.
+
+Logprobs of given answers, as the policy `transformers` serves them: several in one pass of the model.
+
+score(model, [(prompt_ids, token_ids), (other_prompt_ids, other_token_ids)])
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +26,9 @@ from ...models import window_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import PreTrainedModel
 
-__all__ = ["ATTENTION", "BLOCK", "Plan", "Rows", "Segment", "blocks", "register_attention"]
+__all__ = ["ATTENTION", "BLOCK", "Plan", "Rows", "Segment", "blocks", "register_attention", "score"]
 
 ATTENTION = "agentfw_rows"
 """Name of this attention in transformers' register."""
@@ -311,3 +316,56 @@ def _weights(scores: Tensor, layer: _Layer, sinks: Tensor | None, hidden: Tensor
     if sinks is None:
         return scores.softmax(-1)
     return torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
+
+
+Answer = tuple[Sequence[int], Sequence[int]]
+_COMPUTED, _SCORED = 4096, 128
+"""Tokens of one pass: all, and those of answers, for each of which the logits of a whole vocabulary are kept."""
+
+
+def score(model: PreTrainedModel, answers: Sequence[Answer]) -> list[tuple[float, ...]]:
+    """The logprobs of each answer's tokens after its prompt."""
+    together = model.config._attn_implementation == ATTENTION  # any other would let one answer see the next
+    return [found for some in _passes(answers, together) for found in _score(model, some, together)]
+
+
+def _passes(answers: Sequence[Answer], together: bool) -> Iterator[list[Answer]]:
+    some: list[Answer] = []
+    for answer in answers:
+        more = [*some, answer]
+        computed = sum(blocks(len(prompt) + len(tokens)) for prompt, tokens in more)
+        scored = sum(len(tokens) for _, tokens in more)
+        if some and (not together or computed > _COMPUTED or scored > _SCORED):
+            yield some
+            more = [answer]
+        some = more
+    if some:
+        yield some
+
+
+def _score(model: PreTrainedModel, answers: Sequence[Answer], together: bool) -> list[tuple[float, ...]]:
+    import torch
+
+    lengths = [blocks(len(prompt) + len(tokens)) for prompt, tokens in answers]
+    ids: list[int] = []
+    positions: list[int] = []
+    kept: list[int] = []
+    for (prompt, tokens), length in zip(answers, lengths, strict=True):
+        first = len(ids) + len(prompt) - 1
+        kept += range(first, first + len(tokens))
+        ids += [*prompt, *tokens, *[0] * (length - len(prompt) - len(tokens))]
+        positions += range(length)
+    # In whole blocks, too: with fewer rows, some processors' kernels add the logits in another order.
+    scored = len(kept)
+    kept += kept[-1:] * (blocks(scored) - scored)
+    logits = model(
+        torch.tensor([ids], device=model.device),
+        position_ids=torch.tensor([positions], device=model.device),
+        use_cache=False,
+        logits_to_keep=torch.tensor(kept, device=model.device),
+        **({"agentfw_lengths": lengths} if together else {}),
+    ).logits[0, :scored]
+    sampled = torch.tensor([token for _, tokens in answers for token in tokens], device=logits.device)
+    found = (logits.gather(-1, sampled[:, None])[:, 0].float() - logits.float().logsumexp(-1)).tolist()
+    values = iter(found)
+    return [tuple(next(values) for _ in tokens) for _, tokens in answers]

@@ -23,7 +23,7 @@ from agentfw.errors import AgentfwError, EndpointError, UsageError
 from agentfw.host import HostOptions
 from agentfw.request import Brief
 
-from ...models.carried_files import marks_of, read_files, write_files
+from ...models.checkpoint import marks_of, read_files, write_files
 
 __all__ = ["Replica", "ReplicaServer", "request_to"]
 

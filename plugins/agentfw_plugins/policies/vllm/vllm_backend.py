@@ -17,7 +17,7 @@ from agentfw import Settings
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
 from ...models import Precision, choose_device
-from ...models.templates import TEMPLATE_SETTING
+from ...models.chat import TEMPLATE_SETTING
 from ..local.sampling import Sampled
 
 __all__ = ["Backend", "Heard", "Question", "VLLMSettings", "engine_options"]

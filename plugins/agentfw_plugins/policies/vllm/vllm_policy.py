@@ -25,9 +25,8 @@ from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
 from ...models import Chat, Start, check_adapter, choose_device, locate
-from ...models.four_bits import four_bit_folder
-from ..local.sampling import request_seed
-from ..local.telling import Telling
+from ...models.locate import four_bit_folder
+from ..local.sampling import Telling, request_seed
 from .vllm_backend import Backend, Heard, Question, VLLMSettings
 
 __all__ = ["VLLMPolicy", "VLLMSettings"]

@@ -65,7 +65,7 @@ class VLLMProcess:
             include_stop_str_in_output=True,
             detokenize=bool(question.stop),
         )
-        asked = await self._asked(question.prompt, sampling, name)
+        asked = await self._generated(question.prompt, sampling, name)
         answer = asked.outputs[0]
         ids = tuple(answer.token_ids)
         logprobs = tuple(float(said[token].logprob) for token, said in zip(ids, answer.logprobs, strict=True))
@@ -75,7 +75,7 @@ class VLLMProcess:
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
         sampling = self._vllm.SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False)
-        given = (await self._asked(ids, sampling, name)).prompt_logprobs
+        given = (await self._generated(ids, sampling, name)).prompt_logprobs
         return [float(given[place][ids[place]].logprob) for place in range(len(prompt_ids), len(ids))]
 
     async def load(self, name: str, adapter: Path) -> None:
@@ -101,7 +101,7 @@ class VLLMProcess:
         if engine is not None:
             await asyncio.to_thread(engine.shutdown)
 
-    async def _asked(self, prompt: Sequence[int], sampling: Any, name: str) -> Any:
+    async def _generated(self, prompt: Sequence[int], sampling: Any, name: str) -> Any:
         number = f"agentfw-{next(self._numbers)}"
         sampling.output_kind = self._final
         async with self._within(self.settings.deadline, "answer"):

@@ -28,9 +28,10 @@ from typing import Any, TypeVar
 
 from agentfw.errors import EndpointError, SettingsError
 
+from ...protocols.answers import StreamedReply, read_usage
+from ...protocols.chat import ChatCompletions
+from ...protocols.protocol import Malformed
 from ..http.endpoint import Endpoint, Refused, key_in
-from ..http.openai_wire import read_usage
-from ..http.streamed import Malformed, StreamedReply
 from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
@@ -105,7 +106,7 @@ class VLLMServer:
         streamed = None
         if heard is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-            streamed = StreamedReply(lambda choice: heard(_ids(choice)))
+            streamed = StreamedReply(ChatCompletions().reader, lambda choice: heard(_ids(choice)))
         sampled = await self._completed(body, name, lambda reply: _sampled(reply, question, name), streamed)
         return sampled if known else replace(sampled, logprobs=())
 
@@ -125,7 +126,7 @@ class VLLMServer:
 
     async def load(self, name: str, adapter: Path) -> None:
         try:
-            await self._told("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
+            await self._post_command("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
         except Refused as refusal:
             if "already" in refusal.words:  # the answer to a first try was lost
                 return
@@ -136,7 +137,7 @@ class VLLMServer:
 
     async def unload(self, name: str) -> None:
         try:
-            await self._told("/v1/unload_lora_adapter", {"lora_name": name})
+            await self._post_command("/v1/unload_lora_adapter", {"lora_name": name})
         except Refused as refusal:
             raise self._blamed(f"{refusal}: {refusal.words}", _ADVICE) from None
 
@@ -203,7 +204,7 @@ class VLLMServer:
 
         return await self._completed(body, "", read)
 
-    async def _told(self, path: str, body: Mapping[str, Any]) -> None:
+    async def _post_command(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             async with self._endpoint.slot() as until:
                 await self._endpoint.ask(path, body, lambda reply: None, until, text=True)
@@ -212,7 +213,7 @@ class VLLMServer:
 
     async def _switched(self, path: str) -> None:
         try:
-            await self._told(path, {})
+            await self._post_command(path, {})
         except Refused as refusal:
             raise self._blamed(
                 f"{refusal}: {refusal.words}",

@@ -9,8 +9,8 @@ organisations, years from users, and conflicts from years. An agent sees a few l
     calendar = dataset.calendar(dataset.user("7-test-0-3"))
     calendar.rounds[0].answer
 
-The modules in the order in which data flows: yaml_lines, event_attributes, principles, schema, organisation, users,
-regular_year, event_templates, rounds, round_maker, verification, dataset; then environment, feedback, error_figures,
-simple_rules, baselines, choice_model, policies, teacher_policy; then data_export, ics_export, data_command.
+The modules in the order in which data flows: yaml_lines, event_attributes, schema, organisation, regular_year,
+round_maker, dataset; then baselines, environment, choice_model, scratchpad, policies, rewards; then data_export and
+data_command.
 docs/reference/calendar.md explains all of it. A person's own calendar is in `agentfw_calendar`.
 """

@@ -1,7 +1,12 @@
-"""Baselines on a user's rounds: random choice and each simple rule.
+"""The figures of the benchmark (error rates, rank distance, error reduction), and what they are without an agent.
 
-They play the same rounds as the run, from the same tags, so that a run's table compares like with like. They need no
-agent and take a few milliseconds per user.
+The figures are the paper's definitions as pure functions, shared by the environment and the benchmarks.
+
+    >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
+    (0.5, 0.5)
+
+Baselines are random choice and each simple rule. They play the same rounds as the run, from the same tags, so that a
+run's table compares like with like. They need no agent and take a few milliseconds per user.
 
     references(calendar, generator)["random"]["aer"]
 """
@@ -12,10 +17,70 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from .dataset import Calendar
-from .error_figures import episode_figures, rank_distance
-from .simple_rules import RULES
+from .event_attributes import RULES
 
-__all__ = ["RULE_TITLES", "references"]
+__all__ = [
+    "CHECKPOINTS",
+    "RULE_TITLES",
+    "average_errors",
+    "episode_figures",
+    "error_reduction",
+    "quarters",
+    "rank_distance",
+    "references",
+]
+
+CHECKPOINTS = (1, 25, 50, 75, 104)
+
+
+def average_errors(errors: Sequence[float]) -> dict[str, float]:
+    """The mean error over the first N rounds, for each checkpoint N that was reached, and over all rounds."""
+    found = {f"aer@{count}": sum(errors[:count]) / count for count in CHECKPOINTS if count <= len(errors)}
+    return {**found, "aer": sum(errors) / len(errors)} if errors else found
+
+
+def rank_distance(answer: str, ranking: Sequence[str], events: int) -> float:
+    """ORD: 1 if the right answer is ranked first, 0 if it is last or not ranked."""
+    if answer not in ranking or events < 2:
+        return 0.0
+    return max(0.0, 1.0 - list(ranking).index(answer) / (events - 1))
+
+
+def quarters(errors: Sequence[float]) -> list[float]:
+    """The mean error of each quarter. A remainder belongs to the two in the middle."""
+    size = max(1, len(errors) // 4)
+    middle = errors[size : len(errors) - size]
+    half = len(middle) // 2
+    parts = (errors[:size], middle[:half], middle[half:], errors[-size:])
+    return [sum(part) / len(part) if len(part) else 0.0 for part in parts]
+
+
+def error_reduction(errors: Sequence[float]) -> float:
+    """(first - last) / first over the first and the last quarter.
+
+    If the first quarter has no errors, the result is 0 if the last has none either, else -1.
+    """
+    if not errors:
+        return 0.0
+    parts = quarters(errors)
+    first, last = parts[0], parts[-1]
+    if first == 0:
+        return 0.0 if last == 0 else -1.0
+    return (first - last) / first
+
+
+def episode_figures(errors: Sequence[float], distances: Sequence[float], invalid: int) -> dict[str, float]:
+    """All figures of an episode. An episode without rounds gets the worst."""
+    played = max(1, len(errors))
+    averages = average_errors(errors) if errors else {"aer": 1.0}
+    return {
+        "error": averages["aer"],
+        **averages,
+        "ord": sum(distances) / played,
+        "error_reduction": error_reduction(errors),
+        "invalid": invalid / played,
+    }
+
 
 RULE_TITLES: Mapping[str, str] = {
     "earliest": "earliest first",

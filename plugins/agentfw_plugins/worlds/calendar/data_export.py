@@ -12,6 +12,10 @@ last; it lists the rows and the sha256 of each file, and the rejected rounds by 
 
 `users.jsonl` holds the hidden weights and `rounds.jsonl` the true answers: it is data to train and to judge with, not
 to be shown to an agent.
+
+A user's year is also an iCalendar file (RFC 5545), for calendar programs and for trying `agentfw calendar`. It contains
+what an invitation contains: no answers, no weights. Regular meetings are confirmed and have a recurrence rule;
+competing events are tentative. Times are floating local times, as a generated organisation has no time zone.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import datetime, time
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -31,11 +36,12 @@ from agentfw.runs import write_whole
 
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
 from .event_attributes import Event, event_line
-from .ics_export import ics_of
-from .regular_year import date_of
-from .verification import POINTS
+from .organisation import User
+from .regular_year import Series, date_of
+from .round_maker import POINTS
+from .schema import CADENCES
 
-__all__ = ["make_data", "organisations_for"]
+__all__ = ["ics_of", "make_data", "organisations_for"]
 
 _USERS_EACH = 5
 
@@ -98,7 +104,9 @@ def make_data(
                 _write(folder, f"ics/{name}.ics", year.ics, 1, files)
             progress(name)
         for kind, some in rows.items():
-            _write(folder, f"{split}/{kind}.jsonl", _jsonl(some), len(some), files)
+            _write(
+                folder, f"{split}/{kind}.jsonl", "".join(_json(row) + "\n" for row in some).encode(), len(some), files
+            )
             if table is not None and some:
                 _write(folder, f"{split}/{kind}.parquet", table(some), len(some), files)
     manifest = {
@@ -197,10 +205,6 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    return "".join(_json(row) + "\n" for row in rows).encode()
-
-
 def _write(folder: Path, name: str, data: bytes, rows: int, files: dict[str, dict[str, Any]]) -> None:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,3 +226,95 @@ def _parquet() -> Callable[[Rows], bytes]:
         return bytes(sink.getvalue())
 
     return write
+
+
+_STAMP = "20260101T000000Z"
+"""Time stamp of the file; fixed, so that one seed gives the same bytes."""
+
+
+def ics_of(calendar: Calendar) -> bytes:
+    """The whole file."""
+    user = calendar.user
+    lines = [
+        "BEGIN:VCALENDAR",
+        "VERSION:2.0",
+        "PRODID:-//agentfw//calendar//EN",
+        "CALSCALE:GREGORIAN",
+        f"X-WR-CALNAME:{escaped(f'{user.name}, {user.organisation.name}')}",
+    ]
+    by_id = {event.id: event for event in calendar.events}
+    for series in calendar.series:
+        lines += _series(series, by_id, user)
+    for shown in calendar.rounds:
+        for event in shown.events:
+            if event is not shown.events[shown.anchor]:
+                lines += _event(event, user, f"{event.id}@{_host(user)}", status="TENTATIVE")
+    lines.append("END:VCALENDAR")
+    return b"".join(part + b"\r\n" for line in lines for part in folded(line.encode()))
+
+
+def _series(series: Series, by_id: dict[str, Event], user: User) -> Iterable[str]:
+    """The meeting with its recurrence rule, and each date that differs."""
+    first = by_id[f"{series.event.id}w{series.weeks[0]}"]
+    uid = f"{series.event.id}@{_host(user)}"
+    rule = f"RRULE:FREQ=WEEKLY;INTERVAL={CADENCES[series.meeting.cadence]};COUNT={len(series.weeks)}"
+    yield from _event(first, user, uid, extra=(rule,))
+    for week in series.weeks[1:]:
+        event = by_id[f"{series.event.id}w{week}"]
+        if event.minutes != first.minutes:
+            yield from _event(event, user, uid, extra=(f"RECURRENCE-ID:{_when(event.day, event.start)}",))
+
+
+def _event(
+    event: Event, user: User, uid: str, *, status: str = "CONFIRMED", extra: tuple[str, ...] = ()
+) -> Iterable[str]:
+    yield "BEGIN:VEVENT"
+    yield f"UID:{uid}"
+    yield f"DTSTAMP:{_STAMP}"
+    yield f"DTSTART:{_when(event.day, event.start)}"
+    yield f"DTEND:{_when(event.day, event.end)}"
+    yield from extra
+    yield f"SUMMARY:{escaped(event.shown)}"
+    yield f"LOCATION:{escaped(event.location)}"
+    yield f"STATUS:{status}"
+    yield f"CATEGORIES:{event.topic.upper()}"
+    if event.urgency == "high":
+        yield "PRIORITY:1"
+    if event.attendees:
+        yield f"ORGANIZER{_party(event.by, user)}"
+        for person in (user.person, *event.attendees):
+            if person != event.by:
+                yield f"ATTENDEE;ROLE={'OPT' if event.hold == 'optional' else 'REQ'}-PARTICIPANT{_party(person, user)}"
+    yield "END:VEVENT"
+
+
+def _party(person: str, user: User) -> str:
+    # Parameter values have no escapes, and people's names contain neither quotes nor line breaks.
+    return f';CN="{user.organisation.person(person).name}":mailto:{person}@{_host(user)}'
+
+
+def _host(user: User) -> str:
+    return f"{user.id}.example"
+
+
+def _when(day: int, minute: int) -> str:
+    moment = datetime.combine(date_of(day), time(minute // 60, minute % 60))
+    return moment.strftime("%Y%m%dT%H%M%S")
+
+
+def escaped(value: str) -> str:
+    """A text as the value of a property."""
+    return value.replace("\\", "\\\\").replace(";", "\\;").replace(",", "\\,").replace("\n", "\\n")
+
+
+def folded(content: bytes) -> list[bytes]:
+    """Fold a content line into physical lines of at most 75 octets, without splitting a character."""
+    parts: list[bytes] = []
+    limit, lead = 75, b""
+    while len(content) > limit:
+        cut = limit
+        while cut > limit - 4 and content[cut] & 0xC0 == 0x80:
+            cut -= 1
+        parts.append(lead + content[:cut])
+        content, limit, lead = content[cut:], 74, b" "
+    return [*parts, lead + content]

@@ -22,12 +22,10 @@ from agentfw.errors import UnknownNameError, UsageError
 from agentfw.seeds import Seeds
 
 from .event_attributes import LETTERS, Event
-from .organisation import Organisation
-from .regular_year import Series, make_year
+from .organisation import Organisation, Temper, User, make_user
+from .regular_year import ROUNDS, Difficulty, Round, Series, make_year
 from .round_maker import RoundMaker
-from .rounds import ROUNDS, Difficulty, Round
 from .schema import Schema, load_folder, shipped_schemas
-from .users import Temper, User, make_user
 
 __all__ = ["SPLITS", "Calendar", "Dataset", "schemas_of"]
 

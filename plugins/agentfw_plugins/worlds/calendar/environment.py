@@ -22,14 +22,25 @@ The feedback line is about the round before; the first round has none. A turn th
 An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`. A
 decision that can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's first
 conflict.
+
+For language models there are prompting styles: direct, reasoning, reasoning over memory, and StrategyHub. A style only
+changes what the model is told. Rounds, tools and scoring are the same, so styles can be compared on the same users.
+They are the settings of PEARL's evaluation (its section 4 and appendix D), in words of our own. There the answer is
+JSON in a single turn; here it is a call of `decide`.
+
+    agentfw run calendar-zero-shot --set policy.base_url=http://localhost:8000/v1
+    agentfw run calendar-react
+    agentfw run calendar-memory-react
+    agentfw run calendar-strategyhub
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from random import Random
 from typing import Any, Literal
 
 from pydantic import Field
@@ -40,17 +51,23 @@ from agentfw.request import Brief
 from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled, Time
 
-from .baselines import references
+from .baselines import CHECKPOINTS, episode_figures, rank_distance, references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
-from .error_figures import CHECKPOINTS, episode_figures, rank_distance
-from .event_attributes import LETTERS, clock, event_line
-from .feedback import feedback_on
-from .prompting import Style, instructions
-from .regular_year import DAY_NAMES
-from .rounds import ROUNDS, Round
-from .simple_rules import RULES
+from .event_attributes import LETTERS, RULES, clock, event_line
+from .organisation import Appraisal, User
+from .regular_year import DAY_NAMES, ROUNDS, Round
 
-__all__ = ["CalendarConflicts", "CalendarSettings", "Letter", "with_letters"]
+__all__ = [
+    "STYLES",
+    "CalendarConflicts",
+    "CalendarSettings",
+    "Feedback",
+    "Letter",
+    "Style",
+    "feedback_on",
+    "instructions",
+    "with_letters",
+]
 
 Letter = Literal["A", "B", "C", "D", "E"]
 _NAMED = re.compile(r"(?:EVENT\s+)?([A-E])(?:[:.)\s].*)?", re.S)
@@ -355,3 +372,89 @@ def _calendar(settings: CalendarSettings, user: str, split: str, index: int) -> 
     return dataset.calendar(
         dataset.user(identity), year=index // len(users), rounds=settings.rounds, conflicts=settings.conflicts
     )
+
+
+_RIGHT = (
+    "Yes, that one.",
+    "Right.",
+    "Exactly.",
+    "Good, I'd have done the same.",
+    "Thanks, just so.",
+    "That's the one.",
+)
+_WRONG = ("No, not that one.", "I'd have kept another.", "Sorry, no.", "That wasn't it.", "Not this time.", "No.")
+_NONE = ("I had to sort it out myself.", "You left me with all of them.", "Nobody decided, so I did.")
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """The feedback on one round."""
+
+    principle: str
+    """Name of the principle that the words are about."""
+    valued: bool
+    """True if the kept event has something the user values, False if the other has something they dislike."""
+    said: str
+
+
+def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random) -> Feedback:
+    """The event that the user keeps, and a reason in their own words; `chosen` is None if there was no valid choice.
+
+    The reason names one thing that really spoke for the kept event and its direction, never how much, and never
+    everything.
+    """
+    other = _rival(shown, user) if chosen is None or chosen == shown.accepted else chosen
+    differences: dict[str, int] = {}
+    for name, weight in user.weights.items():
+        principle = user.principles[name]
+        change = principle.triggers(shown.tags[shown.accepted]) - principle.triggers(shown.tags[other])
+        if weight * change > 0:
+            differences[name] = weight
+    # There always is one, because the kept event is worth more than any other.
+    (name,) = generator.choices(list(differences), [abs(weight) for weight in differences.values()])
+    valued = differences[name] > 0
+    principle = user.principles[name]
+    words = generator.choice(principle.praise if valued else principle.complaint)
+    openings = _NONE if chosen is None else _RIGHT if chosen == shown.accepted else _WRONG
+    return Feedback(name, valued, f"{generator.choice(openings)} {words[0].upper()}{words[1:]}.")
+
+
+def _rival(shown: Round, user: User) -> int:
+    """The best of the events that aren't kept."""
+    values = list(map(Appraisal(user).value, shown.tags))
+    others = [place for place in range(len(values)) if place != shown.accepted]
+    return max(others, key=values.__getitem__)
+
+
+Style = Literal["plain", "zero_shot", "react", "memory_react", "strategyhub"]
+
+STYLES: Mapping[Style, str] = {
+    "plain": "",
+    "zero_shot": """\
+Answer each conflict at once, by calling `decide`: one event to keep, a ranking with the letters of all events, and a
+short reason.""",
+    "react": """\
+Think before you decide, and let it be seen. Write <reasoning> first: go through the events one by one, say what speaks
+for and against each, and weigh them for this person. Close it with </reasoning>. Then decide, by calling `decide`
+with one event to keep, a ranking with the letters of all events, and a short reason. Nothing counts as a decision but
+that one call.""",
+    "memory_react": """\
+Work in three steps, and let them be seen. Write <observation> first: of the earlier conflicts that you can still see,
+say which event this person kept, what you had taken, and what they gave as the reason. Close it with </observation>.
+Then write <reasoning>: what these choices have in common, and what that means for each of the events at hand. Close it
+with </reasoning>. Then decide, by calling `decide` with one event to keep, a ranking with the letters of all events,
+and a short reason. Nothing counts as a decision but that one call.""",
+    "strategyhub": """\
+You have a notebook about this person: the tool `strategy_hub`. It holds a few short strategies and stays with you when
+the conversation is cut off. At each conflict, list it first. Compare what it says with what the person kept last: where
+a strategy was wrong, too broad or missing, put a better list in its place with an update; where it was right, leave it.
+Write down what decides and how much it counts, not single events. Then decide by it: call `decide` with one event to
+keep, a ranking with the letters of all events, and a short reason. Every call is a turn, and there are only a few for
+each conflict: the decision has to be among them.""",
+}
+"""Text added after the environment's own goal."""
+
+
+def instructions(goal: str, style: Style) -> str:
+    """The instructions for a model."""
+    return f"{goal}\n\n{STYLES[style]}".rstrip()

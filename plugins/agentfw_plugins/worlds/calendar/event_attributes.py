@@ -20,11 +20,20 @@ the others only where they say something, that is where their value isn't the ne
 
 Relations, as seen from the user on the organisation's chart: superior, report, peer; and from outside: client, partner,
 vendor.
+
+The same attributes are phrases, for the reason of a proposal and for what is remembered of a user, and simple rules
+rank events by them without knowing the user. Ties go to the event that is shown first, whose place carries no
+information.
+
+    >>> in_words("due=today"), in_words("who=client")
+    ('due today', 'a client comes')
+    >>> RULES["earliest"]([{"letter": "A", "start": "10:15"}, {"letter": "B", "start": "10:00"}])
+    ['B', 'A']
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = [
@@ -34,10 +43,13 @@ __all__ = [
     "OUTSIDE",
     "PRIVATE",
     "RELATIONS",
+    "RULES",
     "TAGS",
     "Event",
+    "Rule",
     "clock",
     "event_line",
+    "in_words",
     "parse_line",
     "tags_of",
 ]
@@ -110,6 +122,7 @@ class Event:
 
 
 def clock(minute: int) -> str:
+    """A minute of the day, such as 09:30."""
     return f"{minute // 60:02d}:{minute % 60:02d}"
 
 
@@ -151,3 +164,88 @@ def parse_line(line: str) -> tuple[str, str, dict[str, str]]:
         key, _, value = tag.partition("=")
         tags[key] = value
     return letter, title, {key: tags[key] for key in TAGS}
+
+
+_SOMEBODY = {"superior": "a superior", "report": "somebody of the own team", "peer": "a colleague"}
+_SOMEBODY |= {relation: f"a {relation}" for relation in RELATIONS if relation not in _SOMEBODY}
+
+_WORDS: Mapping[str, str] = {
+    "by=self": "called by oneself",
+    **{f"by={relation}": f"called by {somebody}" for relation, somebody in _SOMEBODY.items()},
+    **{f"who={relation}": f"{somebody} comes" for relation, somebody in _SOMEBODY.items()},
+    "who=family": "family",
+    "who=friend": "with friends",
+    "who=doctor": "about health",
+    "by=family": "called by family",
+    "by=friend": "called by a friend",
+    "by=doctor": "called by a doctor",
+    "size=1": "alone",
+    "size=2": "just two people",
+    "size=3-4": "three or four people",
+    "size=5-7": "five to seven people",
+    "size=8+": "eight and more people",
+    "min=-30": "half an hour at most",
+    "min=45-75": "about an hour",
+    "min=90+": "ninety minutes and more",
+    "topic=delivery": "the work itself",
+    "topic=people": "about people",
+    "urgency=low": "not urgent",
+    "urgency=high": "urgent",
+    "due=week": "due this week",
+    "due=today": "due today",
+    "place=room": "in a room",
+    "place=video": "by video",
+    "place=phone": "by phone",
+    "place=onsite": "somewhere else",
+    "series=any": "part of a series",
+    "notice=week": "called this week",
+    "notice=today": "called today",
+    "hold=optional": "optional",
+    "hold=fixed": "can't be moved",
+    "hold=must": "must be attended",
+}
+
+
+def in_words(feature: str) -> str:
+    """A feature of `choice_model.FEATURES` as a phrase."""
+    return _WORDS.get(feature) or feature.partition("=")[2]
+
+
+Shown = Sequence[Mapping[str, str]]
+Rule = Callable[[Shown], list[str]]
+
+_SENIORITY = ("nobody", "vendor", "partner", "report", "peer", "client", "superior")
+
+
+def _by(key: Callable[[Mapping[str, str]], object]) -> Rule:
+    """Rank by value, in descending order."""
+
+    def rule(events: Shown) -> list[str]:
+        # sorted is stable, also in reverse, so among equals the first stays first.
+        return [event["letter"] for event in sorted(events, key=key, reverse=True)]  # type: ignore[arg-type]
+
+    return rule
+
+
+def _earliness(event: Mapping[str, str]) -> int:
+    hour, _, minute = event["start"].partition(":")
+    return -(int(hour) * 60 + int(minute))
+
+
+def _urgency(event: Mapping[str, str]) -> tuple[int, int, int]:
+    return tuple(CHOICES[tag].index(event[tag]) for tag in ("urgency", "due", "notice"))  # type: ignore[return-value]
+
+
+def _seniority(event: Mapping[str, str]) -> tuple[int, int]:
+    ranks = [_SENIORITY.index(relation) for relation in event["who"].split(",")]
+    return max(ranks), _SENIORITY.index(event["by"]) if event["by"] in _SENIORITY else 0
+
+
+RULES: dict[str, Rule] = {
+    "earliest": _by(_earliness),
+    "most_attendees": _by(lambda event: int(event["size"])),
+    "most_urgent": _by(_urgency),
+    "most_senior": _by(_seniority),
+    "regular_first": _by(lambda event: event["series"] != "none"),
+    "first_shown": lambda events: [event["letter"] for event in events],
+}

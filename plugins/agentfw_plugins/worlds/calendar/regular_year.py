@@ -1,23 +1,177 @@
-"""A user's year of regular events: 52 weeks without overlaps.
+"""A user's year of regular events: 52 weeks without overlaps, and the conflict rounds that are added to it.
 
-A series keeps its weekday, time, people and title all year. Only single dates run over or end early by a quarter of an
-hour.
+Events are made from the templates of a schema: title, attendees, duration, place. Templates are filled from the user's
+own organisation chart. A title never names somebody who doesn't attend, and a meeting that needs people whom the user
+doesn't have isn't made. A series keeps its weekday, time, people and title all year. Only single dates run over or end
+early by a quarter of an hour.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from random import Random
+from typing import TypeVar
 
 from agentfw.errors import SettingsError
 
-from .event_attributes import Event
-from .event_templates import Maker
-from .schema import CADENCES, Meeting
-from .users import User
+from .event_attributes import LETTERS, RELATIONS, Event
+from .organisation import Organisation, User
+from .schema import CADENCES, Meeting, Reason
 
-__all__ = ["DAY_NAMES", "FIRST_DAY", "WEEKS", "Series", "date_of", "make_year"]
+__all__ = [
+    "DAY_NAMES",
+    "FIRST_DAY",
+    "PER_WEEK",
+    "ROUNDS",
+    "WEEKS",
+    "Difficulty",
+    "Maker",
+    "Round",
+    "Series",
+    "date_of",
+    "make_year",
+    "one_of",
+    "pick",
+]
+
+Key = TypeVar("Key")
+
+
+def pick(shares: Mapping[Key, float], generator: Random) -> Key:
+    """Draw a key with a probability proportional to its share."""
+    left = generator.random() * sum(shares.values())
+    for key, share in shares.items():
+        left -= share
+        if left < 0:
+            return key
+    return key
+
+
+def one_of(choices: Sequence[Key], generator: Random) -> Key:
+    """A faster `generator.choice`; generating rounds calls it a million times."""
+    return choices[int(generator.random() * len(choices))]
+
+
+class Maker:
+    """Makes events for one user."""
+
+    def __init__(self, user: User, generator: Random) -> None:
+        self.user, self.random = user, generator
+        self.organisation: Organisation = user.organisation
+        self.schema = user.organisation.schema
+        self.circle: dict[str, list[str]] = {name: [] for name in RELATIONS}
+        for person, relation in user.relations.items():
+            self.circle[relation].append(person)
+        chain = user.organisation.chain(user.person)
+        self.circle["superior"] = chain  # the nearest first
+
+    def _one_of(self, choices: Sequence[Key]) -> Key:
+        return one_of(choices, self.random)
+
+    def possible(self, meeting: Meeting) -> bool:
+        """Whether the user has all the people that the meeting needs."""
+        needed = [name for name, (least, _) in meeting.who.items() if least]
+        needed += [meeting.by] if meeting.by != "self" else []
+        return all(self.circle[name] for name in needed)
+
+    def event(self, meeting: Meeting, identity: str, day: int, start: int) -> Event:
+        """Make an event from a template, without any conflict."""
+        attendees: list[str] = []
+        by = self.user.person
+        if meeting.by != "self":
+            by = self._one(meeting.by, attendees)
+        for relation, (least, most) in meeting.who.items():
+            for _ in range(self.random.randint(least, most)):
+                self._one(relation, attendees)
+        place = pick(meeting.place, self.random)
+        title = self._one_of(meeting.titles)
+        return Event(
+            id=identity,
+            title=self.filled(title, attendees),
+            day=day,
+            start=start,
+            minutes=pick(meeting.minutes, self.random),
+            topic=meeting.topic,
+            by=by,
+            attendees=tuple(attendees),
+            place=place,
+            location=self.location(place),
+            template=meeting.name,
+            series=meeting.cadence,
+            hold=meeting.hold,
+        )
+
+    def apply(self, reason: Reason, event: Event) -> bool:
+        """Turn an event into a competitor. False if people are missing for it or it would contradict itself."""
+        if event.topic not in reason.topics:
+            return False
+        attendees = list(event.attendees)
+        named: dict[str, str] = {}
+        if reason.only:
+            if not self.circle[reason.only]:
+                return False
+            attendees = []
+            named[reason.only] = self._one(reason.only, attendees)
+            event.by = self._one_of([self.user.person, attendees[0]])
+            # The person named in the title may no longer attend.
+            event.title = self.filled(
+                self._one_of(("{person} and you", "A word with {person}", "{project}: with {person}")), attendees
+            )
+        for relation, (least, most) in reason.adds.items():
+            wanted = self.random.randint(least, most)
+            free = [person for person in self.circle[relation] if person not in attendees]
+            if len(free) < max(1, least):
+                return False
+            for _ in range(wanted):
+                person = self._one(relation, attendees)
+                if person:
+                    named.setdefault(relation, person)
+        if event.minutes + reason.longer > 240:
+            return False
+        event.attendees = tuple(attendees)
+        event.minutes += reason.longer
+        for attribute, value in reason.sets.items():
+            setattr(event, attribute, value)
+        if "place" in reason.sets:
+            event.location = self.location(event.place)
+        if event.notice == "today":
+            # An event called today can't belong to a long-standing series.
+            event.series = "none"
+        words = {name: self.called(person) for name, person in named.items()}
+        event.note = self._one_of(reason.notes).format(**words, project=self._one_of(self.schema.projects))
+        event.reasons = (*event.reasons, reason.name)
+        return True
+
+    def location(self, place: str) -> str:
+        if place == "room":
+            return self._one_of(self.schema.rooms)
+        if place == "onsite":
+            return self._one_of(self.schema.sites)
+        return "video call" if place == "video" else "by phone"
+
+    def called(self, person: str) -> str:
+        """A person's name in a title: the first name, or the firm for people from outside."""
+        found = self.organisation.person(person)
+        return found.firm or found.first_name
+
+    def filled(self, title: str, attendees: Sequence[str]) -> str:
+        """Fill the slots of a title."""
+        words = {"project": self._one_of(self.schema.projects)}
+        for person in reversed(attendees):
+            words[self.user.relations[person]] = words["person"] = self.called(person)
+        return title.format(**words)
+
+    def _one(self, relation: str, attendees: list[str]) -> str:
+        """Add one more person of a relation: the nearest superior first, others at random. '' if nobody is left."""
+        free = [person for person in self.circle[relation] if person not in attendees]
+        if not free:
+            return ""
+        person = free[0] if relation == "superior" and self.random.random() < 0.7 else self._one_of(free)
+        attendees.append(person)
+        return person
+
 
 WEEKS = 52
 FIRST_DAY = date(2026, 1, 5)
@@ -116,3 +270,53 @@ def _date(series: Series, week: int, generator: Random, taken: list[list[tuple[i
             spans[spans.index(own)] = (series.start, series.start + minutes + noise)
             minutes += noise
     return replace(series.event, id=f"{series.event.id}w{week}", day=day, start=series.start, minutes=minutes)
+
+
+PER_WEEK = 2
+ROUNDS = WEEKS * PER_WEEK
+"""104. The paper samples one round a week but also says 104; two a week give a year of 104 rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """How rounds are generated. The defaults are those of the published benchmark."""
+
+    margin: int = 1
+    """Minimum lead of the accepted event over every other."""
+    pool: int = 3
+    """Maximum number of competitors drawn per one needed, before the round is drawn again."""
+    regular: float = 0.35
+    """Probability that a competitor is another regular meeting of the user."""
+    second: float = 0.6
+    """Probability of a second conflict reason, and again of a third."""
+    touched: float = 0.4
+    """Probability that a conflict reason applies to the anchor itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One conflict and its right answer."""
+
+    number: int
+    """From 1."""
+    week: int
+    day: int
+    events: tuple[Event, ...]
+    """In the order shown: A, B, C ..."""
+    tags: tuple[dict[str, str], ...]
+    accepted: int
+    """Index of the event that the user keeps."""
+    anchor: int
+    """Index of the regular event."""
+    case: str
+    """A or B."""
+    margin: int
+    """Lead of the accepted event over the next."""
+
+    @property
+    def letters(self) -> str:
+        return LETTERS[: len(self.events)]
+
+    @property
+    def answer(self) -> str:
+        return LETTERS[self.accepted]

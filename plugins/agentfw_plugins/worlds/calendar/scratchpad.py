@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .principles import vocabulary
+from .schema import vocabulary
 
 __all__ = [
     "Valued",

@@ -22,13 +22,22 @@ from agentfw import Environment, Intervention, Moment, Observation, Task, World,
 from agentfw.errors import InterventionRefused
 from agentfw.timeline import Time, Work
 
-from . import scoring
-from .inbox_settings import InboxSettings
-from .library import read_library
-from .mails import Arrivals, Mail
-from .triage_assistant import Triage
+from .mails import (
+    DOCUMENT,
+    FINISHED,
+    HANDLED,
+    INTERRUPTION,
+    MISSED,
+    SWITCH,
+    Arrivals,
+    InboxSettings,
+    Mail,
+    balanced,
+    in_time,
+    read_library,
+)
 
-__all__ = ["Inbox", "InboxSettings"]
+__all__ = ["Inbox", "InboxSettings", "Triage"]
 
 
 class Inbox(Environment):
@@ -149,12 +158,12 @@ class Inbox(Environment):
         if mail.handling is not None:
             mail.handling.cancel()
             self._go_on()
-        self.world.utility(scoring.MISSED, "mail missed")
+        self.world.utility(MISSED, "mail missed")
         self.world.observe("missed", {"message": mail.number})
 
     def _handled(self, mail: Mail) -> None:
         mail.handled = True
-        self.world.utility(scoring.HANDLED, "mail handled")
+        self.world.utility(HANDLED, "mail handled")
         self.world.observe("handled", {"message": mail.number})
 
     def _show_inbox(self) -> None:
@@ -191,9 +200,9 @@ class Inbox(Environment):
         section, count = self._document.sections[self._written], len(self._document.sections)
         self._section = None
         self._written += 1
-        self.world.utility(scoring.DOCUMENT / count, "section written")
+        self.world.utility(DOCUMENT / count, "section written")
         if self._finished:
-            self.world.utility(scoring.FINISHED, "document finished")
+            self.world.utility(FINISHED, "document finished")
         self.world.observe(
             "section",
             {"heading": section.heading, "sections": count - self._written},
@@ -281,17 +290,17 @@ class Inbox(Environment):
 
     def _close(self) -> None:
         if self._begun:
-            self.world.utility(scoring.DOCUMENT * self._begun / len(self._document.sections), "part of a section")
-        self.world.utility(scoring.SWITCH * self._switches, "switches")
-        self.world.utility(scoring.INTERRUPTION * self._interruptions, "interruptions")
+            self.world.utility(DOCUMENT * self._begun / len(self._document.sections), "part of a section")
+        self.world.utility(SWITCH * self._switches, "switches")
+        self.world.utility(INTERRUPTION * self._interruptions, "interruptions")
         self.world.finish(**self.outcome())
 
     def outcome(self) -> Mapping[str, float]:
         document = (self._written + self._begun) / len(self._document.sections)
-        mails = scoring.in_time(self._mails)
+        mails = in_time(self._mails)
         waits = [mail.waited for mail in self._mails if mail.waited is not None]
         return {
-            "balanced": scoring.balanced(document, mails),
+            "balanced": balanced(document, mails),
             "document": document,
             "mails": mails,
             "missed": sum(mail.missed for mail in self._mails) / max(1, len(self._mails)),
@@ -308,3 +317,77 @@ class Inbox(Environment):
         if observation.name == "mail" and observation.data["urgency"] == "high":
             return [Intervention("handle_email", {"message": observation.data["message"]})]
         return []
+
+
+class Triage:
+    """The assistant of the demonstration: it triages new mails and follows the advice, earliest due time first.
+
+    It acts on what it has observed, never on what it has said: an interrupted answer had no effect, and a mail that is
+    settled isn't taken up again.
+
+    >>> from agentfw.episode import Observation
+    >>> triage = Triage(handling=1.0)
+    >>> triage.answer(Moment(0, (Observation(0, "document", {"sections": 4}),)))
+    [Intervention(name='write', arguments={}, id='')]
+    >>> [one.name for one in triage.answer(Moment(3, (Observation(3, "mail", {"message": 0}),)))]
+    ['triage']
+    """
+
+    def __init__(self, handling: Time) -> None:
+        self._handling = handling
+        """Time to handle a mail; mails due sooner are not begun."""
+        self._sections = 0
+        """Number of sections left to write."""
+        self._new = False
+        self._wanted: dict[int, str] = {}
+        """What to do about each mail after the triage."""
+        self._due: dict[int, float] = {}
+
+    def answer(self, moment: Moment) -> list[Intervention]:
+        for observation in moment.observations:
+            self._hear(observation)
+        at_work = [work.name for work in moment.in_flight if work.running]
+        if any(name != "write" for name in at_work):
+            return []
+        if self._new:
+            return [Intervention("triage")]
+        if (first := self._first(moment.now)) is not None:
+            return [self._act(first, moment.now)]
+        return [Intervention("write")] if self._sections and not at_work else []
+
+    def _hear(self, observation: Observation) -> None:
+        name, data = observation.name, observation.data
+        if name == "mail":
+            self._new = True
+        elif name == "triage":
+            self._new = False
+            for mail in data["mails"]:
+                self._wanted[mail["message"]] = mail["advice"]
+                self._due[mail["message"]] = mail["due"]
+        elif name in _WANTED:
+            if data["message"] in self._wanted:
+                self._wanted[data["message"]] = _WANTED[name]
+        elif name in ("handled", "missed"):
+            self._wanted.pop(data["message"], None)
+        elif name in ("document", "section"):
+            self._sections = data["sections"]
+
+    def _first(self, now: Time) -> int | None:
+        """The next mail to handle."""
+        ready = [
+            (self._due[message], message)
+            for message, what in self._wanted.items()
+            if what in ("handle", "open", "remind") and self._due[message] >= now + self._handling
+        ]
+        return min(ready)[1] if ready else None
+
+    def _act(self, message: int, now: Time) -> Intervention:
+        what = self._wanted[message]
+        spare = self._due[message] - now - self._handling
+        if what == "remind" and spare > 2 * self._handling:
+            return Intervention("set_reminder", {"message": message, "after": round(spare / 2, 2)})
+        return Intervention("open_message" if what == "open" else "handle_email", {"message": message})
+
+
+_WANTED = {"message": "handle", "reminder": "handle", "reminder_set": "wait"}
+"""What a mail needs after it was read, reminded of, or put off."""

@@ -1,23 +1,171 @@
-"""The mails of one day: when each arrives, what it says, and what happened to it.
+"""A day at the inbox: its settings, its document and mails, and how it is scored.
 
-Everything random about a mail is drawn when it arrives, including the advice of the triage. So a day is the same under
-every interface, whatever the assistant does.
+Settings and scores are those of tables 17 and 19 of the engagement-process paper. Documents and mails are read from the
+JSON files in this folder. A section's `tokens` say what generating it took, thinking included, and writing replays
+that. So every policy and interface writes the same document. Everything random about a mail is drawn when it arrives,
+including the advice of the triage. So a day is the same under every interface, whatever the assistant does.
+
+    >>> InboxSettings(rate=0.5, single=True).slack("high")
+    (5.0, 15.0)
+    >>> library = read_library()
+    >>> len(library.documents), len(library.scenarios["high"])
+    (12, 12)
+
+A mail counts if it was handled by its due time. A document counts by the share that is written.
+
+    >>> round(balanced(document=1.0, mails=0.5), 3)
+    0.55
+    >>> round(balanced(document=0.8, mails=0.8), 3)
+    0.8
 """
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any
 
+from pydantic import Field, model_validator
+
+from agentfw import Settings
 from agentfw.seeds import Seeds
 from agentfw.timeline import Time, Work
 
-from .inbox_settings import InboxSettings
-from .library import Scenario, read_library
+__all__ = [
+    "DOCUMENT",
+    "FINISHED",
+    "HANDLED",
+    "INTERRUPTION",
+    "MISSED",
+    "SWITCH",
+    "Arrivals",
+    "Document",
+    "Durations",
+    "InboxSettings",
+    "Library",
+    "Mail",
+    "Scenario",
+    "Section",
+    "balanced",
+    "in_time",
+    "read_library",
+]
 
-__all__ = ["Arrivals", "Mail"]
+Positive = Annotated[float, Field(gt=0)]
+Slack = tuple[Positive, Positive]
+"""Minimum and maximum."""
+
+
+class Durations(Settings):
+    """Durations of everything except writing."""
+
+    check_inbox: float = Field(0.1, ge=0, description="Checking which mails have arrived.")
+    triage: float = Field(0.2, ge=0, description="Triage of the new mails.")
+    open_message: float = Field(0.1, ge=0, description="Reading a mail.")
+    handle_email: float = Field(1.0, ge=0, description="Handling and answering a mail.")
+    set_reminder: float = Field(0.1, ge=0, description="Setting a reminder.")
+    turning_back: float = Field(0.1, ge=0, description="Returning from the mails to the document.")
+
+
+class InboxSettings(Settings):
+    horizon: float = Field(90.0, gt=0, description="Length of an episode.")
+    rate: float = Field(0.2, ge=0, description="Mean number of mails per unit of time.")
+    high: float = Field(0.4, ge=0, le=1, description="Share of mails of high urgency.")
+    medium: float = Field(0.4, ge=0, le=1, description="Share of mails of medium urgency; the rest is low.")
+    high_slack: Slack = Field((5.0, 15.0), description="Minimum and maximum time until a mail of high urgency is due.")
+    medium_slack: Slack = Field((15.0, 25.0), description="The same for medium urgency.")
+    low_slack: Slack = Field((25.0, 35.0), description="The same for low urgency.")
+    time_per_token: float = Field(0.05, gt=0, description="Time to write a token of the document or of an answer.")
+    durations: Durations = Field(Durations(), description="Durations of everything else.")
+    single: bool = Field(False, description="Write the document in one go instead of section by section.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> InboxSettings:
+        if self.high + self.medium > 1:
+            raise ValueError(f"the shares high ({self.high:g}) and medium ({self.medium:g}) add up to more than 1")
+        for urgency in ("high", "medium", "low"):
+            least, most = self.slack(urgency)
+            if least > most:
+                raise ValueError(f"the minimum of {urgency}_slack, {least:g}, is above its maximum, {most:g}")
+        return self
+
+    def slack(self, urgency: str) -> tuple[float, float]:
+        """Minimum and maximum time until a mail of this urgency is due."""
+        return {"high": self.high_slack, "medium": self.medium_slack, "low": self.low_slack}[urgency]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section, which can be interrupted and resumed."""
+
+    heading: str
+    tokens: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    title: str
+    asks: str
+    sections: tuple[Section, ...]
+
+    def in_one_go(self) -> Document:
+        """The same document as one long section."""
+        text = "\n\n".join(f"{section.heading}. {section.text}" for section in self.sections)
+        tokens = sum(section.tokens for section in self.sections)
+        return Document(self.title, self.asks, (Section(self.title, tokens, text),))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A mail that may arrive on any day."""
+
+    sender: str
+    subject: str
+    body: str
+    advice: Mapping[str, float]
+    """Probability of each advice of the triage: `handle`, `open`, `remind` or `leave`."""
+
+    def advised(self, draw: float) -> str:
+        """The advice of the triage, from a number between 0 and 1.
+
+        >>> Scenario("", "", "", {"handle": 0.7, "remind": 0.3}).advised(0.8)
+        'remind'
+        """
+        for advice, chance in self.advice.items():
+            draw -= chance
+            if draw < 0:
+                return advice
+        return advice
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    documents: tuple[Document, ...]
+    scenarios: Mapping[str, tuple[Scenario, ...]]
+    """By urgency."""
+
+
+@cache
+def read_library() -> Library:
+    documents = tuple(
+        Document(one["title"], one["asks"], tuple(Section(**section) for section in one["sections"]))
+        for one in _json_file("documents.json")
+    )
+    scenarios: dict[str, list[Scenario]] = {}
+    for one in _json_file("mails.json"):
+        scenario = Scenario(one["from"], one["subject"], one["body"], one["advice"])
+        scenarios.setdefault(one["urgency"], []).append(scenario)
+    return Library(documents, {urgency: tuple(some) for urgency, some in scenarios.items()})
+
+
+def _json_file(name: str) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = json.loads((files(__package__) / name).read_text("utf-8"))
+    return read
 
 
 @dataclass(slots=True)
@@ -82,3 +230,27 @@ def _dealt(scenarios: tuple[Scenario, ...], draw: random.Random) -> Iterator[Sce
     """Shuffled scenarios, each used once before any is repeated."""
     while True:
         yield from draw.sample(scenarios, len(scenarios))
+
+
+DOCUMENT = 4 * 0.4
+"""Value of a complete document: four units of 0.4, for any number of sections."""
+FINISHED = 0.8
+HANDLED = 0.4
+MISSED = -0.5
+SWITCH = -0.005
+INTERRUPTION = -0.005
+
+_WEIGHTS = {"high": 1.2, "medium": 0.5, "low": 0.1}
+_SHARE, _GAP = 0.6, 0.5
+"""Weight of the document relative to the mails, and cost of their difference."""
+
+
+def in_time(mails: Sequence[Mail]) -> float:
+    """Share of mails handled in time, weighted by urgency; 1 if none arrived."""
+    weight = sum(_WEIGHTS[mail.urgency] for mail in mails)
+    return sum(_WEIGHTS[mail.urgency] for mail in mails if mail.handled) / weight if weight else 1.0
+
+
+def balanced(document: float, mails: float) -> float:
+    """Combine both; the further they are apart, the lower the result."""
+    return _SHARE * document + (1 - _SHARE) * mails - _GAP * abs(document - mails)

@@ -127,8 +127,9 @@ def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_fi
 @pytest.mark.slow
 def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
     bodies: list[Any] = []
-    answer = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}
-    answer["tool_calls"][0]["function"] = {"name": "decide", "arguments": '{"accept": "B", "reason": "mine"}'}
+    decision = {"name": "decide", "arguments": '{"accept": "B", "reason": "mine"}'}
+    call = {"id": "1", "type": "function", "function": decision}
+    answer = {"role": "assistant", "content": "", "tool_calls": [call]}
 
     class Server(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from agentfw import Episode, Score, Settings
 from agentfw.errors import SettingsError
-from agentfw_plugins.rewards.library_errors import translated_errors
+from agentfw_plugins.rewards import translated_errors
 from agentfw_plugins.rewards.preference import Preference, PreferenceSettings, effects_of
 from agentfw_rewardmodels import PreferenceModel
 from agentfw_rewardmodels import PreferenceSettings as FitSettings

@@ -27,7 +27,7 @@ def figures(row: Mapping[str, Any], **changed: float) -> Figures:
 
 
 def largest_error(rows: list[dict[str, Any]]) -> float:
-    printed = {row["name"]: row["pri"] for row in rows}
+    printed: dict[str, float] = {row["name"]: row["pri"] for row in rows}
     ranking = rank({row["name"]: figures(row) for row in rows})
     return max(abs(row.pri - printed[row.name]) for row in ranking.rows)
 
@@ -126,7 +126,7 @@ def test_the_action_state_graph_raises_faults_everywhere_and_timing_nearly_every
 @pytest.mark.parametrize("group", ["ABCD+ 100/50", "Home Loan 774/97"])
 def test_the_timing_index_of_table_9_leaves_room_for_a_difference_between_0_and_1(group: str) -> None:
     rows = TABLES["table_9"][group]
-    printed = {row["name"]: row["pri"] for row in rows}
+    printed: dict[str, float] = {row["name"]: row["pri"] for row in rows}
     # Table 9 prints no difference. With the same one for all, each is normalised to 0.5.
     ranking = rank({row["name"]: figures(row, difference=0.0) for row in rows})
 

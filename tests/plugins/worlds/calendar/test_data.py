@@ -17,10 +17,9 @@ from click.testing import CliRunner
 
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw_cli.data import data
-from agentfw_plugins.worlds.calendar.data_export import make_data, organisations_for
+from agentfw_plugins.worlds.calendar.data_export import ics_of, make_data, organisations_for
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.event_attributes import parse_line
-from agentfw_plugins.worlds.calendar.ics_export import ics_of
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: 
 def test_what_can_not_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
     for arguments in ({"users": 2}, {"ics": ["7-test-9-9"]}):
         with pytest.raises(UsageError):
-            make_data(tmp_path / "none", parquet=False, **arguments)  # type: ignore[arg-type]
+            make_data(tmp_path / "none", parquet=False, **arguments)
     with pytest.raises(SettingsError):
         make_data(tmp_path / "none", parquet=False, organisations=str(tmp_path / "no folder"))
     assert not (tmp_path / "none").exists()

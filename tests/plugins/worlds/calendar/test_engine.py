@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from agentfw.errors import UnknownNameError, UsageError
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset, schemas_of
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS
-from agentfw_plugins.worlds.calendar.organisation import Organisation
-from agentfw_plugins.worlds.calendar.regular_year import WEEKS
-from agentfw_plugins.worlds.calendar.rounds import ROUNDS, Difficulty
-from agentfw_plugins.worlds.calendar.users import Appraisal, Temper
+from agentfw_plugins.worlds.calendar.organisation import Appraisal, Organisation, Temper
+from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS, Difficulty
 
 # -- organisations and users -------------------------------------------------------------------------------------------
 

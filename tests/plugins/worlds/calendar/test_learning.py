@@ -14,15 +14,11 @@ from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Episode, Event, Measure, Task
 from agentfw.errors import UnknownNameError
 from agentfw.runs.spec.weights import Progress, mix, parse_schedule
+from agentfw_plugins.worlds.calendar.baselines import average_errors, error_reduction, quarters, rank_distance
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Prior, fit_prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.worlds.calendar.error_figures import (
-    average_errors,
-    error_reduction,
-    quarters,
-    rank_distance,
-)
+from agentfw_plugins.worlds.calendar.event_attributes import RULES
 from agentfw_plugins.worlds.calendar.policies import (
     LinearPolicy,
     LinearSettings,
@@ -37,7 +33,6 @@ from agentfw_plugins.worlds.calendar.rewards import (
     CalendarHubSettings,
     CalendarRanking,
 )
-from agentfw_plugins.worlds.calendar.simple_rules import RULES
 
 
 def learned(calendar: Calendar, prior: Prior) -> list[float]:

@@ -16,8 +16,7 @@ from agentfw.host import HostOptions
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import apply_assignments, parse_spec, read_spec
 from agentfw_memory import StrategyHubs
-from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
-from agentfw_plugins.worlds.calendar.prompting import STYLES
+from agentfw_plugins.worlds.calendar.environment import STYLES, CalendarConflicts
 
 DECISION = {"accept": "C", "ranking": ["C", "A", "B", "D", "E"], "reason": "it is urgent"}
 ROUNDS = 23

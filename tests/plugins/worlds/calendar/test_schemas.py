@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Dataset
-from agentfw_plugins.worlds.calendar.principles import vocabulary
-from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas
-from agentfw_plugins.worlds.calendar.verification import verify
+from agentfw_plugins.worlds.calendar.round_maker import verify
+from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas, vocabulary
 from agentfw_plugins.worlds.calendar.yaml_lines import read_text
 
 

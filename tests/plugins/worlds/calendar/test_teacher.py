@@ -12,6 +12,7 @@ from agentfw.memory import Memory
 from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
+from agentfw_plugins.worlds.calendar.policies import TeacherPolicy, expected_of, learned
 from agentfw_plugins.worlds.calendar.scratchpad import (
     LABELS,
     NAMES,
@@ -22,7 +23,6 @@ from agentfw_plugins.worlds.calendar.scratchpad import (
     write_valued,
     write_weights,
 )
-from agentfw_plugins.worlds.calendar.teacher_policy import TeacherPolicy, expected_of, learned
 
 
 def keep(rounds: int, memories: Sequence[Memory], index: int = 0, split: str = "validation") -> Episode:

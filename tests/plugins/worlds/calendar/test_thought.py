@@ -13,10 +13,9 @@ from agentfw.episode import Call, Episode, Turn
 from agentfw.interfaces import EventDriven
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.worlds.calendar.policies import RulesPolicy
+from agentfw_plugins.worlds.calendar.policies import RulesPolicy, TeacherPolicy
+from agentfw_plugins.worlds.calendar.rewards import CalendarThought
 from agentfw_plugins.worlds.calendar.scratchpad import LABELS, read_weights, write_weights
-from agentfw_plugins.worlds.calendar.teacher_policy import TeacherPolicy
-from agentfw_plugins.worlds.calendar.thought_reward import CalendarThought
 
 ROUNDS = 20
 STEPS = 8

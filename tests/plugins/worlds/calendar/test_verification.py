@@ -9,8 +9,8 @@ import pytest
 
 from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.event_attributes import Event, tags_of
-from agentfw_plugins.worlds.calendar.rounds import Round
-from agentfw_plugins.worlds.calendar.verification import POINTS, verify
+from agentfw_plugins.worlds.calendar.regular_year import Round
+from agentfw_plugins.worlds.calendar.round_maker import POINTS, verify
 
 
 def altered(shown: Round, calendar: Calendar, at: int = 0, /, **changes: object) -> Round:

@@ -15,9 +15,9 @@ from agentfw.errors import UsageError
 from agentfw.request import Action, Sampling
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
+from agentfw.scores import RewardModel
 from agentfw.testing import fresh_host
-from agentfw_plugins.worlds.from_feedback.environment import FromFeedback, FromFeedbackSettings
-from agentfw_plugins.worlds.from_feedback.examples import read_examples, split_of
+from agentfw_plugins.worlds.from_feedback import FromFeedback, FromFeedbackSettings, read_examples, split_of
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 SPEC = {
@@ -203,7 +203,9 @@ def tastes(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: Path, tmp_path: Path) -> None:
-    reward = host.create("reward", "feedback_preference", {"runs": [str(tastes)]})
+    reward, again = (host.create("reward", "feedback_preference", {"runs": [str(tastes)]}) for _ in range(2))
+    assert isinstance(reward, RewardModel)
+    assert isinstance(again, RewardModel)
     reward.open(tmp_path)
 
     def scored(user: str, answer: str) -> float:
@@ -218,7 +220,7 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
     # Neither answer was ever rated. By chance, 13 of 16 are right once in a hundred times.
     assert sum(right) >= 13
     fitted = (tmp_path / "feedback_preference" / "model.json").stat().st_mtime_ns
-    host.create("reward", "feedback_preference", {"runs": [str(tastes)]}).open(tmp_path)
+    again.open(tmp_path)
     assert (tmp_path / "feedback_preference" / "model.json").stat().st_mtime_ns == fitted, (
         "a resumed training fits nothing again"
     )

@@ -17,7 +17,7 @@ from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.nested import Composed
-from agentfw_plugins.worlds.gymnasium.environment import GymnasiumEnvironment, GymnasiumSettings, Option
+from agentfw_plugins.worlds.gymnasium import GymnasiumEnvironment, GymnasiumSettings, Option
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -18,7 +18,7 @@ from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
-from agentfw_plugins.worlds.inbox.inbox_settings import Durations
+from agentfw_plugins.worlds.inbox.mails import Durations
 
 
 class Ruled(Agent):

@@ -140,7 +140,7 @@ def test_a_bad_program_is_data(host: Host, tmp_path: Path, code: str, failed: fl
     [
         ({"command": "no-such-program-here"}, "can't start"),
         ({}, "set either command or function"),
-        ({"function": "nowhere:solve"}, "can't load"),
+        ({"function": "nowhere:solve"}, "can't be imported"),
         ({"command": "true", "tasks": "missing.jsonl"}, "can't read"),
         ({"command": "'true"}, "quotation"),
     ],

@@ -8,7 +8,7 @@ It ignores the clock. The environment `budget` itself pays for being right in ti
 
 from __future__ import annotations
 
-from agentfw_plugins.rewards.round_measure import Measured
+from agentfw_plugins.rewards.measured import Measured
 
 __all__ = ["Correct"]
 

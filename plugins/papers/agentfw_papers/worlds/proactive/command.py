@@ -105,7 +105,7 @@ def check_domain(name: str, out: Out) -> None:
 def show_domain(name: str, style: str, data: Path | None, out: Out) -> None:
     """Print the catalog of a domain as a model reads it."""
     from agentfw_papers.timing import read_dialogues
-    from agentfw_plugins.rewards.library_errors import translated_errors
+    from agentfw_plugins.rewards import translated_errors
 
     from .dataset import DIALOGUES
     from .domains import load_domain
@@ -237,7 +237,7 @@ def annotate(
     """Write the reference actions of each turn, by a policy or by rule. Run the same command again to resume."""
     from agentfw_papers.timing import annotate as annotate_by_rule
     from agentfw_papers.timing import read_dialogues
-    from agentfw_plugins.rewards.library_errors import translated_errors
+    from agentfw_plugins.rewards import translated_errors
 
     from .annotating import Annotator
     from .asking import Asker
@@ -291,7 +291,7 @@ def annotate(
 def validate(data: Path, keep: float, folder: Path | None, out: Out) -> None:
     """Compare references with observed triggers: was each action ready before it was triggered?"""
     from agentfw_papers.timing import validate as align
-    from agentfw_plugins.rewards.library_errors import translated_errors
+    from agentfw_plugins.rewards import translated_errors
 
     from .dataset import load_data, write_examples
 
@@ -334,7 +334,7 @@ def rank_systems(sources: tuple[Path, ...], out: Out) -> None:
     from dataclasses import fields
 
     from agentfw_papers.timing import Figures, rank
-    from agentfw_plugins.rewards.library_errors import translated_errors
+    from agentfw_plugins.rewards import translated_errors
 
     from .systems import read_systems
 

@@ -34,7 +34,7 @@ from agentfw_papers.timing import (
     read_dialogues,
     write_rows,
 )
-from agentfw_plugins.rewards.library_errors import translated_errors
+from agentfw_plugins.rewards import translated_errors
 
 from .generator import DialogueGenerator
 from .generator_settings import GeneratorSettings

@@ -14,7 +14,7 @@ from pathlib import Path
 from agentfw.errors import UnknownNameError
 from agentfw_papers.timing import Domain
 from agentfw_papers.timing import load_domain as read_domain
-from agentfw_plugins.rewards.library_errors import translated_errors
+from agentfw_plugins.rewards import translated_errors
 
 __all__ = ["domain_file", "domain_names", "load_domain"]
 

@@ -40,7 +40,7 @@ from agentfw_papers.timing import (
     read_answer,
     read_value,
 )
-from agentfw_plugins.rewards.library_errors import translated_errors
+from agentfw_plugins.rewards import translated_errors
 
 from .asg import ActionStates, observed
 from .conversations import Asked, asked_turns, conversations

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from agentfw import Episode, Score, Settings
 from agentfw.errors import SettingsError
-from agentfw_plugins.rewards.round_measure import Measured
+from agentfw_plugins.rewards.measured import Measured
 
 __all__ = ["Agreement", "BestAgreement", "FalseTriggers", "Format", "LevelSettings", "Timing"]
 

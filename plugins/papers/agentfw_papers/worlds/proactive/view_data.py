@@ -15,7 +15,7 @@ from agentfw import Episode, Host, Turn
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.runs import Records, RunFolder
 from agentfw_papers.timing import Opportunity, Windows, same_value
-from agentfw_plugins.rewards.rubric import Rubric
+from agentfw_plugins.rewards.judges import Rubric
 
 from .asg import ActionStates, observed
 from .dataset import Example

@@ -169,7 +169,7 @@ def test_no_sequence_of_calls_breaks_an_app() -> None:
             "nothing",
             "answer" if odd == "B" else "ask",
         ]
-        arguments = generator.choice(
+        arguments: dict[str, object] = generator.choice(
             [
                 {},
                 {"offer": odd},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,7 +23,7 @@ LATER = 12
 """Number of likes of a user that become requests."""
 
 
-def write(path: Path, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([columns, *rows])
 

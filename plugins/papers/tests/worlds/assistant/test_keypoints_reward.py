@@ -15,7 +15,7 @@ from agentfw.errors import RequestRefusedError
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.rewards.keypoints import Keypoints
+from agentfw_plugins.rewards.judges import Keypoints
 
 SHOWN: list[str] = []
 

@@ -23,7 +23,7 @@ from agentfw_papers.worlds.budget.environment import Budget, BudgetSettings
 from agentfw_papers.worlds.budget.problems import draw_problem, same, share_of
 from agentfw_papers.worlds.budget.rewards import Correct
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
-from agentfw_plugins.rewards.utility import Utility
+from agentfw_plugins.rewards.measured import Utility
 
 
 def solved(moment: Moment, by: int = 0) -> str:
@@ -48,7 +48,7 @@ def play(rule: Any = None, tokens: int | None = None, paid: float | None = None,
     return asyncio.run(Engagement(budget, agent, time_per_token=paid).run(Task(0, seed=3)))
 
 
-ONE = {"budgets": (20,), "urgency": ("Be quick.",)}
+ONE: dict[str, Any] = {"budgets": (20,), "urgency": ("Be quick.",)}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_only_what_is_right_and_in_time_is_paid(rule: Any, tokens: int, correct:
 def test_the_budget_is_time_and_a_slower_machine_has_fewer_tokens() -> None:
     assert play(right, 20, time_per_token=0.1, **ONE).outcome["within"] == 1
     slower = play(right, 20, paid=0.15, time_per_token=0.1, **ONE)
-    assert (slower.outcome["within"], slower.outcome["tokens"], slower.ended) == (0, 20, pytest.approx(3))
+    assert [slower.outcome["within"], slower.outcome["tokens"], slower.ended] == pytest.approx([0, 20, 3])
 
 
 def test_the_agent_reads_the_budget_and_its_sentence() -> None:

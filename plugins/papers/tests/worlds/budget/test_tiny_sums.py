@@ -13,7 +13,7 @@ from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_plugins.models import Chat, locate
-from agentfw_plugins.models.small_chat import SmallChat
+from agentfw_plugins.models.small_model import SmallChat
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 

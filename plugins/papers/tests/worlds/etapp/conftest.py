@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from copies import write_copy
+from .copies import write_copy
 
 
 @pytest.fixture(scope="session")

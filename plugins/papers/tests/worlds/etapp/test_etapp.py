@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from copies import TOOLS, write_copy
 
 from agentfw import Engagement, Episode, Host, Intervention, Moment, Observation, PolicyAgent, Task
 from agentfw.errors import AgentfwError, InterventionRefused
@@ -28,7 +27,9 @@ from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.rewards.keypoints import Keypoints, KeypointsSettings
+from agentfw_plugins.rewards.judges import Keypoints, KeypointsSettings
+
+from .copies import TOOLS, write_copy
 
 ARGUMENTS = {
     "title": "Blue",
@@ -114,7 +115,7 @@ def test_all_tasks_begin_and_end_and_all_tools_are_called(copy_folder: Path) -> 
 
 def test_what_a_call_changes_stays_changed_and_only_for_the_episode(copy_folder: Path) -> None:
     event = {"title": "tea", "start_time": "2024-09-08 20:00:00", "end_time": "2024-09-08 21:00:00"}
-    calls = [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("add_event_to_calendar", event),
         ("add_event_to_calendar", event),
         ("find_events_between", {"start_time": "2024-09-08 19:00:00", "end_time": "2024-09-08 22:00:00"}),
@@ -229,7 +230,7 @@ def test_the_splits_share_no_instruction_or_no_instance(copy_folder: Path) -> No
     by_instruction = Etapp(EtappSettings(folder=str(copy_folder)))
     by_instance = Etapp(EtappSettings(folder=str(copy_folder), part="instance"))
 
-    def tasks(env: Etapp, split: str, count: int) -> list[Task]:
+    def tasks(env: Etapp, split: str, count: int) -> Sequence[Task]:
         return env.tasks(count, 7, split)
 
     asked = [{task.query for task in tasks(by_instruction, split, 640)} for split in ("train", "test")]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from copies import write_copy
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.errors import SettingsError
@@ -19,6 +18,8 @@ from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+
+from .copies import write_copy
 
 Damage = Callable[[Path], object]
 

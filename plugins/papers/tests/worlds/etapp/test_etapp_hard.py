@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from copies import write_copy
 
 from agentfw import Moment
 from agentfw.errors import RunFolderError
@@ -22,6 +21,8 @@ from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_papers.worlds.etapp.hard import Draft, HardBrief, brief_of, make_hard
 from agentfw_papers.worlds.etapp.hard_writers import PolicyWriter, write_by_template
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+
+from .copies import write_copy
 
 KILLED = """
 import os, signal, sys

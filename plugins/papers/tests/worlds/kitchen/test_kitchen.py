@@ -18,8 +18,7 @@ from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController
-from agentfw_plugins.policies.random import RandomPolicy
-from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy, ScriptedSettings
 
 Rule = Callable[[Moment, dict[str, Any]], Iterable[Intervention]]
 

@@ -204,7 +204,7 @@ def test_the_way_goes_across_and_then_down(
 
 def test_settings_survive_being_written_down() -> None:
     for depth in (1, 2, 3):
-        settings = PatrolSettings(depth=depth, rate=0.1)  # type: ignore[arg-type]
+        settings = PatrolSettings(depth=depth, rate=0.1)
         assert PatrolSettings.model_validate(settings.model_dump(mode="json")) == settings
         assert len(settings.phases) == depth
 

@@ -173,9 +173,9 @@ def test_values_are_named_by_pattern_where_the_scenario_is_silent(tmp_path: Path
 
 def test_products_that_are_no_literal_stay_text(tmp_path: Path) -> None:
     texts = ["__import__('os').getcwd()", "[" * 10_000, "[1,", "{1, 2}", ""]
-    rows = [damaged(ROWS[0], lambda row, text=text: row["scenario"]["order"].update(products=text)) for text in texts]
-    for number, row in enumerate(rows):
-        row["convo_id"] = number
+    rows = [copy.deepcopy(ROWS[0]) for _ in texts]
+    for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+        row["convo_id"], row["scenario"]["order"]["products"] = number, text
 
     imported = read(written(tmp_path, rows))
 
@@ -188,7 +188,7 @@ json_values = st.recursive(
     max_leaves=6,
 )
 PLACES = [("convo_id",), ("scenario",), ("original",), ("original", 3), ("original", 3, 0), ("original", 3, 1)]
-PLACES += [("delexed", 6), ("delexed", 6, "targets"), ("delexed", 6, "targets", 3), ("scenario", "order")]  # type: ignore[list-item]
+PLACES += [("delexed", 6), ("delexed", 6, "targets"), ("delexed", 6, "targets", 3), ("scenario", "order")]
 
 
 @pytest.mark.slow

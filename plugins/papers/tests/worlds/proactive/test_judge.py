@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def bakery(tmp_path: Path) -> Path:
 
 
 def marks(
-    folder: Path, dialogue: str, answers: Sequence[str], workflows: tuple[str, ...] = (), **options: int
+    folder: Path, dialogue: str, answers: Sequence[str], workflows: tuple[str, ...] = (), **options: Any
 ) -> list[float]:
     """The marks of answers to one dialogue, through the question that a rubric asks."""
     prompt = [{"role": "system", "content": "Foresee."}, {"role": "user", "content": f"[3]\n{dialogue}"}]

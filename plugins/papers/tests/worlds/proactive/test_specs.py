@@ -21,7 +21,7 @@ def test_the_training_of_a_large_model_has_the_settings_of_the_paper() -> None:
     spec = resolved("proactive-llm")
 
     world, pool, learner = (choice.checked for choice in (spec.environment, spec.policy, spec.learner))
-    server = HOST.check_settings("policy", pool.policy.name, pool.policy.settings)
+    server: Any = HOST.check_settings("policy", pool.policy.name, pool.policy.settings)
     optimizer = spec.optimizer.checked
     assert (world.unit, world.style, world.catalog) == ("turn", "reasoning", "full")
     assert (spec.samples, spec.evaluation.samples, spec.sampling.temperature) == (4, 2, 1.0)

@@ -1,0 +1,84 @@
+"""The protocols that are spoken over HTTP, one file each: how requests, answers and streams are read and written.
+
+The gateway answers at the paths of all of them, and the policy `openai` speaks any of them to its server. A further one
+is a class that implements `Protocol` (protocol.py), named by its distribution in a group of entry points:
+
+    [project.entry-points."agentfw.protocols"]
+    google = "agentfw_plugins.protocols.google:Google"
+
+| module | what it holds |
+| --- | --- |
+| protocol.py | `Protocol`, and what several protocols use |
+| bodies.py | reads bodies, strictly or for the record |
+| chat.py, completions.py, responses.py, messages.py, embeddings.py | the protocols |
+| answers.py | reads chat completions of servers as generations |
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache, partial
+
+from agentfw.boundary.gate import ImportFailed, let_in
+from agentfw.boundary.metadata import EntryPoint, entry_points
+from agentfw.errors import SettingsError, nearest
+
+from .bodies import BadRequest, Body, ChatRequest
+from .chat import ChatCompletions
+from .completions import Completions
+from .embeddings import Embeddings
+from .messages import Messages
+from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter
+from .responses import Responses
+
+__all__ = [
+    "About",
+    "BadRequest",
+    "Body",
+    "ChatRequest",
+    "Malformed",
+    "Protocol",
+    "StreamReader",
+    "StreamWriter",
+    "protocol_named",
+    "protocols",
+]
+
+logger = logging.getLogger(__name__)
+
+GROUP = "agentfw.protocols"
+
+
+@cache
+def protocols() -> dict[str, Protocol]:
+    """All protocols by name. One that can't be imported is named in the log, and the others are there."""
+    own: tuple[Protocol, ...] = (ChatCompletions(), Completions(), Responses(), Messages(), Embeddings())
+    found = {protocol.name: protocol for protocol in own}
+    for entry in entry_points(GROUP):
+        who = f'protocol "{entry.name}" of {entry.distribution} {entry.version}'
+        try:
+            made = let_in(who, partial(_made, entry))
+        except ImportFailed as failure:
+            logger.warning("%s %s", who, failure)
+            continue
+        if not isinstance(made, Protocol) or entry.name in found:
+            logger.warning("%s %s", who, "has a name that is taken" if entry.name in found else "is no Protocol")
+            continue
+        made.name, made.title = entry.name, who
+        found[entry.name] = made
+    return found
+
+
+def _made(entry: EntryPoint) -> object:
+    made = entry.load()
+    return made() if isinstance(made, type) else made
+
+
+def protocol_named(name: str) -> Protocol:
+    """The protocol with this name."""
+    known = protocols()
+    if name not in known:
+        guess = nearest(name, known)
+        fix = f"did you mean {guess!r}? " if guess else ""
+        raise SettingsError(f"there is no protocol {name!r}", fix=f"{fix}known: {', '.join(known)}")
+    return known[name]

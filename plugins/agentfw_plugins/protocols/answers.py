@@ -1,0 +1,265 @@
+"""Reads answers of servers: chat completions, whole or in chunks, as the framework's generations.
+
+Answers are not trusted to be well-formed. An answer that is not a chat completion raises `Malformed` with the reason. A
+broken call is a failure, and stays in the text as data. A server that is offered the tools (`native`) tells calls apart
+by itself: the text is then text, whatever it contains. Otherwise, calls are what stands in the format that the model
+was told, at the place of a call.
+
+    generation = read_generation(reply, {action.name for action in request.actions})
+
+    reply = StreamedReply(protocol.reader, lambda choice: print(choice))
+    for line in lines:
+        reply.take(line)            # b'data: {"choices": [{"delta": {"content": "He"}}]}'
+    generation = read_generation(reply.whole(), names)
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentfw import Generation
+from agentfw.episode import Call, Usage
+from agentfw.request import NO_CALLS, CallsInText
+from agentfw.turns.parsing import parse_calls
+
+from ..models.conversation import tagged
+from .protocol import Malformed, StreamReader, objects, table
+
+__all__ = ["StreamedReply", "read_generation", "read_usage"]
+
+_AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
+
+
+class StreamedReply:
+    """One answer that comes in chunks."""
+
+    def __init__(
+        self, reader: Callable[[], StreamReader], hear: Callable[[Mapping[str, Any]], object] = lambda choice: None
+    ) -> None:
+        """`hear` is called with the choice of each chunk that has one."""
+        self._read_anew, self._hear = reader, hear
+        self.heard = False
+        """Whether something was passed on, which can't be taken back."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew, with nothing received."""
+        self.came = False
+        """Whether anything came as a stream."""
+        self._top: dict[str, Any] = {}
+        self._choices: dict[int, _Parts] = {}
+        self._reader = self._read_anew()
+
+    def take(self, line: bytes) -> None:
+        """Take the next line of the stream. Raises `Malformed` if it can't be read."""
+        self.came = True
+        for chunk in self._reader.take(line):
+            self._top |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
+            for choice in objects(chunk.get("choices")):
+                index = choice.get("index")
+                self._choices.setdefault(index if isinstance(index, int) else 0, _Parts()).add(choice)
+                self.heard |= bool(choice.get("token_ids") or choice.get("delta"))
+                self._hear(choice)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer has come to its end."""
+        return self._reader.ended
+
+    def whole(self) -> dict[str, Any]:
+        """The reply. Raises `Malformed` if the stream ended before the answer did."""
+        if not self.ended:
+            raise Malformed("the stream ended before the answer")
+        return self.so_far()
+
+    def so_far(self) -> dict[str, Any]:
+        """The reply as far as it came."""
+        return {**self._top, "choices": [self._choices[index].whole() for index in sorted(self._choices)]}
+
+
+class _Parts:
+    """What came of one choice."""
+
+    def __init__(self) -> None:
+        self.choice: dict[str, Any] = {}
+        self._message: dict[str, Any] = {"role": "assistant"}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def whole(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"content": "", **self._message}
+        if self._calls:
+            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        return {**self.choice, "message": message}
+
+    def add(self, choice: Mapping[str, Any]) -> None:
+        for name, value in choice.items():
+            if name == "delta" and isinstance(value, dict):
+                self._add_delta(value)
+            elif name == "logprobs" and isinstance(value, dict):
+                logprobs = self.choice.setdefault("logprobs", {})
+                for part, values in value.items():
+                    if isinstance(values, list):
+                        logprobs.setdefault(part, []).extend(values)
+            elif name == "token_ids" and isinstance(value, list):
+                self.choice.setdefault("token_ids", []).extend(value)
+            elif name in ("finish_reason", "prompt_token_ids", "index") and value is not None:
+                self.choice[name] = value
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> None:
+        for name in ("content", "refusal", "reasoning_content", "reasoning"):
+            if isinstance(text := delta.get(name), str):
+                self._message[name] = self._message.get(name, "") + text
+        for part in objects(delta.get("tool_calls")):
+            # A server that gives no index gives each call whole.
+            index = part.get("index")
+            call = self._calls.setdefault(
+                index if isinstance(index, int) else len(self._calls), {"id": "", "type": "function", "function": {}}
+            )
+            call["id"] = call["id"] or part.get("id") or ""
+            for name, value in table(part.get("function")).items():
+                # Arguments come in pieces; some servers give them as an object.
+                before = call["function"].get(name)
+                both = isinstance(before, str) and isinstance(value, str)
+                call["function"][name] = before + value if both else before if value is None else value
+
+
+def read_generation(reply: object, names: Collection[str], *, native: bool = True) -> Generation:
+    """Parse an answer. `names` are the offered actions. Raises `Malformed` if it is not a chat completion."""
+    if not isinstance(reply, dict):
+        raise Malformed("the answer is not a JSON object")
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Malformed("the answer has no choices")
+    choice = choices[0]
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise Malformed("the answer's choice has no message")
+    if choice.get("finish_reason") == "abort":
+        raise Malformed("the server aborted the answer")
+    said = _text(message.get("content"))
+    text, calls, failures = _calls(said, message.get("tool_calls"), names)
+    token_ids = _integers(choice.get("token_ids"))
+    logprobs, pieces = _logprobs(choice.get("logprobs"))
+    if token_ids and len(logprobs) != len(token_ids):
+        logprobs, pieces = (), ()  # they belong to other tokens than these
+    prompt_ids = _integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids"))
+    usage, listed = read_usage(reply), len(token_ids) or len(pieces)
+    usage = replace(
+        usage,
+        prompt=len(prompt_ids) or None if usage.prompt is None else usage.prompt,
+        sampled=listed or None if usage.sampled is None else usage.sampled,
+    )
+    return Generation(
+        text=text,
+        calls=calls,
+        count=listed or (_guess(message) if usage.sampled is None else usage.sampled),
+        prompt_ids=prompt_ids,
+        token_ids=token_ids,
+        logprobs=logprobs if token_ids else (),  # useless without the ids
+        pieces=_within(pieces, text),
+        version=str(reply.get("model") or ""),
+        finish="length" if choice.get("finish_reason") == "length" else "stop",
+        usage=usage,
+        failures=failures,
+        said=said if failures else None,
+        in_text=NO_CALLS if native else _AS_TOLD,
+    )
+
+
+def read_usage(reply: Mapping[str, Any]) -> Usage:
+    """How many tokens a server says that an answer took. A value that is no count is taken for unknown."""
+    usage = table(reply.get("usage"))
+    details = table(usage.get("prompt_tokens_details"))
+    # Where servers report it: OpenAI and vLLM, Moonshot, DeepSeek.
+    found = (
+        details.get("cached_tokens"),
+        usage.get("cached_tokens"),
+        usage.get("prompt_cache_hit_tokens"),
+    )
+    cached = next((tokens for tokens in map(_tokens, found) if tokens is not None), None)
+    return Usage(_tokens(usage.get("prompt_tokens")), cached, _tokens(usage.get("completion_tokens")))
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _text(content: object) -> str:
+    """A message's content: text, or a list of parts of which some are text."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple[Call, ...], tuple[str, ...]]:
+    """The calls that the server parsed, and what is wrong with the others. If one is broken, all are in the text too.
+
+    Broken ones become failures, which are recorded and which a format reward penalises.
+    """
+    if not isinstance(found, list) or not found:
+        return text, (), ()
+    calls: list[Call] = []
+    failures: list[str] = []
+    written: list[str] = []
+    for index, one in enumerate(found):
+        function = table(table(one).get("function"))
+        written.append(tagged(function.get("name"), function.get("arguments")))
+        # Parsed like any other, so that the rules for calls don't depend on who extracted them.
+        parsed = parse_calls(written[-1], names)
+        if len(parsed.calls) == 1 and not parsed.failures:
+            call = parsed.calls[0]
+            calls.append(Call(call.name, call.arguments, str(one.get("id") or f"call_{index}")))
+        failures += parsed.failures
+    if len(calls) < len(found):
+        text = "\n".join([text, *written] if text else written)
+    return text, tuple(calls), tuple(failures)
+
+
+def _integers(values: object) -> tuple[int, ...]:
+    if isinstance(values, list) and all(isinstance(value, int) for value in values):
+        return tuple(values)
+    return ()
+
+
+def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """The logprob and the text of each token."""
+    content = table(given).get("content")
+    if not isinstance(content, list):
+        return (), ()
+    # A character can be split over several tokens. It belongs to the token that completes it.
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    logprobs: list[float] = []
+    pieces: list[str] = []
+    for entry in content:
+        logprob = table(entry).get("logprob")
+        if not isinstance(logprob, int | float) or not math.isfinite(logprob):
+            return (), ()
+        logprobs.append(float(logprob))
+        octets = _integers(entry.get("bytes"))
+        fits = octets and all(0 <= octet < 256 for octet in octets)
+        pieces.append(decoder.decode(bytes(octets)) if fits else str(entry.get("token") or ""))
+    return tuple(logprobs), tuple(pieces)
+
+
+def _within(pieces: Sequence[str], text: str) -> tuple[str, ...]:
+    """The token texts, up to the end of the text. Servers omit the end token and the calls from the text."""
+    if not "".join(pieces).startswith(text):
+        return ()
+    kept: list[str] = []
+    left = len(text)
+    for piece in pieces:
+        kept.append(piece[:left])
+        left -= len(kept[-1])
+    return tuple(kept)
+
+
+def _guess(message: Mapping[str, Any]) -> int:
+    """How many tokens an answer took, where the server doesn't say."""
+    # Four characters a token: an answer that took no time at all would be worse than a rough guess.
+    said = _text(message.get("content")) + json.dumps(message.get("tool_calls") or [])[1:-1]
+    return -(-len(said) // 4)

@@ -1,0 +1,334 @@
+"""OpenAI's chat completions, the format that all protocols are read into and written from.
+
+Here, too, is how the framework's own values are made from that format, and answers from them. What a policy that
+samples by itself can't do is refused by name. Its answers can have what training needs: with `return_token_ids`, as in
+vLLM, they have the token ids of prompt and answer, and with `logprobs` the logprob of each token. So the gateway itself
+is a server for the policy `openai`.
+
+    request = read_chat(protocol.read_request(body))        # or recorded(protocol, body), of which nothing is refused
+    reply = write_completion([reply], request, about)
+    body = write_chat(request, native=True)                 # what a policy asks its server
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentfw import Message, Request
+from agentfw.episode import Call
+from agentfw.request import Action, Sampling
+
+from ..models.conversation import conversation, function
+from .bodies import BadRequest, Body, ChatRequest
+from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter, event, objects, table, with_text
+
+if TYPE_CHECKING:
+    from agentfw.turns.session import Reply
+
+__all__ = [
+    "ChatCompletions",
+    "Chunks",
+    "arguments",
+    "headed",
+    "read_chat",
+    "recorded",
+    "write_chat",
+    "write_completion",
+]
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_EARLIER_ROLES = {"function": "tool"}
+_FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls"}
+_MOST_ANSWERS = 16
+_DONE = {
+    *("model", "messages", "tools", "tool_choice", "stream", "stream_options", "stop", "temperature", "top_p", "seed"),
+    *("max_tokens", "max_completion_tokens", "n", "logprobs", "return_token_ids", "user", "safety_identifier"),
+    "response_format",
+}
+_HINTS = {"metadata", "store", "prompt_cache_key", "prompt_cache_retention", "prediction"}
+"""Fields that don't change what is answered."""
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "repetition_penalty": (1,),
+    "logit_bias": ({},),
+    "top_logprobs": (0,),
+    "top_k": (0, -1),
+    "min_p": (0,),
+    "best_of": (1,),
+    "parallel_tool_calls": (True,),
+    "service_tier": ("auto", "default"),
+    "modalities": (["text"],),
+    "reasoning_effort": ("none",),
+    "verbosity": ("medium",),
+    "functions": ([],),
+}
+"""Values that change nothing, of fields whose other values can't be done."""
+
+
+class ChatCompletions(Protocol):
+    """The protocol of /v1/chat/completions."""
+
+    name, path = "chat", "chat/completions"
+    is_of_openai = gives_tokens = has_seed = True
+    limits = ("max_completion_tokens", "max_tokens")
+
+    def read_request(self, body: Body) -> Body:
+        return body
+
+    def write_request(self, chat: Body) -> dict[str, Any]:
+        return dict(chat.values)
+
+    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+        messages = body.get("messages")
+        if not isinstance(messages, list):
+            return body
+        first = table(messages[0]) if messages else {}
+        if first.get("role") not in ("system", "developer"):
+            return {**body, "messages": [{"role": "system", "content": recalled}, *messages]}
+        told = {**first, "content": with_text(first.get("content"), recalled)}
+        return {**body, "messages": [told, *messages[1:]]}
+
+    def read_answer(self, whole: Any) -> dict[str, Any]:
+        if not isinstance(whole, dict):
+            raise Malformed("the answer is not a JSON object")
+        return whole
+
+    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+        return reply
+
+    def reader(self) -> StreamReader:
+        return _ChunkReader()
+
+    def writer(self, body: Body) -> StreamWriter:
+        return _ChunkWriter()
+
+
+class _ChunkReader(StreamReader):
+    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
+        yield found
+
+
+class _ChunkWriter(StreamWriter):
+    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+        yield event(chunk)
+
+    def end(self) -> Iterator[bytes]:
+        yield b"data: [DONE]\n\n"
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def recorded(protocol: Protocol, body: Body) -> ChatRequest:
+    """What the record has of a request that is passed on, whatever stands in it."""
+    lenient = Body(body.values, lenient=True)
+    try:
+        return read_chat(protocol.read_request(lenient))
+    except BadRequest:  # its server says what is wrong with it
+        return ChatRequest(lenient.text("model", ""), (Message("user", lenient.left_out(BadRequest(""))),))
+
+
+def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
+    """What a request asks for. What a policy in this process can't do is refused, unless the body is lenient."""
+    body.refuse(_NEUTRAL)
+    body.refuse_others(_DONE | _HINTS | _NEUTRAL.keys())
+    actions = dict[str, Action]()
+    for tool in body.listed("tools"):
+        kind = tool.text("type", "function")
+        if kind != "function":
+            tool.left_out(tool.wrong("type", "must be function"))
+        inside = tool.inner(kind) if kind in tool or not body.lenient else tool
+        action = inside.action()
+        if action.name in actions and not body.lenient:
+            raise BadRequest(f"two tools are called {action.name}", code="duplicate_tool", field="tools")
+        actions.setdefault(action.name or kind, replace(action, name=action.name or kind))
+    messages = tuple(map(_message, body.listed("messages")))
+    user = body.name("user", "") or body.name("safety_identifier", "")
+    if body.lenient:
+        if not messages:
+            raise body.wrong("messages", "must be a list of messages")
+        sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1))
+        return ChatRequest(
+            body.text("model", ""), messages, tuple(actions.values()), sampling, stream=body.flag("stream"), user=user
+        )
+    if "messages" not in body:
+        raise body.wrong("messages", "is required")
+    choice = body.values.get("tool_choice")
+    if isinstance(choice, dict):
+        if choice.get("type", "function") != "function":
+            raise body.unsupported("tool_choice")
+        name = body.inner("tool_choice").inner("function").name("name")
+        if name not in actions:
+            raise body.wrong("tool_choice", f'names "{name[:100]}", which is no tool of this request')
+        actions = {name: actions[name]}
+    elif choice not in (None, "auto", "required", "none"):
+        raise body.wrong("tool_choice", "must be auto, none, required or an object that names a function")
+    options = body.inner("stream_options") if "stream_options" in body else Body({})
+    asked = ChatRequest(
+        model=body.name("model"),
+        messages=messages,
+        actions=() if choice == "none" else tuple(actions.values()),
+        sampling=body.sampling("max_tokens", "max_completion_tokens"),
+        stop=body.strings("stop", 16),
+        stream=body.flag("stream"),
+        user=user,
+        answers=body.whole("n", 1, _MOST_ANSWERS) or 1,
+        schema=_schema(body),
+        must_call=choice == "required" or isinstance(choice, dict),
+        with_usage=options.flag("include_usage"),
+        with_tokens=body.flag("return_token_ids"),
+        with_logprobs=body.flag("logprobs"),
+    )
+    if asked.schema is not None and not follows_schemas:
+        raise body.unsupported("response_format", "is not supported by this policy: it can't follow a schema")
+    if asked.schema is not None and asked.actions:
+        raise body.unsupported("response_format", "is not supported together with tools")
+    if asked.stream and asked.answers > 1:
+        raise body.unsupported("n", "above 1 is not supported in streams")
+    return asked
+
+
+def _schema(body: Body) -> Mapping[str, Any] | None:
+    """The schema of the answer. None if it is text."""
+    if "response_format" not in body:
+        return None
+    form = body.inner("response_format")
+    kind = form.text("type")
+    if kind == "json_object":
+        return {"type": "object"}
+    if kind == "json_schema":
+        return form.inner("json_schema").inner("schema").values
+    if kind != "text":
+        raise form.unsupported("type", "must be text, json_object or json_schema")
+    return None
+
+
+def _message(body: Body) -> Message:
+    given, calls = body.text("role"), list[Call]()
+    role = _ROLES.get(given)
+    if role is None:
+        body.left_out(body.wrong("role", f"must be {', '.join(_ROLES)}"))
+        role = _EARLIER_ROLES.get(given, given)
+    if role != "tool":
+        body.refuse({"name": ("",)})
+    for call in body.listed("tool_calls") if role == "assistant" else ():
+        try:
+            calls.append(call.inner("function").call(call.name("id")))
+        except BadRequest:
+            if not body.lenient:
+                raise
+    answers = body.name("tool_call_id", "" if body.lenient else None) if role == "tool" else ""
+    return Message(role, body.texts("content", ("text", "refusal")), tuple(calls), answers)
+
+
+def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
+    """The fields of a request to a server that depend on the turn. Tools are offered, or else described (`native`)."""
+    body: dict[str, Any] = {"messages": conversation(request.messages, request.actions, native=native)}
+    if request.actions and native:
+        body["tools"] = [function(action) for action in request.actions]
+    for name in ("temperature", "top_p", "max_tokens", "seed"):
+        if (value := getattr(request.sampling, name)) is not None:
+            body[name] = value
+    if request.schema is not None:
+        form = {"name": "answer", "schema": dict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    return body
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> dict[str, Any]:
+    """A whole answer."""
+    choices = []
+    for index, reply in enumerate(replies):
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
+        if reply.calls:
+            message["tool_calls"] = [_call(call) for call in reply.calls]
+        choices.append(
+            {"index": index, "message": message, "finish_reason": _FINISH[reply.finish], **_exact_tokens(reply, asked)}
+        )
+    return {
+        **_head("chat.completion", about),
+        "choices": choices,
+        "usage": _usage(replies),
+        "system_fingerprint": replies[0].turn.version,
+    }
+
+
+class Chunks:
+    """A streamed answer."""
+
+    def __init__(self, asked: ChatRequest, about: About) -> None:
+        self._asked, self._about = asked, about
+
+    def start(self) -> Iterator[dict[str, Any]]:
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def text(self, piece: str) -> Iterator[dict[str, Any]]:
+        yield self._chunk({"content": piece})
+
+    def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
+        for index, call in enumerate(reply.calls):
+            yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
+        # The tokens come together: some of their text may have to wait, and some belong to calls.
+        yield self._chunk({}, _FINISH[reply.finish], **_exact_tokens(reply, self._asked))
+        if self._asked.with_usage:
+            yield {**_head("chat.completion.chunk", self._about), "choices": [], "usage": _usage([reply])}
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, **more}
+        return {**_head("chat.completion.chunk", self._about), "choices": [choice]}
+
+
+def arguments(call: Call) -> str:
+    return json.dumps(dict(call.arguments), ensure_ascii=False)
+
+
+def _call(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call)}}
+
+
+def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
+    """The exact tokens, for whoever asks for them."""
+    turn = reply.turn
+    found: dict[str, Any] = {}
+    if asked.with_tokens and turn.token_ids:
+        found = {"token_ids": turn.token_ids, "prompt_token_ids": turn.prompt_ids}
+    if asked.with_logprobs and turn.logprobs:
+        pieces = reply.pieces if len(reply.pieces) == len(turn.logprobs) else ("",) * len(turn.logprobs)
+        found["logprobs"] = {
+            "content": [
+                {"token": piece, "logprob": one, "bytes": list(piece.encode("utf-8", "replace")), "top_logprobs": []}
+                for piece, one in zip(pieces, turn.logprobs, strict=True)
+            ]
+        }
+    return found
+
+
+def headed(reply: dict[str, Any], kind: str, about: About) -> dict[str, Any]:
+    """An answer, or a chunk, with what it says of itself where another protocol had no place for that."""
+    return {**_head(kind, about), **{name: value for name, value in reply.items() if value is not None}}
+
+
+def _head(kind: str, about: About) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{about.id}", "object": kind, "created": about.created, "model": about.model}
+
+
+def _usage(replies: Sequence[Reply]) -> dict[str, Any]:
+    """The tokens of the prompt, those of them that were cached, and those of all answers."""
+    turn = replies[0].turn
+    prompt = len(turn.prompt_ids) if turn.usage.prompt is None else turn.usage.prompt
+    turns = [reply.turn for reply in replies]
+    sampled = sum(each.count if each.usage.sampled is None else each.usage.sampled for each in turns)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": sampled,
+        "total_tokens": prompt + sampled,
+        "prompt_tokens_details": {"cached_tokens": turn.usage.cached or 0},
+    }

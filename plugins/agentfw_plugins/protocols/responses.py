@@ -1,0 +1,550 @@
+"""OpenAI's responses, with the whole conversation in each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .bodies import BadRequest, Body
+from .protocol import (
+    Json,
+    Malformed,
+    Protocol,
+    StreamReader,
+    StreamWriter,
+    as_chunk,
+    call_deltas,
+    choice_of,
+    chosen_in,
+    chunk_of,
+    event,
+    functions_of,
+    objects,
+    problem_of,
+    reasoning_of,
+    rest_of,
+    table,
+    text,
+    text_alone,
+)
+
+__all__ = ["Responses"]
+
+_ROLES = ("system", "developer", "user", "assistant")
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "previous_response_id": ("",),
+    "conversation": ("",),
+    "background": (False,),
+    "prompt": ({},),
+    "truncation": ("disabled",),
+    "max_tool_calls": (),
+    "context_management": (),
+    "moderation": (),
+}
+"""Values that change nothing, of fields that chat completions have no counterpart of."""
+_NAMES = {
+    **dict.fromkeys((*_NEUTRAL, "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include"), ""),
+    "max_output_tokens": "max_completion_tokens",
+}
+_SAME = {"model", "stream", "temperature", "top_p", "user", "safety_identifier", "store", "metadata"}
+_SAME |= {"parallel_tool_calls"}
+"""Fields that are the same in chat completions."""
+_WRITTEN = {"messages", "tools", "tool_choice", "response_format", "reasoning_effort", "max_tokens", "stream_options"}
+_WRITTEN |= {"max_completion_tokens", "stop", "n", "seed"}
+_ECHOED: Json = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "store": True,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Fields of a request that its response repeats, with what they are otherwise."""
+_CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+class Responses(Protocol):
+    """The protocol of /v1/responses."""
+
+    name, path = "responses", "responses"
+    limits = ("max_output_tokens",)
+    fields: Mapping[str, str] = {
+        "messages": "input",
+        "response_format": "text.format",
+        "verbosity": "text.verbosity",
+        "reasoning_effort": "reasoning.effort",
+        "max_completion_tokens": "max_output_tokens",
+    }
+
+    def read_request(self, body: Body) -> Body:
+        body.refuse(_NEUTRAL)
+        values = rest_of(body, _NAMES)
+        instructions = body.text("instructions", "")
+        messages: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
+        if isinstance(body.values.get("input"), str):
+            messages.append({"role": "user", "content": body.text("input")})
+        else:
+            messages += _conversation(body.listed("input"))
+        values["messages"] = messages
+        if tools := [_tool(tool) for tool in body.listed("tools")]:
+            values["tools"] = tools
+        if body.lenient:
+            return Body(values, lenient=True)
+        if "tool_choice" in body:
+            values["tool_choice"] = _choice(body)
+        if "text" in body:
+            form = body.inner("text")
+            form.refuse_others(("format", "verbosity"))
+            if "format" in form and (found := _format(form.inner("format"))):
+                values["response_format"] = found
+            if "verbosity" in form:
+                values["verbosity"] = form.values["verbosity"]
+        if "reasoning" in body:
+            reasoning = body.inner("reasoning")
+            reasoning.refuse_others(("effort",))
+            if "effort" in reasoning:
+                values["reasoning_effort"] = reasoning.values["effort"]
+        for place, name in enumerate(body.strings("include", 20)):
+            if name != "message.output_text.logprobs":
+                raise body.unsupported(f"include[{place}]")
+            values["logprobs"] = True
+        if values.get("top_logprobs"):
+            values["logprobs"] = True
+        return Body(values)
+
+    def write_request(self, chat: Body) -> Json:
+        chat.refuse_others(_SAME | _WRITTEN)
+        chat.refuse({"stop": ([],), "n": (1,), "seed": ()})
+        body = {name: value for name, value in chat.values.items() if name in _SAME and value is not None}
+        messages = chat.listed("messages")
+        if messages and messages[0].text("role") in ("system", "developer"):
+            body["instructions"] = messages.pop(0).texts("content", ("text",))
+        body["input"] = [item for message in messages for item in _items(message)]
+        for name in ("max_tokens", "max_completion_tokens"):
+            if name in chat:
+                body["max_output_tokens"] = chat.values[name]
+        if functions := functions_of(chat):
+            body["tools"] = [{"type": "function", **function} for function in functions]
+        if "tool_choice" in chat:
+            mode, name = chosen_in(chat)
+            body["tool_choice"] = {"type": "function", "name": name} if name else mode
+        if "response_format" in chat:
+            form = chat.inner("response_format").values
+            body["text"] = {"format": {"type": form.get("type"), **table(form.get("json_schema"))}}
+        if "reasoning_effort" in chat:
+            body["reasoning"] = {"effort": chat.values["reasoning_effort"]}
+        return body
+
+    def refuse_foreign(self, body: Body) -> None:
+        body.refuse({"previous_response_id": ("",), "conversation": ("",)})
+        for item in body.listed("input") if isinstance(body.values.get("input"), list) else []:
+            if item.values.get("type") == "item_reference":
+                raise item.unsupported("type", '"item_reference" is not supported')
+
+    def with_recalled(self, body: Json, recalled: str) -> Json:
+        given = body.get("instructions")
+        return {**body, "instructions": f"{given}\n\n{recalled}" if given else recalled}
+
+    def read_answer(self, whole: Any) -> Json:
+        if not isinstance(table(whole).get("output"), list):
+            raise Malformed("the answer has no output")
+        message: Json = {"role": "assistant", "content": ""}
+        for item in objects(whole["output"]):
+            for name, value in _said(item).items():
+                message[name] = message[name] + value if name in message else value
+        choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole, bool(message.get("tool_calls")))}
+        return {**_top_of(whole), "choices": [choice]}
+
+    def write_answer(self, reply: Json, body: Body) -> Json:
+        writer = _EventWriter(body)
+        for _ in (*writer.take(as_chunk(reply)), *writer.end()):
+            pass
+        return writer.whole
+
+    def reader(self) -> StreamReader:
+        return _EventReader()
+
+    def writer(self, body: Body) -> StreamWriter:
+        return _EventWriter(body)
+
+    def error_event(self, problem: BadRequest) -> bytes:
+        data = {"code": problem.code or None, "message": problem.message, "param": problem.field or None}
+        return event({"type": "error", **data, "sequence_number": 0}, "error")
+
+
+# -- what is asked -----------------------------------------------------------------------------------------------------
+
+
+def _conversation(items: list[Body]) -> list[Json]:
+    """The messages of a list of items. Calls and thoughts belong to the answer that they were made in."""
+    found: list[Json] = []
+    thoughts = ""
+
+    def answer() -> Json:
+        """The answer that the next item belongs to."""
+        nonlocal thoughts
+        if thoughts or not found or found[-1]["role"] != "assistant":
+            found.append({"role": "assistant", "content": None})
+            if thoughts:
+                found[-1]["reasoning_content"], thoughts = thoughts, ""
+        return found[-1]
+
+    for item in items:
+        kind = item.text("type", "message")
+        if kind == "message":
+            role = item.text("role")
+            if role not in _ROLES:
+                item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
+            given = text_alone([_read_part(part) for part in item.parts("content")])
+            if role == "assistant" and thoughts:
+                answer()["content"] = given
+            else:
+                found.append({"role": role, "content": given})
+        elif kind == "function_call":
+            function = {"name": item.text("name"), "arguments": item.text("arguments", "")}
+            call = {"id": item.text("call_id"), "type": "function", "function": function}
+            answer().setdefault("tool_calls", []).append(call)
+        elif kind == "function_call_output":
+            given = text_alone([_read_part(part) for part in item.parts("output")])
+            found.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": given})
+        elif kind == "reasoning":
+            if "encrypted_content" in item:
+                item.left_out(item.unsupported("encrypted_content"))
+            said = [*item.listed("content"), *item.listed("summary")]
+            thoughts += "\n".join(part.text("text", "") for part in said)
+        else:
+            kept = item.left_out(item.unsupported("type", f'"{kind[:50]}" is not supported'))
+            found.append({"role": "assistant", "content": kept})
+    return found
+
+
+def _read_part(part: Body) -> Json:
+    kind = part.text("type")
+    if kind in ("input_text", "output_text", "text"):
+        return {"type": "text", "text": part.text("text")}
+    if kind == "refusal":
+        return {"type": "refusal", "refusal": part.text("refusal")}
+    if kind == "input_image" and "image_url" in part:
+        detail = {"detail": part.values["detail"]} if "detail" in part else {}
+        return {"type": "image_url", "image_url": {"url": part.text("image_url"), **detail}}
+    if kind == "input_file" and "file_url" not in part:
+        names = ("file_id", "file_data", "filename")
+        return {"type": "file", "file": {name: part.values[name] for name in names if name in part}}
+    if kind == "input_audio":
+        return {"type": "input_audio", "input_audio": part.values.get("input_audio")}
+    return {"type": "text", "text": part.left_out(part.unsupported("type", f'"{kind[:50]}" is not supported here'))}
+
+
+def _tool(tool: Body) -> Json:
+    if (kind := tool.text("type")) != "function":
+        tool.left_out(tool.unsupported("type", "must be function: other tools are not supported"))
+        return {"type": "function", "function": {"name": tool.text("name", "") or kind}}
+    tool.refuse({"defer_loading": (False,)})
+    return {"type": "function", "function": {key: value for key, value in tool.values.items() if key != "type"}}
+
+
+def _choice(body: Body) -> Any:
+    choice = body.values["tool_choice"]
+    if not isinstance(choice, dict):
+        return choice
+    kind = choice.get("type")
+    if kind == "function":
+        return {"type": "function", "function": {"name": body.inner("tool_choice").text("name")}}
+    if kind == "allowed_tools":
+        names = [tool.text("name") for tool in body.inner("tool_choice").listed("tools")]
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.get("mode", "auto"), "tools": tools}}
+    raise body.unsupported("tool_choice")
+
+
+def _format(form: Body) -> Json | None:
+    kind = form.text("type")
+    if kind == "text":
+        return None
+    if kind == "json_schema":
+        schema = {key: value for key, value in form.values.items() if key != "type"}
+        return {"type": "json_schema", "json_schema": schema}
+    return dict(form.values)
+
+
+def _items(message: Body) -> Iterator[Json]:
+    """The items that one message of a chat completion stands for."""
+    role, content = message.text("role"), message.values.get("content")
+    if role == "tool":
+        yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": content or ""}
+        return
+    if parts := message.parts("content"):
+        kind = "output_text" if role == "assistant" else "input_text"
+        yield {"role": role, "content": [_written(part, kind) for part in parts]}
+    for call in message.listed("tool_calls"):
+        function = call.inner("function")
+        words = {"name": function.text("name"), "arguments": function.text("arguments")}
+        yield {"type": "function_call", "call_id": call.text("id"), **words}
+
+
+def _written(part: Body, kind: str) -> Json:
+    if part.text("type") == "text":
+        return {"type": kind, "text": part.text("text")}
+    if part.text("type") == "image_url":
+        image = part.inner("image_url")
+        return {"type": "input_image", "image_url": image.text("url"), "detail": image.text("detail", "auto")}
+    raise part.unsupported("type", f'"{part.text("type")[:50]}" is not supported by this server')
+
+
+# -- what a server answers ---------------------------------------------------------------------------------------------
+
+
+class _EventReader(StreamReader):
+    """Text is read as it comes, and calls when they are whole."""
+
+    def __init__(self) -> None:
+        self._told, self._calls = "", set[str]()
+
+    def read(self, found: Json) -> Iterator[Json]:
+        kind, whole = text(found.get("type")), table(found.get("response"))
+        if kind == "response.output_text.delta":
+            self._told += text(found.get("delta"))
+            yield chunk_of({"content": text(found.get("delta"))})
+        elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
+            yield chunk_of({"reasoning_content": text(found.get("delta"))})
+        elif kind == "response.refusal.delta":
+            yield chunk_of({"refusal": text(found.get("delta"))})
+        elif kind == "response.output_item.done":
+            yield from self._call(table(found.get("item")))
+        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+            for item in objects(whole.get("output")):
+                yield from self._call(item)
+            said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
+            if said.startswith(self._told) and said != self._told:
+                yield chunk_of({"content": said[len(self._told) :]})
+            self.ended = True
+            yield {**chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
+        elif whole:
+            yield {**_top_of(whole), "choices": []}
+
+    def _call(self, item: Json) -> Iterator[Json]:
+        calls, name = _said(item).get("tool_calls"), text(item.get("call_id"))
+        if calls and name not in self._calls:
+            yield chunk_of({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
+            self._calls.add(name)
+
+
+def _said(item: Json) -> Json:
+    """What an item adds to the message of a chat completion."""
+    kind = item.get("type")
+    if kind == "function_call":
+        function = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}
+        return {"tool_calls": [{"id": item.get("call_id"), "type": "function", "function": function}]}
+    if kind == "message":
+        parts = objects(item.get("content"))
+        refusal = "".join(text(part.get("refusal")) for part in parts)
+        said = "".join(text(part.get("text")) for part in parts)
+        return {"content": said, **({"refusal": refusal} if refusal else {})}
+    if kind == "reasoning":
+        parts = [*objects(item.get("content")), *objects(item.get("summary"))]
+        thoughts = "\n".join(text(part.get("text")) for part in parts)
+        return {"reasoning_content": thoughts} if thoughts else {}
+    return {}
+
+
+def _top_of(whole: Json) -> Json:
+    usage = table(whole.get("usage"))
+    counts = {
+        "prompt_tokens": usage.get("input_tokens"),
+        "completion_tokens": usage.get("output_tokens"),
+        "total_tokens": usage.get("total_tokens"),
+        "prompt_tokens_details": usage.get("input_tokens_details"),
+        "completion_tokens_details": usage.get("output_tokens_details"),
+    }
+    head = {"id": f"chatcmpl-{text(whole.get('id')).removeprefix('resp_')}", "created": whole.get("created_at")}
+    return {**head, "model": whole.get("model"), "usage": counts if usage else None}
+
+
+def _finish_of(whole: Json, calls: bool) -> str:
+    reason = table(whole.get("incomplete_details")).get("reason")
+    return next((own for own, name in _CUT.items() if name == reason), "tool_calls" if calls else "stop")
+
+
+# -- what is answered --------------------------------------------------------------------------------------------------
+
+
+class _EventWriter(StreamWriter):
+    """A streamed response: an item for the thoughts, one for the text, and one for each call."""
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._number = body, 0
+        self._top: Json = {}
+        self._name, self._finish = "", ""
+        self._items: list[Json] = []
+        self._open: dict[Any, int] = {}
+        """The places of the items that are not done, by what they are."""
+        self._failed = False
+        self.whole: Json = {}
+
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        if self._failed:
+            return
+        if "error" in chunk:
+            self._failed = True
+            problem = problem_of(chunk["error"])
+            yield self._event("error", code=problem.code or None, message=problem.message, param=problem.field or None)
+            return
+        if not self._top:
+            self._top = dict(chunk)
+            self._name = str(chunk.get("id", "")).removeprefix("chatcmpl-")
+            for name in ("response.created", "response.in_progress"):
+                yield self._event(name, response=_response(self._body, self._top, [], status="in_progress"))
+        self._top |= {name: chunk[name] for name in ("usage", "service_tier") if chunk.get(name)}
+        choice = choice_of(chunk)
+        self._finish = choice.get("finish_reason") or self._finish
+        delta = table(choice.get("delta"))
+        if thoughts := reasoning_of(delta):
+            yield from self._thought(thoughts)
+        logprobs = (choice.get("logprobs") or {}).get("content") or []
+        for kind, name in (("content", "output_text"), ("refusal", "refusal")):
+            if said := text(delta.get(kind)):
+                yield from self._text(name, said, logprobs)
+        for index, identity, name, more in call_deltas(chunk):
+            yield from self._call(index, identity, name, more)
+
+    def end(self) -> Iterator[bytes]:
+        if self._failed:
+            return
+        if all(item["type"] == "reasoning" for item in self._items):
+            yield from self._message()
+        for place in list(self._open.values()):
+            yield from self._close(place)
+        cut = self._finish in _CUT
+        self.whole = _response(self._body, self._top, self._items, self._finish)
+        yield self._event("response.incomplete" if cut else "response.completed", response=self.whole)
+
+    # -- items ---------------------------------------------------------------------------------------------------------
+
+    def _thought(self, text: str) -> Iterator[bytes]:
+        if "reasoning" not in self._open:
+            content = [{"type": "reasoning_text", "text": ""}]
+            item = {"type": "reasoning", "id": f"rs_{self._name}", "summary": [], "content": content}
+            yield from self._begin("reasoning", item)
+        place = self._open["reasoning"]
+        item = self._items[place]
+        item["content"][0]["text"] += text
+        where = {"item_id": item["id"], "output_index": place, "content_index": 0}
+        yield self._event("response.reasoning_text.delta", **where, delta=text)
+
+    def _message(self) -> Iterator[bytes]:
+        if "message" not in self._open:
+            item: Json = {"type": "message", "id": f"msg_{self._name}", "role": "assistant", "content": []}
+            yield from self._begin("message", item)
+
+    def _text(self, kind: str, text: str, logprobs: list[Any]) -> Iterator[bytes]:
+        yield from self._message()
+        place = self._open["message"]
+        item, field = self._items[place], "text" if kind == "output_text" else kind
+        if not any(part["type"] == kind for part in item["content"]):
+            item["content"].append(_part(kind, ""))
+            where = {"item_id": item["id"], "output_index": place, "content_index": len(item["content"]) - 1}
+            yield self._event("response.content_part.added", **where, part=_part(kind, ""))
+        index, part = next((i, part) for i, part in enumerate(item["content"]) if part["type"] == kind)
+        part[field] += text
+        more = {}
+        if kind == "output_text":
+            part["logprobs"] += logprobs
+            more = {"logprobs": logprobs}
+        where = {"item_id": item["id"], "output_index": place, "content_index": index}
+        yield self._event(f"response.{kind}.delta", **where, delta=text, **more)
+
+    def _call(self, index: int, identity: str, name: str, more: str) -> Iterator[bytes]:
+        if index not in self._open:
+            call = {"call_id": identity, "name": name, "arguments": ""}
+            yield from self._begin(index, {"type": "function_call", "id": f"fc_{self._name}_{index}", **call})
+        place = self._open[index]
+        item = self._items[place]
+        item["call_id"], item["name"] = item["call_id"] or identity, item["name"] or name
+        if more:
+            item["arguments"] += more
+            where = {"item_id": item["id"], "output_index": place}
+            yield self._event("response.function_call_arguments.delta", **where, delta=more)
+
+    def _begin(self, key: Any, item: Json) -> Iterator[bytes]:
+        if key != "message" or "reasoning" in self._open:
+            for before in [each for each in self._open if not isinstance(key, int) or not isinstance(each, int)]:
+                yield from self._close(self._open[before])
+        self._open[key], item["status"] = len(self._items), "in_progress"
+        self._items.append(item)
+        shown = {**item, "content": []} if "content" in item else item
+        yield self._event("response.output_item.added", output_index=self._open[key], item=shown)
+
+    def _close(self, place: int) -> Iterator[bytes]:
+        self._open = {key: each for key, each in self._open.items() if each != place}
+        item = self._items[place]
+        item["status"] = "completed"
+        where = {"item_id": item["id"], "output_index": place}
+        if item["type"] == "function_call":
+            done = {"name": item["name"], "arguments": item["arguments"]}
+            yield self._event("response.function_call_arguments.done", **where, **done)
+        elif item["type"] == "reasoning":
+            text = item["content"][0]["text"]
+            yield self._event("response.reasoning_text.done", **where, content_index=0, text=text)
+        else:
+            for index, part in enumerate(item["content"]):
+                if part["type"] == "output_text":
+                    done = {"text": part["text"], "logprobs": part["logprobs"]}
+                    yield self._event("response.output_text.done", **where, content_index=index, **done)
+                else:
+                    yield self._event("response.refusal.done", **where, content_index=index, refusal=part["refusal"])
+                yield self._event("response.content_part.done", **where, content_index=index, part=part)
+        yield self._event("response.output_item.done", output_index=place, item=item)
+
+    def _event(self, name: str, /, **data: Any) -> bytes:
+        self._number += 1
+        return event({"type": name, "sequence_number": self._number - 1, **data}, name)
+
+
+def _part(kind: str, text: str) -> Json:
+    if kind == "refusal":
+        return {"type": "refusal", "refusal": text}
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _response(
+    body: Body,
+    reply: Json,
+    items: list[Json],
+    finish: object = None,
+    *,
+    status: str = "completed",
+) -> Json:
+    cut = _CUT.get(str(finish))
+    found: Json = {
+        "id": f"resp_{str(reply.get('id', '')).removeprefix('chatcmpl-')}",
+        "object": "response",
+        "created_at": reply.get("created") or 0,
+        "model": reply.get("model") or body.values.get("model"),
+        "status": "incomplete" if cut else status,
+        "incomplete_details": {"reason": cut} if cut else None,
+        "error": None,
+        "output": items,
+        "previous_response_id": None,
+        **{name: body.values[name] if name in body else value for name, value in _ECHOED.items()},
+        "service_tier": reply.get("service_tier") or body.values.get("service_tier"),
+    }
+    usage = reply.get("usage")
+    if status != "in_progress" and isinstance(usage, dict):
+        prompt, sampled = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+        details, made = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+        found["usage"] = {
+            "input_tokens": prompt,
+            "input_tokens_details": {"cached_tokens": details.get("cached_tokens") or 0, "cache_write_tokens": 0},
+            "output_tokens": sampled,
+            "output_tokens_details": {"reasoning_tokens": made.get("reasoning_tokens") or 0},
+            "total_tokens": usage.get("total_tokens") or prompt + sampled,
+        }
+    return found

@@ -1,0 +1,338 @@
+"""The rewards `rubric` and `keypoints`: any policy as a judge of episodes.
+
+`rubric` judges the samples of a task relative to each other, by rules in words. `keypoints` marks each episode on an
+absolute scale, by points that the environment names. Both keep a file of judgements, so that nothing is asked twice. A
+policy that rejects a question for good, for example because it is too long, has failed to judge. One that can't be
+reached stops the run.
+
+    [[rewards]]
+    name = "keypoints"
+    settings = { policy = { name = "openai", settings = { model = "gpt-5-mini" } } }
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from itertools import chain, repeat
+from pathlib import Path
+from statistics import fmean
+from typing import Generic, Literal, Protocol, TypeVar
+
+from pydantic import Field, field_validator
+
+from agentfw import Episode, Host, Message, Moment, Observation, Policy, Request, RewardModel, Score, Settings, Turn
+from agentfw.episode import Usage
+from agentfw.errors import PluginError, RequestRefusedError, SettingsError, not_implemented
+from agentfw.request import Brief
+from agentfw.runs import Choice, SamplingSettings
+from agentfw.scores import Track
+from agentfw_rewardmodels.keypoints import Attempt, KeypointJudge, KeypointJudgement
+from agentfw_rewardmodels.rubric import LONGEST, Answer, JudgeRefused, RubricJudge
+from agentfw_rewardmodels.rubric import Message as JudgedMessage
+from agentfw_rewardmodels.rubric import Usage as JudgeUsage
+
+from . import translated_errors
+
+__all__ = ["JudgeSettings", "JudgedReward", "Keypoints", "KeypointsSettings", "Rubric", "RubricSettings", "refusals"]
+
+
+class JudgeSettings(Settings):
+    policy: Choice = Field(Choice(name="openai"), description="Policy that judges, with its settings.")
+    sampling: SamplingSettings = Field(
+        SamplingSettings(temperature=0), description="Sampling of the judge; temperature 0 is repeatable."
+    )
+    parallel: int = Field(8, ge=1, description="Maximum number of questions asked at once.")
+    retries: int = Field(2, ge=0, description="Number of retries after an unusable answer.")
+    cache: str = Field("", description="File of cached judgements. Default: a file in the run's folder.")
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _one(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class _Closed(Protocol):
+    def close(self) -> None: ...
+
+
+Judge = TypeVar("Judge", bound=_Closed)
+
+
+class JudgedReward(RewardModel, Generic[Judge]):
+    """A reward model whose scores come from a policy that judges."""
+
+    reward: str
+    """Name of the reward, for errors."""
+    cache_file: str
+    """Name of the file of judgements in the run's folder."""
+    policy: Policy
+
+    def __init__(self, settings: JudgeSettings, host: Host) -> None:
+        choice = settings.policy
+        made = host.create("policy", choice.name, choice.settings, where=f"reward.{self.reward}.policy")
+        if not isinstance(made, Policy):
+            raise PluginError(
+                f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="choose another policy"
+            )
+        self.policy = made
+        decisive = {key: value for key, value in choice.settings.items() if key != "price"}
+        about = {"settings": decisive, "sampling": settings.sampling.model_dump()}
+        version = host.find("policy", choice.name).record.version
+        self.name = f"{choice.name} {version} {json.dumps(about, sort_keys=True, default=str)}"
+        """Identifies the judge: policy, version, settings and sampling. A change invalidates cached judgements; another
+        price is none."""
+        self.cache: str | Path = settings.cache or ":memory:"
+        self._sampling, self._in_folder = settings.sampling, not settings.cache
+        self._made: Judge | None = None
+
+    def make_judge(self) -> Judge:
+        """Create the judge, which asks with `ask`."""
+        raise not_implemented(self, "make_judge")
+
+    def open(self, folder: Path) -> None:
+        if self._in_folder:
+            self.cache = folder / self.cache_file
+        _ = self.judge  # reports a bad cache file before anything is played
+
+    @property
+    def judge(self) -> Judge:
+        if self._made is None:
+            with translated_errors():
+                self._made = self.make_judge()
+        return self._made
+
+    async def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+        await self.policy.close()
+
+    async def ask(self, messages: Sequence[JudgedMessage]) -> Answer:
+        """Ask the policy."""
+        conversation = [Message(str(message["role"]), str(message["content"])) for message in messages]
+        question = conversation[1].content
+        try:
+            generation = await self.policy.generate(
+                Request(
+                    conversation,
+                    sampling=self._sampling.sampling(len(conversation)),
+                    # The same content, for a judge that is a program.
+                    moment=Moment(0, (Observation(0, "question", {"turn": len(conversation) // 2}, question),)),
+                    brief=Brief(conversation[0].content),
+                )
+            )
+        except RequestRefusedError as error:
+            raise JudgeRefused(str(error)) from error
+        return Answer(generation.text, JudgeUsage(*astuple(self.policy.priced(generation.usage))))
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise the policy's own error where the judge has never answered."""
+    try:
+        yield
+    except JudgeRefused as refusal:
+        raise refusal.__cause__ or refusal from None
+
+
+_Judged = tuple[Episode, Turn | None, Sequence[JudgedMessage]]
+"""An attempt, with its episode and, if a turn is judged by itself, its turn."""
+
+
+class RubricSettings(JudgeSettings):
+    rules: tuple[str, ...] = Field((), description="Rules of this task, added to the general rubric.")
+    rules_file: str = Field("", description="File of rules, one paragraph each.")
+    longest: int = Field(
+        LONGEST, ge=2, description="Maximum number of characters shown of an attempt; the middle is cut."
+    )
+    per: Literal["episode", "turn"] = Field(
+        "episode",
+        description="What is judged: whole episodes, or each turn against the same turn of the other samples.",
+    )
+    track: Track = Field("base", description="Track of the score; `personal` if the rules are one user's.")
+
+
+class Rubric(JudgedReward[RubricJudge]):
+    """One score per episode, from 0 to 1, and whether the judge failed.
+
+    With `per = "turn"`, each turn of an episode is compared with the same turn of the other samples, and the score
+    belongs to this turn. That is for long episodes in which an early turn shouldn't pay for a later one. The judge
+    reads the conversations only. It gets no score of another component and no figure of the environment, so it can't
+    repeat them.
+
+    If a group could not be judged, each of its episodes gets 0.5, which gives no learning signal, and the metric
+    `rubric_failed` counts these cases. A judge that can't be reached stops the run. When the run is resumed, it
+    continues from there: its episodes are on disk, and so are the scores so far.
+    """
+
+    reward, cache_file = "rubric", "judgements.db"
+
+    def __init__(self, settings: RubricSettings, *, host: Host) -> None:
+        super().__init__(settings, host)
+        self.settings = settings
+        self._rules = (*settings.rules, *_rules_in(settings.rules_file))
+
+    def make_judge(self) -> RubricJudge:
+        return RubricJudge(
+            self.ask,
+            name=self.name,
+            rules=self._rules,
+            cache=self.cache,
+            parallel=self.settings.parallel,
+            retries=self.settings.retries,
+            longest=self.settings.longest,
+        )
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, self._compared(group)))))
+
+    def reasons(self, group: Sequence[Episode]) -> dict[tuple[str, int | None], str]:
+        """What the judge wrote about a group, by episode and the turn's index, as far as it is cached."""
+        found: dict[tuple[str, int | None], str] = {}
+        for attempts in self._compared(group):
+            if judgement := self.judge.recall([attempt for _, _, attempt in attempts]):
+                for (episode, turn, _), reason in zip(attempts, judgement.reasons, strict=True):
+                    found[episode.id, None if turn is None else turn.index] = reason
+        return found
+
+    def _compared(self, group: Sequence[Episode]) -> list[list[_Judged]]:
+        """The attempts of a group, together with those that they are compared with."""
+        if self.settings.per == "episode":
+            return [[(episode, None, _attempt(episode)) for episode in group]]
+        by_turn: dict[int, list[_Judged]] = {}
+        for episode in group:
+            for turn in episode.turns:
+                if turn.finish != "interrupted":
+                    by_turn.setdefault(turn.index, []).append((episode, turn, _attempt_at(episode, turn)))
+        return list(by_turn.values())
+
+    async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
+        """The scores of attempts that are compared with each other."""
+        with refusals():
+            judgement = await self.judge.judge([attempt for _, _, attempt in group])
+        scores: list[Score] = []
+        usages = chain([Usage(*astuple(judgement.usage))], repeat(Usage(0, 0, 0)))
+        for (episode, turn, _), value, usage in zip(group, judgement.scores, usages, strict=False):
+            round, index = (None, None) if turn is None else (turn.round or None, turn.index)
+            failed, track = float(bool(judgement.failure)), self.settings.track
+            scores.append(Score(episode.id, "rubric", value, track, round, index, usage=usage))
+            scores.append(Score(episode.id, "rubric_failed", failed, "base", round, index, counts=False))
+        return scores
+
+
+def _attempt(episode: Episode) -> list[JudgedMessage]:
+    """An episode as the judge reads it: what was shown, each message once, and every answer.
+
+    The episode's messages lack answers that no later turn was shown, the last one above all.
+    """
+    attempt: list[JudgedMessage] = []
+    shown, answers = set[int](), set[str]()
+    for turn in episode.turns:
+        for index in turn.shown:
+            message = episode.messages[index]
+            if index not in shown and not (message.role == "assistant" and message.content in answers):
+                attempt.append(_entry(message))
+            shown.add(index)
+        if turn.text or turn.calls:
+            attempt.append(_entry(Message("assistant", turn.text, turn.calls)))
+        answers.add(turn.text)
+    return attempt + [_entry(message) for index, message in enumerate(episode.messages) if index not in shown]
+
+
+def _attempt_at(episode: Episode, turn: Turn) -> list[JudgedMessage]:
+    """One turn as the judge reads it: what it was shown, and its answer."""
+    shown = [_entry(episode.messages[index]) for index in turn.shown]
+    return [*shown, _entry(Message("assistant", turn.text, turn.calls))]
+
+
+def _entry(message: Message) -> JudgedMessage:
+    """A message without call ids, which would make equal attempts differ."""
+    calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
+    return {"role": message.role, "content": message.content, **({"calls": calls} if calls else {})}
+
+
+def _rules_in(path: str) -> list[str]:
+    """The paragraphs of a file."""
+    if not path:
+        return []
+    where = f"reward.rubric.rules_file: {path}"
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{where} can't be read: {error}", fix="pass a text file") from None
+    rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
+    if not rules:
+        raise SettingsError(f"{where} contains no rules", fix="write a rule into it, or leave out the file")
+    return rules
+
+
+_UNKNOWN = 0.5
+"""The score of an episode in a group of which none could be judged."""
+
+
+class KeypointsSettings(JudgeSettings):
+    heads: tuple[str, ...] = Field(
+        ("procedure", "personal", "proactive"), min_length=1, description="What is marked; each is a component."
+    )
+    scale: int = Field(5, ge=1, description="Highest mark.")
+
+
+class Keypoints(JudgedReward[KeypointJudge]):
+    """One score per head, and whether the judge failed.
+
+    An environment names the points in an observation's data, as `keypoints`: a list of sentences for each head. It does
+    so when the episode is over, so that the agent never reads them. Each head is a component from 0 to 1. The head
+    `personal` is on the personal track, the others are on the base track. An episode that can't be judged gets the mean
+    of its group, so that nothing is learned from it, and the metric `keypoints_failed` counts it.
+    """
+
+    reward, cache_file = "keypoints", "keypoints.db"
+
+    def __init__(self, settings: KeypointsSettings, *, host: Host) -> None:
+        super().__init__(settings, host)
+        self.settings = settings
+
+    def make_judge(self) -> KeypointJudge:
+        return KeypointJudge(
+            self.ask,
+            name=self.name,
+            heads=self.settings.heads,
+            scale=self.settings.scale,
+            cache=self.cache,
+            parallel=self.settings.parallel,
+            retries=self.settings.retries,
+        )
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        with refusals():
+            found = await asyncio.gather(*(self.judge.judge(_attempt_with_points(episode)) for episode in group))
+        return [score for number, episode in enumerate(group) for score in self._scores(episode, number, found)]
+
+    def _scores(self, episode: Episode, number: int, found: Sequence[KeypointJudgement]) -> Iterator[Score]:
+        own = found[number]
+        for head in self.settings.heads:
+            others = [one.marks[head] / self.settings.scale for one in found if one.marks]
+            value = own.marks[head] / self.settings.scale if own.marks else fmean(others) if others else _UNKNOWN
+            yield Score(episode.id, f"keypoints_{head}", value, "personal" if head == "personal" else "base")
+        usage = Usage(*astuple(own.usage))
+        yield Score(episode.id, "keypoints_failed", float(bool(own.failure)), counts=False, usage=usage)
+
+
+def _attempt_with_points(episode: Episode) -> Attempt:
+    """What the judge sees: the request, the conversation, the profile and the points. No figure of the environment."""
+    observed = [event.data for event in episode.events if event.kind == "observation"]
+    named: Mapping[str, object] = next(
+        (data["keypoints"] for data in reversed(observed) if isinstance(data.get("keypoints"), Mapping)), {}
+    )
+    points = {str(head): [str(one) for one in some] for head, some in named.items() if isinstance(some, (list, tuple))}
+    messages = []
+    for message in episode.messages:
+        if message.role != "system":
+            calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
+            messages.append({"role": message.role, "content": message.content, **({"calls": calls} if calls else {})})
+    query = str(observed[0].get("text", "")) if observed else ""
+    return Attempt(query, messages, points, episode.profile)

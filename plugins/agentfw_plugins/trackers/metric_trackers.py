@@ -1,0 +1,323 @@
+"""Trackers of metrics: TensorBoard event files, Weights & Biases, and MLflow. Each library is imported when it is used.
+
+agentfw run inbox --tracker tensorboard && tensorboard --logdir runs
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agentfw import Settings, Tracker
+from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.runs import make_folder, make_private, write_whole
+
+__all__ = [
+    "MLflowSettings",
+    "MLflowTracker",
+    "TensorBoardSettings",
+    "TensorBoardTracker",
+    "WandbSettings",
+    "WandbTracker",
+]
+
+
+class TensorBoardSettings(Settings):
+    folder: str = Field(
+        "",
+        description="Directory for the event files of all runs, one folder each. Default: the run's folder.",
+    )
+
+
+class TensorBoardTracker(Tracker):
+    """Writes a run's metrics as TensorBoard event files.
+
+    A metric is on disk when `log` returns, so a run can be watched, or killed, at any time. Each start writes a new
+    event file beside the earlier ones, and TensorBoard shows them as one run. It needs only the tensorboard package,
+    not torch or tensorflow.
+    """
+
+    def __init__(self, settings: TensorBoardSettings) -> None:
+        self.settings = settings
+        self._writer: Any = None
+        self._last = 0
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        try:
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as error:
+            raise MissingExtraError("the tracker tensorboard", "track", module=error.name or "") from error
+        place = Path(self.settings.folder) / run if self.settings.folder else folder / "tensorboard"
+        self._writer = EventFileWriter(str(place))
+        self._write(0, {}, {"settings": f"```json\n{json.dumps(settings, indent=2, ensure_ascii=False)}\n```"})
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._last = max(self._last, step)
+        self._write(step, metrics)
+
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self._write(self._last, {f"summary/{name}": value for name, value in summary.items()})
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, step: int, figures: Mapping[str, float], texts: Mapping[str, str] | None = None) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+        from tensorboard.compat.proto.tensor_pb2 import TensorProto
+        from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+        values = [Summary.Value(tag=name, simple_value=float(value)) for name, value in figures.items()]
+        for name, text in (texts or {}).items():  # TensorBoard's own helper for texts needs tensorflow
+            about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+            tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode()])
+            values.append(Summary.Value(tag=name, metadata=about, tensor=tensor))
+        self._writer.add_event(Event(step=step, wall_time=time.time(), summary=Summary(value=values)))
+        self._writer.flush()
+
+
+class WandbSettings(Settings):
+    mode: Literal["offline", "online"] = Field(
+        "offline", description="Keep the records on this machine, or send them during the run."
+    )
+    project: str = Field("agentfw", min_length=1, description="Project that the runs belong to.")
+
+
+class WandbTracker(Tracker):
+    """Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online.
+
+    Nothing leaves the machine unless `mode` is online. Offline, the records are in the run's folder and `wandb sync`
+    sends them. The parts of one run share one id, so they are joined there. Neither code nor git information is
+    recorded.
+
+        agentfw run inbox --tracker wandb
+        wandb sync runs/2026-11-21-inbox-7f3a19c4/wandb/offline-run-*
+    """
+
+    def __init__(self, settings: WandbSettings) -> None:
+        self.settings = settings
+        self._run: Any = None
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        # Read when wandb is imported; it switches off wandb's crash reports.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        try:
+            import wandb
+        except ImportError as error:
+            raise MissingExtraError("the tracker wandb", "track", module=error.name or "") from error
+        online = self.settings.mode == "online"
+        if online and not wandb.api.api_key:
+            raise AgentfwError(
+                "the tracker wandb is online but has no API key",
+                fix="wandb login, or set WANDB_API_KEY, or set mode to offline",
+            )
+        self._run = wandb.init(
+            project=self.settings.project,
+            name=run,
+            id=re.sub(r"[^\w.-]", "-", run),
+            dir=str(folder),
+            mode=self.settings.mode,
+            # Offline the existing data is unknown; `wandb sync` joins the parts.
+            resume="allow" if online else None,
+            reinit="create_new",
+            config=dict(settings),
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, disable_code=True),
+        )
+        # Episodes end in any order, and wandb drops values whose step goes back.
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log({**metrics, "step": step})
+
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self._run.summary.update({f"summary/{name}": value for name, value in summary.items()})
+        self._end(0)
+
+    def close(self) -> None:
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        """Only the first end counts; a run that is closed before it finished has failed."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.finish(exit_code=code)
+
+
+_LONGEST_VALUE = 6000  # characters; MLflow rejects longer parameters
+_MOST_AT_ONCE = 100  # parameters in one batch
+_OPENING = 600.0  # seconds to wait until others have opened the store; each takes a few
+_SQLITE = "sqlite:///"
+_FORBIDDEN = re.compile(r"[^/\w.\- ]")  # in names
+
+
+class MLflowSettings(Settings):
+    store: str = Field(
+        "",
+        description="Directory of the store, which runs can share, or URL of a tracking server. "
+        "Default: the run's folder.",
+    )
+    experiment: str = Field("agentfw", min_length=1, description="Name of the MLflow experiment.")
+
+
+class MLflowTracker(Tracker):
+    """Logs a run's settings and metrics to MLflow, in a local store or on a tracking server.
+
+    One run is one MLflow run, however often it is interrupted. The MLflow id is kept in the run's folder and used when
+    the run is resumed.
+
+        agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
+        mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
+
+    The local store is SQLite, because MLflow 3 no longer uses plain files. MLflow creates its tables in more than a
+    hundred steps, without a transaction: two processes that do so at once, or one that is killed meanwhile, leave a
+    store that nobody can open. So one process at a time opens a store, and a new store gets its name when it is
+    complete. MLflow's own telemetry is switched off.
+    """
+
+    def __init__(self, settings: MLflowSettings) -> None:
+        self.settings = settings
+        self._client: Any = None
+        self._run = ""
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        store, artifacts = self._store(folder)
+        try:
+            with _alone(store):
+                self._client = _client(store)
+                experiment = self._experiment(artifacts)
+            known = self._earlier(folder / "mlflow-run.json", store)
+            if known is None:
+                created = self._client.create_run(experiment, run_name=run)
+                self._run, params = created.info.run_id, set()
+                write_whole(folder / "mlflow-run.json", json.dumps({"store": store, "run": self._run}) + "\n")
+            else:
+                self._run, params = known.info.run_id, set(known.data.params)
+                self._client.update_run(self._run, status="RUNNING")
+        except ImportError as error:
+            raise MissingExtraError("the tracker mlflow", "track", module=error.name or "") from error
+        self._note_settings(settings, params)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        figures = [Metric(_name(name), float(value), now, step) for name, value in metrics.items()]
+        self._client.log_batch(self._run, metrics=figures)
+
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self.log(0, {f"summary/{name}": value for name, value in summary.items()})
+        self._end("FINISHED")
+
+    def close(self) -> None:
+        self._end("FAILED")
+
+    def _end(self, status: str) -> None:
+        """Only the first end counts; a run that is closed before it finished has failed."""
+        client, self._client = self._client, None
+        if client is not None and self._run:
+            client.set_terminated(self._run, status)
+
+    def _store(self, folder: Path) -> tuple[str, str | None]:
+        """The URL of the store, and where artifacts go."""
+        if "://" in self.settings.store:
+            return self.settings.store, None
+        place = (Path(self.settings.store) if self.settings.store else folder / "mlflow").absolute()
+        return f"{_SQLITE}{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
+
+    def _earlier(self, note: Path, store: str) -> Any:
+        """The MLflow run of this run in this store, if there is one."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            kept = json.loads(note.read_text("utf-8"))
+            run = self._client.get_run(kept["run"]) if kept["store"] == store else None
+        except (OSError, ValueError, KeyError, TypeError, MlflowException):
+            return None  # none, or deleted from the store
+        return run if run is not None and run.info.lifecycle_stage == "active" else None
+
+    def _experiment(self, artifacts: str | None) -> str:
+        from mlflow.exceptions import MlflowException
+
+        name = self.settings.experiment
+        found = self._client.get_experiment_by_name(name)
+        try:
+            return str(
+                found.experiment_id if found else self._client.create_experiment(name, artifact_location=artifacts)
+            )
+        except MlflowException:  # another run of the same server may have created it meanwhile
+            found = self._client.get_experiment_by_name(name)
+            if found is None:
+                raise
+            return str(found.experiment_id)
+
+    def _note_settings(self, settings: Mapping[str, Any], known: set[str]) -> None:
+        """Log settings as parameters, which MLflow doesn't allow to be changed."""
+        from mlflow.entities import Param
+
+        named = {_name(key): value[:_LONGEST_VALUE] for key, value in _flat(settings)}
+        params = [Param(key, value) for key, value in named.items() if key not in known]
+        for start in range(0, len(params), _MOST_AT_ONCE):
+            self._client.log_batch(self._run, params=params[start : start + _MOST_AT_ONCE])
+
+
+@contextmanager
+def _alone(store: str) -> Iterator[None]:
+    """Keep other processes from opening this store, and create it where it is new. A server needs neither."""
+    if not store.startswith(_SQLITE):
+        yield
+        return
+    file = Path(store.removeprefix(_SQLITE))
+    make_folder(file.parent)
+    # SQLite's own lock, because it waits, works everywhere, and ends with its process.
+    with closing(sqlite3.connect(f"{file}.lock", timeout=_OPENING, isolation_level=None)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
+        if not file.exists():
+            for unfinished in file.parent.glob(f"{file.name}.*.new"):
+                unfinished.unlink()
+            new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
+            make_private(new)
+            _client(f"{_SQLITE}{new.as_posix()}").search_experiments()
+            new.replace(file)
+        yield
+
+
+def _client(store: str) -> Any:
+    # Read when mlflow is imported; it switches off MLflow's telemetry.
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    from mlflow.tracking import MlflowClient
+
+    # Silences the log of the database migration.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=store)
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as dotted keys."""
+    if isinstance(value, Mapping):
+        items: Any = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        yield path, value if isinstance(value, str) else json.dumps(value)
+        return
+    for key, inner in items:
+        yield from _flat(inner, f"{path}.{key}" if path else str(key))
+
+
+def _name(name: str) -> str:
+    """A name that MLflow accepts."""
+    return _FORBIDDEN.sub("_", name).strip("/")[:250] or "_"

@@ -1,0 +1,287 @@
+"""The environment `from_feedback` and the reward `feedback_preference`: training on recorded feedback.
+
+    agentfw train --from RUN --set policy.model=path/to/model
+    agentfw train --from RUN --optimizer grpo
+
+What there is to learn from in recorded runs are answers with good or bad feedback, and corrections. An episode is one
+conversation, up to the answer that was rated. A teacher gives that answer again, or the correction, and gets the
+feedback that it got. A policy gives an answer of its own. It is measured on conversations that were held out: how much
+its answer agrees with the wanted one, from 0 to 1.
+
+The reward is `preference`, with a model that is fitted on the feedback. Users are those of the recorded sessions, and
+items are the answers that they rated. Only conversations for training are fitted on, so the reward of a held-out
+conversation says something new. The model scores an answer by its text, for the user of the conversation. It doesn't
+read the conversation. It is fitted when the training begins, in the run's folder, where a resumed training finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from agentfw import Episode, Message, RewardModel, Score, Session, Settings, Task, Turn
+from agentfw.errors import UsageError
+from agentfw.printing.out import counted
+from agentfw.report.statistics import LEAST_PAIRS
+from agentfw.request import Action, Sampling
+from agentfw.runs import RunFolder, read_sessions
+from agentfw.seeds import Seeds
+from agentfw.turns.session import SessionEnvironment
+
+from ..rewards import translated_errors
+from ..rewards.measured import feedback_of
+
+if TYPE_CHECKING:
+    from agentfw_rewardmodels import PreferenceModel
+
+    from ..rewards.preference import Preference
+
+__all__ = [
+    "Example",
+    "FeedbackPreference",
+    "FeedbackPreferenceSettings",
+    "FromFeedback",
+    "FromFeedbackSettings",
+    "read_examples",
+    "split_of",
+]
+
+_SHARES = ("train",) * 8 + ("validation", "test")
+LEAST = len(set(_SHARES))
+"""Minimum number of conversations with a wanted answer, so that each split has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A conversation, and an answer to it that was rated."""
+
+    messages: tuple[Message, ...]
+    actions: tuple[Action, ...]
+    text: str
+    user: str
+    value: float
+    """What the user thinks of the answer, from -1 to 1. 1 for a correction."""
+    corrected: bool = False
+    """Whether the text is the user's own."""
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    """Where the answer was to end."""
+
+    @property
+    def wanted(self) -> bool:
+        return self.value > 0
+
+
+def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
+    """The examples of some runs, in an order that depends on what is in them and not on the order of the runs.
+
+    `good` is the minimum feedback of a good answer. A bad one has at most minus that.
+    """
+    found = {_mark(example): example for run in runs for example in _of_run(run, good)}
+    begun = {_begin(example) for example in found.values() if example.wanted}
+    if len(begun) < LEAST:
+        bad = sum(not example.wanted for example in found.values())
+        raise UsageError(
+            f"answers with good feedback or a correction are in {counted(len(begun), 'conversation')}, and {LEAST} are "
+            f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
+            "feedback alone say what to avoid, not what to reach",
+            fix="rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
+        )
+    return [found[mark] for mark in sorted(found)]
+
+
+def split_of(examples: Sequence[Example], split: str) -> list[Example]:
+    """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split.
+
+    Of fewer than ten, one is for validation and one for the test. Conversations that have bad answers only are for
+    training, so that every split has wanted ones.
+    """
+    begun = sorted({_begin(example) for example in examples if example.wanted})
+    order = {begin: number for number, begin in enumerate(begun)}
+    shares = _SHARES[-len(begun) :]
+    return [example for example in examples if shares[order.get(_begin(example), 0) % len(shares)] == split]
+
+
+def _begin(example: Example) -> bytes:
+    """A digest of the first message of the user."""
+    first = next((one.content for one in example.messages if one.role == "user"), "")
+    return blake2b(first.encode(errors="replace"), digest_size=16).digest()
+
+
+def _of_run(run: Path, good: float) -> Iterator[Example]:
+    folder = RunFolder.open(run)
+    ended = {episode.id: episode for episode in folder.episodes()}
+    going_on = {episode.id: episode for episode in read_sessions(run)}
+    for episode in {**going_on, **ended}.values():
+        yield from _of_episode(episode, good)
+
+
+def _of_episode(episode: Episode, good: float) -> Iterator[Example]:
+    newest: dict[int | None, tuple[float, str]] = {}
+    for about, value, correction in feedback_of(episode):
+        newest[about] = value, correction
+    about_all = newest.pop(None, None)
+    for turn in episode.turns:
+        rated = newest.get(turn.index)
+        last = turn is episode.turns[-1]
+        if rated is None and about_all is not None:
+            # What is said of a whole session can be a correction of its last answer only.
+            rated = about_all[0], about_all[1] if last else ""
+        if rated is None:
+            continue
+        value, correction = rated
+        if correction:
+            yield _example(episode, turn, correction, 1.0, corrected=True)
+        whole = turn.finish == "stop" and turn.text and not turn.failures
+        if whole and (value <= -good or (value >= good and not correction)):
+            yield _example(episode, turn, turn.text, value)
+
+
+def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected: bool = False) -> Example:
+    shown = tuple(episode.messages[place] for place in turn.shown)
+    actions = tuple(Action(**action) for action in episode.actions.get(turn.seat, ()))
+    return Example(shown, actions, text, episode.task.user, value, corrected, turn.stop, turn.max_tokens)
+
+
+def _mark(example: Example) -> bytes:
+    said = "\0".join(
+        [example.user, *(f"{one.role} {one.content}" for one in example.messages), example.text, str(example.value)]
+    )
+    return blake2b(said.encode(errors="replace"), digest_size=16).digest()
+
+
+_LONGEST = 10_000
+"""Characters that are compared."""
+
+
+class FromFeedbackSettings(Settings):
+    runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs to learn from.")
+    good: float = Field(
+        0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
+    )
+    answers: Literal["wanted", "rated"] = Field(
+        "wanted",
+        description="Answers to train on: good ones and corrections, or bad ones as well, which is for optimizers that "
+        "learn from both.",
+    )
+
+
+class FromFeedback(SessionEnvironment):
+    """Answer as the users wanted it."""
+
+    headline = "agreement"
+
+    def __init__(self, settings: FromFeedbackSettings) -> None:
+        self.settings = settings
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        seeds = Seeds(seed).child(split)
+        return [
+            Task(index, seeds.integer("task", index), user=example.user or "user", split=split)
+            for index, example in enumerate(self._examples(split)[:count])
+        ]
+
+    def describe(self, tasks: Sequence[Task]) -> str:
+        examples = _examples_of(self.settings)
+        wanted = sum(example.wanted for example in examples)
+        held_out = len({task.index for task in tasks})
+        few = f", too few to tell a change from chance ({LEAST_PAIRS} are the least)" if held_out < LEAST_PAIRS else ""
+        return (
+            f"{counted(len(examples), 'rated answer')}: {wanted} good or corrected, {len(examples) - wanted} bad   "
+            f"{held_out} held out{few}"
+        )
+
+    async def play(self, session: Session) -> None:
+        task = session.episode.task
+        example = self._examples(task.split)[task.index]
+        reply = await session.answer(
+            example.messages,
+            example.actions,
+            Sampling(max_tokens=example.max_tokens),
+            stop=example.stop,
+            demonstration=lambda moment: [example.text],
+        )
+        same = reply.turn.text == example.text
+        if same:
+            session.feedback(example.value)
+        if not example.wanted:
+            session.end("finished")
+            return
+        agreement = SequenceMatcher(None, reply.turn.text[:_LONGEST], example.text[:_LONGEST], autojunk=False).ratio()
+        session.episode.utility = agreement
+        session.end("finished", agreement=agreement, same=float(same))
+
+    def _examples(self, split: str) -> list[Example]:
+        found = split_of(_examples_of(self.settings), split)
+        # What is held out has a wanted answer to compare with.
+        bad_too = split == "train" and self.settings.answers == "rated"
+        return [example for example in found if example.wanted or bad_too]
+
+
+def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
+    return _cached_examples(settings.runs, settings.good)
+
+
+@lru_cache(maxsize=4)
+def _cached_examples(runs: tuple[str, ...], good: float) -> list[Example]:
+    return read_examples([Path(run) for run in runs], good)
+
+
+class FeedbackPreferenceSettings(Settings):
+    runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs whose feedback is fitted on.")
+    good: float = Field(
+        0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
+    )
+    dimensions: int = Field(32, ge=1, description="Size of the fitted vectors.")
+    epochs: int = Field(100, ge=1, description="Maximum number of epochs of the fit.")
+
+
+class FeedbackPreference(RewardModel):
+    """Scores what an agent says by what its user liked so far."""
+
+    def __init__(self, settings: FeedbackPreferenceSettings) -> None:
+        self.settings = settings
+        self._preference: Preference | None = None
+
+    def open(self, folder: Path) -> None:
+        from ..rewards.preference import Preference, PreferenceSettings
+
+        home = folder / "feedback_preference"
+        if not home.exists():
+            examples = read_examples([Path(run) for run in self.settings.runs], self.settings.good)
+            self._fit(split_of(examples, "train")).save(home)
+        self._preference = Preference(PreferenceSettings(model=str(home), text="said"))
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        assert self._preference is not None, "open() comes first"
+        return await self._preference.score(group)
+
+    async def forget(self, user: str) -> bool:
+        return self._preference is not None and await self._preference.forget(user)
+
+    def _fit(self, examples: Sequence[Example]) -> PreferenceModel:
+        from agentfw_rewardmodels import PreferenceModel
+        from agentfw_rewardmodels import PreferenceSettings as FitSettings
+
+        texts = {_item(example): example.text for example in examples}
+        said = [
+            {"user": example.user or "user", "item": _item(example), "value": example.value} for example in examples
+        ]
+        with translated_errors():
+            return PreferenceModel.fit(
+                said,
+                items=texts,
+                settings=FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs),
+            )
+
+
+def _item(example: Example) -> str:
+    """Answers with the same text are one item."""
+    return blake2b(example.text.encode(errors="replace"), digest_size=12).hexdigest()

@@ -1,1 +1,0 @@
-"""Answers that people rated, as tasks to learn from."""

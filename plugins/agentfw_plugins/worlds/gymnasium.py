@@ -1,0 +1,201 @@
+"""Any Gymnasium environment on the timeline, optionally with options as persistent interventions.
+
+One tick is one step: `step(action)` is the only intervention of a tick, and its result is the only observation of the
+next. The trajectory equals that of Gymnasium's own loop with the same seed.
+
+    agentfw run gymnasium --set environment.id=CartPole-v1 --policy random
+
+An option (SMDP) is an intervention that goes on by itself: `option(name)` takes its own steps until it terminates, and
+the termination is an observation with the discounted reward and the ticks that it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+
+from agentfw import Environment, Intervention, Settings, Task, World
+from agentfw.errors import InterventionRefused, SettingsError
+from agentfw.request import Action, Brief
+
+__all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]
+
+
+class GymnasiumSettings(Settings):
+    id: str = Field("CartPole-v1", description="Id of the environment in Gymnasium's registry.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of `gymnasium.make`.")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A way of acting that continues by itself until it terminates."""
+
+    act: Callable[[Any], Any]
+    """The action for an observation."""
+    ends: Callable[[Any], bool]
+    """Whether it terminates at an observation."""
+    discount: float = 1.0
+
+
+class GymnasiumEnvironment(Environment):
+    """One Gymnasium environment."""
+
+    def __init__(
+        self,
+        settings: GymnasiumSettings | None = None,
+        *,
+        make: Callable[[], Any] | None = None,
+        options: Mapping[str, Option] | None = None,
+    ) -> None:
+        settings = settings or GymnasiumSettings()
+        self._name = settings.id
+        self._make = make or (lambda: _make(settings))
+        self.options = dict(options or {})
+        self._inside: Any = None
+
+    @property
+    def inside(self) -> Any:
+        if self._inside is None:
+            self._inside = self._make()
+        return self._inside
+
+    def brief(self) -> Brief:
+        space = self.inside.action_space
+        schema = {"type": "object", "properties": {"action": _schema(space)}, "required": ["action"]}
+        actions = [Action("step", f"Take one step. Actions: {space}", schema)]
+        if self.options:
+            names = {"name": {"type": "string", "enum": sorted(self.options)}}
+            schema = {"type": "object", "properties": names, "required": ["name"]}
+            actions.append(Action("option", "Follow an option until it ends", schema))
+        return Brief(f"Earn as much reward as you can in {self._name}.", tuple(actions))
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._option: str | None = None
+        self._stepping = False
+        # Gymnasium needs a 32-bit seed.
+        state, info = self.inside.reset(seed=task.seed % 2**31)
+        self.inside.action_space.seed(task.seed % 2**31)
+        self._state, self._return, self._steps = state, 0.0, 0
+        world.observe("state", {"state": _as_json(state), "info": _as_json(info)})
+
+    def intervene(self, intervention: Intervention) -> None:
+        if self._option is not None:
+            raise InterventionRefused(f'the option "{self._option}" is still going on')
+        if self._stepping:
+            raise InterventionRefused("a tick takes one action, and this one has its own already")
+        if intervention.name == "step":
+            action = self._action(intervention.arguments.get("action"))
+            self._stepping = True
+            self.world.after(1, lambda: self._step(action))
+        elif intervention.name == "option" and (name := str(intervention.arguments.get("name"))) in self.options:
+            self._follow(name)
+        else:
+            raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
+
+    def outcome(self) -> Mapping[str, float]:
+        return {"return": self._return, "steps": float(self._steps)}
+
+    def _step(self, action: Any) -> None:
+        self._stepping = False
+        reward, ended, truncated, info = self._tick(action)
+        data = {"state": _as_json(self._state), "reward": reward, "terminated": ended, "truncated": truncated}
+        self.world.observe("state", {**data, "info": _as_json(info)})
+        if ended or truncated:
+            self.world.finish(**self.outcome())
+
+    def _follow(self, name: str) -> None:
+        option = self.options[name]
+        self._option = name
+        hold = self.world.work(name, float("inf"))
+        total, factor, ticks = 0.0, 1.0, 0
+
+        def tick() -> None:
+            nonlocal total, factor, ticks
+            reward, ended, truncated, _ = self._tick(option.act(self._state))
+            total, factor, ticks = total + factor * reward, factor * option.discount, ticks + 1
+            if not (ended or truncated or option.ends(self._state)):
+                self.world.after(1, tick)
+                return
+            self._option = None
+            data = {
+                "option": name,
+                "state": _as_json(self._state),
+                "reward": total,
+                "ticks": ticks,
+                "terminated": ended,
+            }
+            self.world.observe("option_ended", data)
+            hold.complete()
+            if ended or truncated:
+                self.world.finish(**self.outcome())
+
+        self.world.after(1, tick)
+
+    def _tick(self, action: Any) -> tuple[float, bool, bool, Any]:
+        self._state, reward, ended, truncated, info = self.inside.step(action)
+        self._return += float(reward)
+        self._steps += 1
+        self.world.utility(float(reward), "reward")
+        return float(reward), bool(ended), bool(truncated), info
+
+    def _action(self, value: Any) -> Any:
+        """Convert a model's action into an element of the action space."""
+        space = self.inside.action_space
+        try:
+            if _discrete(space):
+                if isinstance(value, float) and not value.is_integer():
+                    raise ValueError("half a choice is none")
+                choose: Any = type(getattr(space, "start", 0))
+                action: Any = choose(value)
+            else:
+                import numpy
+
+                action = numpy.asarray(value, dtype=space.dtype).reshape(space.shape)
+        except (TypeError, ValueError, OverflowError):
+            action = None
+        if action is None or not space.contains(action):
+            raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
+        return action
+
+
+def _make(settings: GymnasiumSettings) -> Any:
+    import gymnasium
+
+    try:
+        return gymnasium.make(settings.id, **settings.arguments)
+    except gymnasium.error.Error as error:
+        raise SettingsError(
+            f"Gymnasium can't make {settings.id}: {error}",
+            fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
+        ) from None
+
+
+def _discrete(space: Any) -> bool:
+    """Whether a space is one of n choices. A MultiBinary has an n too, but also a shape."""
+    return hasattr(space, "n") and not space.shape
+
+
+def _schema(space: Any) -> dict[str, Any]:
+    if _discrete(space):
+        first = int(getattr(space, "start", 0))
+        return {"type": "integer", "minimum": first, "maximum": first + int(space.n) - 1}
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "description": str(space)}
+    shape: tuple[int, ...] = space.shape or ()
+    if len(shape) == 1:
+        schema["minItems"] = schema["maxItems"] = int(shape[0])
+    return schema
+
+
+def _as_json(value: Any) -> Any:
+    """Arrays and NumPy scalars as JSON values."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,0 +1,366 @@
+"""The environment `program`: each task is given to a program, which asks the policy over HTTP.
+
+    agentfw run program --set environment.command="python my_agent.py" --set environment.tasks=tasks.jsonl
+    agentfw train program --policy transformers --set environment.function=my_agent:solve ...
+
+The program finds the policy at OPENAI_BASE_URL (and ANTHROPIC_BASE_URL), which is its own session. Any model name will
+do. What it achieved is, in this order: what the check command says; whether its `answer` is that of the task; the
+`reward` in its last line of JSON. Reward models can score the episode besides. A program that fails, or that runs out
+of time, has the reward 0.
+
+Tasks are a file with one JSON object per line. Keys with a meaning are `user` (whose task it is), `query` (what is
+asked, where several users have the same task) and `answer` (what the program's answer is compared with). The program is
+shown everything but the answer. Commands run in a folder of their own with a time limit, and everything that they have
+started is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from agentfw import Session, Settings, Task
+from agentfw.boundary.gate import function_at
+from agentfw.errors import AgentfwError, SettingsError, in_words
+from agentfw.runs import make_folder
+from agentfw.seeds import Seeds
+from agentfw.settings import OPERATIONAL
+from agentfw.turns.session import SessionEnvironment
+
+__all__ = [
+    "Program",
+    "ProgramSettings",
+    "Result",
+    "last_json",
+    "read_tasks",
+    "run_command",
+    "shown",
+    "tasks_of",
+    "words_of",
+]
+
+
+class ProgramSettings(Settings):
+    tasks: str = Field(
+        min_length=1,
+        description="File of tasks, one JSON object per line. {split} in its name stands for the split: a training "
+        "learns from train and is evaluated on validation, and a run plays test. Without it, the splits share the "
+        "file.",
+    )
+    command: str = Field(
+        "",
+        description="Command to start for each task. {name} in it stands for that key of the task. The task is also on "
+        "its standard input.",
+    )
+    function: str = Field(
+        "",
+        description="Async function to call for each task in place of a command, as package.module:name, installed or "
+        "in the current directory. It is given the task, the base URL and a key.",
+    )
+    check: str = Field(
+        "",
+        description="Command that checks the result in the program's folder. Its last line of JSON has the `reward`, "
+        "or else its exit code tells: 0 is 1, any other 0.",
+    )
+    timeout: float = Field(300.0, gt=0, description="Seconds after which the program is ended.")
+    memory: int = Field(0, ge=0, description="Maximum memory of the program in MB; 0 for no limit.")
+    output: Annotated[int, OPERATIONAL] = Field(
+        1_000_000, ge=1000, description="Maximum number of bytes of its output that are read; the rest is dropped."
+    )
+    keep: Annotated[str, OPERATIONAL] = Field(
+        "", description="Directory in which the programs' folders are kept. Default: they are removed."
+    )
+
+    @model_validator(mode="after")
+    def _one_agent(self) -> ProgramSettings:
+        if bool(self.command.strip()) == bool(self.function.strip()):
+            raise ValueError("set either command or function")
+        return self
+
+
+Row = dict[str, Any]
+
+
+def tasks_of(file: str, count: int, seed: int, split: str) -> list[Task]:
+    """The first `count` tasks of a split, or fewer."""
+    seeds = Seeds(seed).child(split)
+    return [
+        Task(
+            index,
+            seeds.integer("task", index),
+            user=str(row.get("user", "user")),
+            split=split,
+            query=str(row.get("query", "")),
+        )
+        for index, row in enumerate(read_tasks(file, split)[:count])
+    ]
+
+
+def read_tasks(file: str, split: str) -> Sequence[Row]:
+    """The tasks of a split."""
+    path = Path(file.replace("{split}", split))
+    try:
+        return _parsed(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise SettingsError(
+            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}",
+            fix=_other_splits(file) or "set it to a file with one task per line",
+        ) from None
+
+
+def _other_splits(file: str) -> str:
+    """How to use a split that has a file."""
+    there = [split for split in ("validation", "test", "train") if Path(file.replace("{split}", split)).is_file()]
+    if not there:
+        return ""
+    keys = f"in a run --set split={there[0]}"
+    if there[0] != "train":
+        keys += f", in a training --set evaluation.split={there[0]}"
+    return f"write that file, or use another split that has one: {keys}"
+
+
+def shown(row: Row) -> Row:
+    """What the program is told of its task."""
+    return {key: value for key, value in row.items() if key != "answer"}
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, changed: int) -> Sequence[Row]:
+    rows: list[Row] = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise SettingsError(f"{path}, line {number}, is no JSON object", fix="write one task per line")
+        rows.append(row)
+    return tuple(rows)
+
+
+_TAIL = 4000
+"""Characters of the output that are recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a command."""
+
+    code: int | None
+    """Exit code. None if it was ended because its time was over."""
+    out: str
+    err: str
+
+    @property
+    def failed(self) -> bool:
+        return self.code != 0
+
+    def tail(self) -> dict[str, Any]:
+        """The end of the output, for the record."""
+        return {"code": self.code, "out": self.out[-_TAIL:], "err": self.err[-_TAIL:]}
+
+
+def words_of(command: str, values: Mapping[str, Any], setting: str) -> list[str]:
+    """The words of a command, with the task's values. Files of this directory keep their place."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise SettingsError(f"{setting}: {error}", fix="check the quotes") from None
+    found = []
+    for word in words:
+        # Replaced after splitting, so that a value stays one word whatever is in it.
+        for key, value in values.items():
+            word = word.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
+        # The command runs in another folder; what the user sees from here is meant.
+        found.append(str(Path(word).resolve()) if "/" in word or ("." in word and Path(word).exists()) else word)
+    return found
+
+
+async def run_command(
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    given: bytes,
+    *,
+    timeout: float,
+    memory: int = 0,
+    output: int = 1_000_000,
+    setting: str = "environment.command",
+) -> Result:
+    """Run a command to its end, or until its time is over."""
+    if memory:  # a shell sets the limit for the program that takes its place
+        words = ["/bin/sh", "-c", f'ulimit -v {memory * 1024}; exec "$@"', "sh", *words]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # so that its children can be ended with it
+        )
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{setting}: can't start {words[0]}: {error}", fix="check the command") from None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    code: int | None = None
+    reading = asyncio.gather(_read_output(process.stdout, output), _read_output(process.stderr, output))
+    try:
+        async with asyncio.timeout(timeout):
+            with suppress(ConnectionError):  # it need not read its input
+                process.stdin.write(given)
+                await process.stdin.drain()
+                process.stdin.close()
+            code = await process.wait()
+    except TimeoutError:
+        pass
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    out, err = await reading
+    return Result(code, out, err)
+
+
+def last_json(text: str) -> dict[str, Any]:
+    """The last line that is a JSON object. Empty if there is none."""
+    for line in reversed(text.splitlines()):
+        line = line.strip()
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
+async def _read_output(stream: asyncio.StreamReader, most: int) -> str:
+    """The end of a stream. It is read to its end, because a program that can't write would wait for ever."""
+    kept = b""
+    while chunk := await stream.read(65536):
+        kept = (kept + chunk)[-most:]
+    return kept.decode("utf-8", "replace")
+
+
+Function = Callable[[Row, str, str], Awaitable[object]]
+
+_KEY = "agentfw"
+"""The key that programs are given. The name of the session, which nobody else knows, is what protects it."""
+_FIGURES = 20
+
+
+class Program(SessionEnvironment):
+    """A program solves tasks, and asks you for whatever it needs."""
+
+    def __init__(self, settings: ProgramSettings) -> None:
+        self.settings = settings
+        # As for `python -m`, but at the end: nothing that is installed can be replaced by a file of the same name.
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)
+        self._function = function_at(settings.function, "environment.function") if settings.function else None
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        return tasks_of(self.settings.tasks, count, seed, split)
+
+    async def play(self, session: Session) -> None:
+        from ..gateway.live import reachable
+
+        task = session.episode.task
+        row = read_tasks(self.settings.tasks, task.split)[task.index]
+        session.note("observation", "task", {"text": json.dumps(shown(row), ensure_ascii=False)})
+        folder = Path(tempfile.mkdtemp(prefix="agentfw-"))
+        try:
+            async with reachable(session) as url:
+                if self._function is None:
+                    result = await self._command(row, url, folder)
+                else:
+                    result = await self._call(self._function, row, f"{url}/v1")
+            session.note("program", "ended", result.tail())
+            said = {} if result.failed else last_json(result.out)
+            reward = 0.0 if result.failed else await self._reward(row, said, folder, session)
+        finally:
+            if self.settings.keep:
+                home = Path(self.settings.keep) / f"{task.split}-{task.id}-{folder.name}"
+                make_folder(home.parent)
+                shutil.move(folder, home)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+        session.episode.utility = reward
+        session.note("utility", "reward", {"value": reward})
+        late = float(result.code is None)
+        session.end("finished", **{**_figures(said), "failed": float(result.failed), "timed_out": late})
+
+    async def _command(self, row: Row, base: str, folder: Path) -> Result:
+        settings, told = self.settings, shown(row)
+        environment = {
+            "OPENAI_BASE_URL": f"{base}/v1",
+            "OPENAI_API_KEY": _KEY,
+            "ANTHROPIC_BASE_URL": base,
+            "ANTHROPIC_API_KEY": _KEY,
+        }
+        return await run_command(
+            words_of(settings.command, told, "environment.command"),
+            folder,
+            environment,
+            json.dumps(told, ensure_ascii=False).encode() + b"\n",
+            timeout=settings.timeout,
+            memory=settings.memory,
+            output=settings.output,
+        )
+
+    async def _call(self, function: Function, row: Row, base: str) -> Result:
+        limit = asyncio.timeout(self.settings.timeout)
+        try:
+            async with limit:
+                found = await function(shown(row), base, _KEY)
+            return Result(0, found if isinstance(found, str) else json.dumps(found), "")
+        except AgentfwError:
+            raise
+        except Exception as error:  # a program that fails is data
+            return Result(None if limit.expired() else 1, "", in_words(error))
+
+    async def _reward(self, row: Row, said: Mapping[str, Any], folder: Path, session: Session) -> float:
+        if self.settings.check:
+            given = json.dumps({"task": row, "result": said}).encode() + b"\n"
+            words = words_of(self.settings.check, row, "environment.check")
+            checked = await run_command(
+                words, folder, {}, given, timeout=self.settings.timeout, setting="environment.check"
+            )
+            session.note("program", "checked", checked.tail())
+            found = last_json(checked.out).get("reward")
+            return _number(found) if found is not None else float(not checked.failed)
+        if "answer" in row:
+            return float(str(said.get("answer", "")).strip() == str(row["answer"]).strip())
+        return _number(said.get("reward"))
+
+
+def _number(value: object) -> float:
+    """The value as a reward. None unless it is a finite number."""
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
+
+
+def _figures(said: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of the last line of JSON, besides the reward."""
+    names = [name for name, value in said.items() if isinstance(value, (int, float)) and math.isfinite(value)]
+    return {name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")}

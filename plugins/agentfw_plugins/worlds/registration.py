@@ -1,0 +1,187 @@
+"""Lists what the worlds offer: environments, policies and rewards of one world alone, and specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentfw import Component
+from agentfw.hookspecs import NamedSpec
+
+from ..registration import Registration
+
+_SPECS = Path(__file__).parent / "specs"
+_CALENDAR = Path(__file__).parent / "calendar" / "specs"
+_TINY = "A year of calendar conflicts for each of five users: the small language model with its StrategyHub"
+
+REGISTRATION = Registration(
+    environments=[
+        Component(
+            "calendar",
+            "agentfw_plugins.worlds.calendar.environment:CalendarConflicts",
+            "A user's year of calendar conflicts, one decision each, with feedback",
+            settings="agentfw_plugins.worlds.calendar.environment:CalendarSettings",
+        ),
+        Component(
+            "from_feedback",
+            "agentfw_plugins.worlds.from_feedback:FromFeedback",
+            "Recorded conversations, and the answers that people rated",
+            settings="agentfw_plugins.worlds.from_feedback:FromFeedbackSettings",
+        ),
+        Component(
+            "gymnasium",
+            "agentfw_plugins.worlds.gymnasium:GymnasiumEnvironment",
+            "Any Gymnasium environment, one step per tick",
+            settings="agentfw_plugins.worlds.gymnasium:GymnasiumSettings",
+            extra="gymnasium",
+            needs=("gymnasium",),
+        ),
+        Component(
+            "inbox",
+            "agentfw_plugins.worlds.inbox.environment:Inbox",
+            "Mails arrive while the agent is writing a document",
+            settings="agentfw_plugins.worlds.inbox.mails:InboxSettings",
+        ),
+        Component(
+            "program",
+            "agentfw_plugins.worlds.program:Program",
+            "Any program that speaks to a model over HTTP, with tasks from a file",
+            settings="agentfw_plugins.worlds.program:ProgramSettings",
+            extra="web",
+            needs=("starlette", "uvicorn"),
+        ),
+        Component(
+            "verifiers",
+            "agentfw_plugins.worlds.verifiers:Verifiers",
+            "Any environment of the library verifiers, scored by its own rewards",
+            settings="agentfw_plugins.worlds.verifiers:VerifiersSettings",
+            extra="verifiers",
+            needs=("verifiers", "starlette", "uvicorn"),
+        ),
+    ],
+    policies=[
+        Component(
+            "rules",
+            "agentfw_plugins.worlds.calendar.policies:RulesPolicy",
+            "Resolves calendar conflicts by one simple rule",
+            settings="agentfw_plugins.worlds.calendar.policies:RulesSettings",
+        ),
+        Component(
+            "linear",
+            "agentfw_plugins.worlds.calendar.policies:LinearPolicy",
+            "Learns a calendar's user online, as weights of the visible attributes of events",
+            settings="agentfw_plugins.worlds.calendar.policies:LinearSettings",
+        ),
+        Component(
+            "teacher",
+            "agentfw_plugins.worlds.calendar.policies:TeacherPolicy",
+            "Keeps what it learns of a calendar's user in the StrategyHub, thinking aloud; no model",
+            settings="agentfw_plugins.worlds.calendar.policies:TeacherSettings",
+        ),
+    ],
+    rewards=[
+        Component(
+            "calendar_format",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarFormat",
+            "Whether each conflict got a valid decision and a complete ranking",
+        ),
+        Component(
+            "calendar_decision",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarDecision",
+            "Whether the event was kept that the user keeps",
+        ),
+        Component(
+            "calendar_ranking",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarRanking",
+            "How high the user's event was ranked",
+        ),
+        Component(
+            "calendar_hub",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarHub",
+            "Whether the memory was used for a conflict",
+            settings="agentfw_plugins.worlds.calendar.rewards:CalendarHubSettings",
+        ),
+        Component(
+            "calendar_thought",
+            "agentfw_plugins.worlds.calendar.rewards:CalendarThought",
+            "Share of the written reasoning that follows from what was read",
+        ),
+        Component(
+            "feedback_preference",
+            "agentfw_plugins.worlds.from_feedback:FeedbackPreference",
+            "What this user likes, by a preference model that is fitted on recorded feedback",
+            settings="agentfw_plugins.worlds.from_feedback:FeedbackPreferenceSettings",
+            extra="rewardmodels",
+            needs=("torch", "safetensors"),
+        ),
+    ],
+    specs=[
+        NamedSpec("default", str(_CALENDAR / "calendar-tiny.toml"), _TINY),
+        NamedSpec("calendar-tiny", str(_CALENDAR / "calendar-tiny.toml"), _TINY),
+        NamedSpec(
+            "calendar",
+            str(_CALENDAR / "calendar.toml"),
+            "A year of calendar conflicts for each of ten users: the linear learner",
+        ),
+        NamedSpec(
+            "calendar-zero-shot",
+            str(_CALENDAR / "calendar-zero-shot.toml"),
+            "The calendar, by a language model that decides at once",
+        ),
+        NamedSpec(
+            "calendar-react",
+            str(_CALENDAR / "calendar-react.toml"),
+            "The calendar, by a language model that reasons before it decides",
+        ),
+        NamedSpec(
+            "calendar-memory-react",
+            str(_CALENDAR / "calendar-memory-react.toml"),
+            "The calendar, by a language model that looks back and reasons before it decides",
+        ),
+        NamedSpec(
+            "calendar-strategyhub",
+            str(_CALENDAR / "calendar-strategyhub.toml"),
+            "The calendar, by a language model that keeps strategies in a StrategyHub",
+        ),
+        NamedSpec(
+            "train-calendar",
+            str(_CALENDAR / "train-calendar.toml"),
+            "agentfw train calendar: the training of the PEARL paper, with its four rewards and round-wise advantages",
+        ),
+        NamedSpec(
+            "train-calendar-thought",
+            str(_CALENDAR / "train-calendar-thought.toml"),
+            "agentfw train calendar-thought: a model that learns from every second feedback learns better",
+        ),
+        NamedSpec(
+            "train-from-feedback",
+            str(_SPECS / "train-from-feedback.toml"),
+            "agentfw train --from RUN: learns from good answers and corrections",
+        ),
+        NamedSpec(
+            "train-from-feedback-kto",
+            str(_SPECS / "train-from-feedback-kto.toml"),
+            "agentfw train --from RUN --optimizer kto: learns from good and bad answers",
+        ),
+        NamedSpec(
+            "train-from-feedback-grpo",
+            str(_SPECS / "train-from-feedback-grpo.toml"),
+            "agentfw train --from RUN --optimizer grpo: fresh answers, scored by recorded feedback",
+        ),
+        NamedSpec(
+            "train-from-feedback-parpo",
+            str(_SPECS / "train-from-feedback-parpo.toml"),
+            "agentfw train --from RUN --optimizer parpo: fresh answers, scored by recorded feedback",
+        ),
+        NamedSpec("gymnasium", str(_SPECS / "gymnasium.toml"), "CartPole with random actions"),
+        NamedSpec(
+            "train-program",
+            str(_SPECS / "train-program.toml"),
+            "agentfw train program: trains the model inside somebody else's agent",
+        ),
+        NamedSpec(
+            "train-verifiers",
+            str(_SPECS / "train-verifiers.toml"),
+            "agentfw train verifiers: trains on an environment of the library verifiers",
+        ),
+    ],
+)

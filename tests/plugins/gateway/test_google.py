@@ -1,0 +1,367 @@
+"""Clients of Gemini, which speak Google's generateContent, at a gateway; and servers that speak it behind one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from chat_server import Reply, chunks, completion, tool_call
+
+from agentfw.episode import Episode
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+
+from .upstream import Passing, passing
+
+Body = dict[str, Any]
+WEATHER = {
+    "name": "weather",
+    "description": "The weather",
+    "parameters": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]},
+}
+ASK: Body = {
+    "contents": [{"role": "user", "parts": [{"text": "Rome?"}]}],
+    "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    "tools": [{"functionDeclarations": [WEATHER]}],
+    "generationConfig": {"temperature": 0.5, "topP": 0.9, "maxOutputTokens": 50, "stopSequences": ["END"], "seed": 3},
+}
+ANSWER: Body = {
+    "candidates": [
+        {
+            "content": {
+                "role": "model",
+                "parts": [
+                    {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"},
+                    {"text": "Sunny."},
+                    {"functionCall": {"name": "weather", "args": {"city": "Rome"}}},
+                ],
+            },
+            "finishReason": "STOP",
+            "index": 0,
+        }
+    ],
+    "usageMetadata": {
+        "promptTokenCount": 9,
+        "cachedContentTokenCount": 4,
+        "candidatesTokenCount": 3,
+        "thoughtsTokenCount": 2,
+        "totalTokenCount": 14,
+    },
+    "modelVersion": "served",
+    "responseId": "r7",
+}
+SPEAKS_IT = ("policy.protocol=google",)
+NO_MORE = ("policy.apis=[]",)
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
+    with ExitStack() as stack:
+        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
+
+
+def post(gateway: Passing, body: Body, model: str = "served", *, streams: bool = False, **more: str) -> httpx.Response:
+    method = "streamGenerateContent?alt=sse" if streams else "generateContent"
+    address = f"{gateway.url}/s/tea/v1beta/models/{model}:{method}"
+    return httpx.post(address, content=json.dumps(body, indent=1), headers=more, timeout=60)
+
+
+def events(answer: httpx.Response) -> list[Body]:
+    return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+
+
+def streamed() -> Reply:
+    top = {"modelVersion": "served", "responseId": "r7"}
+    said = [[{"text": "Sun"}], [{"text": "ny."}], ANSWER["candidates"][0]["content"]["parts"][2:]]
+    first, second, last = ({"content": {"role": "model", "parts": parts}, "index": 0} for parts in said)
+    end = {"candidates": [{**last, "finishReason": "STOP"}], "usageMetadata": ANSWER["usageMetadata"], **top}
+    return chunks({"candidates": [first], **top}, {"candidates": [second], **top}, end, done=False)
+
+
+def episode(gateway: Passing) -> Episode:
+    return gateway.live.sessions["tea"].episode
+
+
+# -- in front of a server of chat completions --------------------------------------------------------------------------
+
+
+def test_a_request_is_translated_and_so_is_its_answer(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(
+        completion(
+            "Let me see.", message={"tool_calls": [tool_call("weather", city="Rome")]}, finish_reason="tool_calls"
+        ),
+        assignments=NO_MORE,
+    )
+
+    answer = post(gateway, ASK)
+
+    [asked] = gateway.asked
+    assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Rome?"}]
+    assert (asked["temperature"], asked["top_p"], asked["max_tokens"], asked["seed"]) == (0.5, 0.9, 50, 3)
+    assert asked["stop"] == ["END"]
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    described = {"name": "weather", "description": "The weather", "parameters": schema}
+    assert asked["tools"] == [{"type": "function", "function": described}]
+    [candidate] = answer.json()["candidates"]
+    call = {"functionCall": {"id": "call-weather", "name": "weather", "args": {"city": "Rome"}}}
+    assert candidate["content"] == {"role": "model", "parts": [{"text": "Let me see."}, call]}
+    assert candidate["finishReason"] == "STOP"
+    assert answer.json()["usageMetadata"]["promptTokenCount"] == 9
+    assert answer.json()["modelVersion"] == "served"
+    assert [turn.text for turn in episode(gateway).turns] == ["Let me see."]
+
+
+def test_results_of_functions_answer_the_calls_that_were_made(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(completion("It is sunny."), assignments=NO_MORE)
+    calls = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Rome", "Oslo")]
+    results = [{"functionResponse": {"name": "weather", "response": {"output": said}}} for said in ("sun", "snow")]
+    contents = [*ASK["contents"], {"role": "model", "parts": calls}, {"role": "user", "parts": results}]
+
+    post(gateway, {**ASK, "contents": contents})
+
+    made, *answers = gateway.asked[0]["messages"][2:]
+    assert [json.loads(call["function"]["arguments"])["city"] for call in made["tool_calls"]] == ["Rome", "Oslo"]
+    assert [(one["role"], one["content"]) for one in answers] == [("tool", "sun"), ("tool", "snow")]
+    assert [one["tool_call_id"] for one in answers] == [call["id"] for call in made["tool_calls"]]
+
+
+def test_a_stream_is_translated_as_it_comes(upstream: Callable[..., Passing]) -> None:
+    def chunk(finish: str | None = None, **delta: Any) -> Body:
+        return {"id": "c", "model": "served", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    call = tool_call("weather", city="Rome")
+    pieces = [{"index": 0, **call, "function": {"name": "weather", "arguments": '{"city": '}}]
+    rest = [{"index": 0, "function": {"arguments": '"Rome"}'}}]
+    usage = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
+    whole = (chunk(content="Sun"), chunk(content="ny."), chunk(tool_calls=pieces), chunk(tool_calls=rest))
+    gateway = upstream(chunks(*whole, chunk("tool_calls"), usage), assignments=NO_MORE)
+
+    answer = post(gateway, ASK, streams=True)
+
+    assert gateway.asked[0]["stream"] is True
+    first, second, last = events(answer)
+    assert [one["candidates"][0]["content"]["parts"] for one in (first, second)] == [
+        [{"text": "Sun"}],
+        [{"text": "ny."}],
+    ]
+    [part] = last["candidates"][0]["content"]["parts"]
+    assert part["functionCall"] == {"id": "call-weather", "name": "weather", "args": {"city": "Rome"}}
+    assert last["candidates"][0]["finishReason"] == "STOP"
+    assert last["usageMetadata"]["candidatesTokenCount"] == 5
+    assert episode(gateway).turns[0].text == "Sunny."
+
+
+def test_what_can_not_be_translated_is_refused_by_name(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(completion(), assignments=NO_MORE)
+    wrong: dict[str, Body] = {
+        "cachedContent": {"cachedContent": "cachedContents/7"},
+        "googleSearch": {"tools": [{"googleSearch": {}}]},
+        "threshold": {"safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_LOW_AND_ABOVE"}]},
+        "speechConfig": {"generationConfig": {"speechConfig": {}}},
+        "fileData": {"contents": [{"parts": [{"fileData": {"mimeType": "video/mp4", "fileUri": "https://x/v"}}]}]},
+    }
+
+    answers = {name: post(gateway, {**ASK, **body}) for name, body in wrong.items()}
+
+    for name, answer in answers.items():
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
+        assert name in error["message"]
+    assert not gateway.asked
+
+
+def test_a_refusal_of_the_server_is_worded_as_google_words_it(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply({"error": {"message": "slow down"}}, 429, {"retry-after": "3"}), assignments=NO_MORE)
+
+    answer = post(gateway, ASK)
+
+    assert answer.json() == {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+
+
+def test_snake_case_means_the_same(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(completion(), assignments=NO_MORE)
+    parts = [{"inline_data": {"mime_type": "image/png", "data": "AA=="}}, {"text": "What is it?"}]
+    said = {"system_instruction": {"parts": [{"text": "Be brief."}]}, "contents": [{"parts": parts}]}
+    form = {"response_mime_type": "application/json", "response_schema": {"type": "OBJECT"}, "max_output_tokens": 9}
+
+    post(gateway, {**said, "generation_config": form})
+
+    [asked] = gateway.asked
+    assert asked["messages"][1]["content"][0]["image_url"]["url"] == "data:image/png;base64,AA=="
+    assert asked["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    assert asked["max_tokens"] == 9
+
+
+# -- in front of a server that speaks it -------------------------------------------------------------------------------
+
+
+def test_a_request_and_its_answer_keep_their_bytes(upstream: Callable[..., Passing]) -> None:
+    reply = Reply(json.dumps(ANSWER, indent=2).encode(), headers={"x-server": "1"})
+    gateway = upstream(reply, assignments=SPEAKS_IT)
+    asked = {**ASK, "cachedContent": "cachedContents/7", "tools": [{"googleSearch": {}}, *ASK["tools"]]}
+
+    answer = post(gateway, asked)
+
+    assert gateway.server.raw[-1] == json.dumps(asked, indent=1).encode()
+    assert gateway.server.paths[-1] == "models/served:generateContent"
+    assert answer.content == reply.body
+    [turn] = episode(gateway).turns
+    assert (turn.text, turn.finish) == ("Sunny.", "stop")
+    assert [(call.name, call.arguments) for call in turn.calls] == [("weather", {"city": "Rome"})]
+    assert (turn.usage.prompt, turn.usage.cached, turn.usage.sampled) == (9, 4, 5)
+    assert [message.content for message in episode(gateway).messages[:2]] == ["Be brief.", "Rome?"]
+    assert [action["name"] for action in episode(gateway).actions[""]] == ["googleSearch", "weather"]
+
+
+def test_a_stream_keeps_its_bytes_and_is_recorded(upstream: Callable[..., Passing]) -> None:
+    reply = streamed()
+    gateway = upstream(reply, assignments=SPEAKS_IT)
+
+    answer = post(gateway, ASK, streams=True)
+
+    assert gateway.server.paths[-1] == "models/served:streamGenerateContent?alt=sse"
+    assert answer.content == reply.body
+    [turn] = episode(gateway).turns
+    assert (turn.text, turn.finish) == ("Sunny.", "stop")
+    assert [(call.name, call.arguments) for call in turn.calls] == [("weather", {"city": "Rome"})]
+    assert (turn.usage.prompt, turn.usage.sampled) == (9, 5)
+
+
+def test_a_stream_that_is_cut_off_ends_with_an_error(upstream: Callable[..., Passing]) -> None:
+    whole = streamed().body
+    assert isinstance(whole, bytes)
+    cut = whole[: whole.rindex(b"data:")]
+    gateway = upstream(Reply(cut, headers={"content-type": "text/event-stream"}), assignments=SPEAKS_IT)
+
+    answer = post(gateway, ASK, streams=True)
+
+    assert events(answer)[-1]["error"]["code"] == 502
+    assert episode(gateway).turns[0].finish == "interrupted"
+
+
+def test_a_conversation_goes_on_with_the_answer_that_was_given(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply(ANSWER), assignments=SPEAKS_IT)
+    post(gateway, ASK)
+    result = {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"output": "22"}}}]}
+
+    post(gateway, {**ASK, "contents": [*ASK["contents"], ANSWER["candidates"][0]["content"], result]})
+
+    assert episode(gateway).turns[1].shown == (0, 1, 2, 3)
+
+
+def test_the_sampling_of_the_run_and_what_is_remembered_are_added_and_nothing_else(
+    upstream: Callable[..., Passing],
+) -> None:
+    pytest.importorskip("igraph")
+    gateway = upstream(
+        Reply(ANSWER),
+        assignments=(*SPEAKS_IT, "memory.skillgraph.embedder=hash", "sampling.max_tokens=20"),
+        memories=["skillgraph"],
+    )
+    fact = {**ASK, "contents": [{"role": "user", "parts": [{"text": "I live in Berlin."}]}]}
+    post(gateway, fact, **{"x-agentfw-user": "ada"})
+    end = time.monotonic() + 60
+    while not httpx.get(f"{gateway.url}/memory?user=ada").json()["items"]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+    ask = {**ASK, "labels": {"user": "ada"}, "contents": [{"role": "user", "parts": [{"text": "Where do I live?"}]}]}
+    httpx.post(f"{gateway.url}/s/other/v1beta/models/served:generateContent", json=ask)
+
+    asked = gateway.asked[-1]
+    own, recalled = asked["systemInstruction"]["parts"]
+    assert own == {"text": "Be brief."}
+    assert "Berlin" in recalled["text"]
+    config = {**ASK["generationConfig"], "maxOutputTokens": 20}
+    assert asked == {**ask, "systemInstruction": asked["systemInstruction"], "generationConfig": config}
+
+
+def test_programs_of_other_protocols_are_answered_by_it(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply(ANSWER), streamed(), assignments=(*SPEAKS_IT, *NO_MORE))
+    client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    tools: Any = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
+    said: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Rome?"}]
+
+    whole = client.chat.completions.create(model="served", messages=said, tools=tools, max_tokens=9)
+    pieces = list(client.chat.completions.create(model="served", messages=said, tools=tools, stream=True))
+
+    asked = gateway.asked[0]
+    assert asked["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
+    assert asked["contents"] == [{"role": "user", "parts": [{"text": "Rome?"}]}]
+    assert asked["tools"] == [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": schema}]}]
+    assert asked["generationConfig"] == {"maxOutputTokens": 9}
+    message = whole.choices[0].message
+    assert message.content == "Sunny."
+    assert message.tool_calls is not None
+    assert json.loads(message.tool_calls[0].function.arguments) == {"city": "Rome"}
+    assert whole.usage is not None
+    assert whole.usage.prompt_tokens == 9
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices) == "Sunny."
+    assert pieces[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_a_model_does_not_lead_to_another_address(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply(ANSWER), assignments=(*SPEAKS_IT, "policy.model="))
+
+    answers = [post(gateway, ASK, model) for model in ("%2e%2e/%2e%2e/files", "a%3Fkey=x", "a//b")]
+
+    assert {answer.status_code for answer in answers} <= {200, 404}
+    assert all(path.startswith("models/") and "?" not in path and ".." not in path for path in gateway.server.paths)
+
+
+# -- keys, counts, and the real client ---------------------------------------------------------------------------------
+
+
+def test_a_key_is_read_where_its_clients_put_it_and_goes_no_further(
+    upstream: Callable[..., Passing], tmp_path: Path
+) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    key = keys.add("ada", user="ada")
+    gateway = upstream(Reply(ANSWER), assignments=SPEAKS_IT, limits=Limits(key_file=keys.path))
+
+    refused, answered = post(gateway, ASK), post(gateway, ASK, **{"x-goog-api-key": key})
+
+    assert (refused.status_code, refused.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
+    assert answered.status_code == 200
+    assert key not in str(gateway.server.headers)
+
+
+def test_tokens_are_counted_by_the_server(upstream: Callable[..., Passing]) -> None:
+    gateway = upstream(Reply({"totalTokens": 31}), assignments=SPEAKS_IT)
+
+    answer = httpx.post(f"{gateway.url}/v1beta/models/served:countTokens", json={"contents": ASK["contents"]})
+
+    assert answer.json() == {"totalTokens": 31}
+    assert gateway.server.paths[-1] == "models/served:countTokens"
+
+
+@pytest.mark.parametrize("assignments", [NO_MORE, SPEAKS_IT])
+def test_the_official_client_is_answered(upstream: Callable[..., Passing], assignments: tuple[str, ...]) -> None:
+    genai = pytest.importorskip("google.genai")
+    call = {"message": {"tool_calls": [tool_call("weather", city="Rome")]}, "finish_reason": "tool_calls"}
+    pieces = [{"index": 0, "delta": {"content": one}, "finish_reason": None} for one in ("Sun", "ny.")]
+    ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    stream = chunks(*({"id": "c", "model": "served", "choices": [one]} for one in (*pieces, ended)))
+    script = [Reply(ANSWER), streamed()] if assignments == SPEAKS_IT else [completion("Sunny.", **call), stream]
+    gateway = upstream(*script, assignments=assignments)
+    client = genai.Client(api_key="none", http_options={"base_url": f"{gateway.url}/s/tea"})
+    config = {"tools": [{"function_declarations": [WEATHER]}], "automatic_function_calling": {"disable": True}}
+
+    whole = client.models.generate_content(model="served", contents="Rome?", config=config)
+    text = "".join(
+        piece.text or "" for piece in client.models.generate_content_stream(model="served", contents="Rome?")
+    )
+
+    assert whole.function_calls[0].name == "weather"
+    assert whole.function_calls[0].args == {"city": "Rome"}
+    assert text == "Sunny."
+    assert [turn.text for turn in episode(gateway).turns] == ["Sunny.", "Sunny."]
