@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
