@@ -86,9 +86,8 @@ class GraphSettings:
     get less."""
     time_weight: float = 0.1
     """Added to the score of a skill that became true at a time which the query names."""
-    fact_weight: float = 0.5
-    """Added to the score of a skill that states the fact which the query asks for. With 0, hits about the same thing
-    aren't put in the order of their times either."""
+    newest_first: bool = True
+    """Whether what is newer about the same thing is recalled before what is older."""
     rating_weight: float = 0.2
     """Weight of what the user thought of answers to such questions for which a skill was shown."""
     calibrate: bool = True
@@ -118,8 +117,7 @@ class GraphSettings:
     wishes_from: float | None = None
     """Minimum reward of a trajectory to learn wishes from. None: any, as failures make users say what they want."""
     newest_wins: bool = True
-    """Whether a new wish replaces an older one of the same user that it rewords, and what is newer about the same thing
-    is recalled before what is older."""
+    """Whether a new wish replaces an older one of the same user that it rewords."""
     new_skills: Count = 3
     """Maximum number of new skills per trajectory."""
     merge_above: Share = 0.9
@@ -208,7 +206,7 @@ class GraphSettings:
             at_least=0.0,
             neighbour_weight=0.0,
             time_weight=0.0,
-            fact_weight=0.0,
+            newest_first=False,
             rating_weight=0.0,
             wishes_from=0.7,
             profile_neighbours=0,

@@ -171,8 +171,6 @@ class Why:
     """Sum of the query's similarity to the skills just before and after, where above average."""
     time: float
     """1 if the skill became true at a time which the query names."""
-    fact: float
-    """How much of the fact that the query asks for is what the skill states."""
     complement: float
     conflict: float
     path: str

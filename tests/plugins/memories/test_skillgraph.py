@@ -209,7 +209,7 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("query_similarity", "words"),
         ("neighbour_weight", 0.0),
         ("time_weight", 0.5),
-        ("fact_weight", 0.2),
+        ("newest_first", False),
         ("rating_weight", 0.3),
         ("calibrate", False),
         ("second_hop", "owner"),

@@ -72,4 +72,4 @@ def _as_it_was(number: int, fact: str, owner: str, version: SkillVersion) -> Ski
 
 
 def _why(similarity: float) -> Why:
-    return Why(similarity, *(0.0,) * 7, path="held at that time")
+    return Why(similarity, *(0.0,) * 6, path="held at that time")

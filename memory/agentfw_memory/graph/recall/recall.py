@@ -101,7 +101,7 @@ class Recaller:
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, {}, at_least, where or {})
+            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {})
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
@@ -114,7 +114,7 @@ class Recaller:
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
-        ordered = settings.newest_wins and not times
+        ordered = settings.newest_first and not times
         return (newest_first(query, self._with_newer(hits, reader)) if ordered else hits)[:k]
 
     def _with_newer(self, hits: list[Hit], reader: int | None) -> list[Hit]:
