@@ -41,7 +41,7 @@ def test_what_three_users_want_is_shown_to_a_fourth() -> None:
 
 
 def test_a_shared_skill_that_goes_in_the_episode_that_used_it_leaves_nothing() -> None:
-    with opened() as graph:
+    with opened(merge_above=0.5) as graph:
         for user in ("ana", "ben", "cem"):
             say(graph, user, "I prefer quiet tables.")
         (hit,) = (one for one in graph.recall("dining", user="new", k=9) if one.skill.visibility == "shared")
@@ -124,7 +124,7 @@ def test_the_copy_keeps_no_wording_of_a_user_who_left(tmp_path: Path) -> None:
 
 
 def test_who_says_something_else_is_no_longer_behind_it() -> None:
-    with opened() as graph:
+    with opened(merge_above=0.5) as graph:
         for user in ("ana", "ben", "cem"):
             say(graph, user, "I prefer quiet tables.")
 

@@ -112,8 +112,9 @@ class Hearer:
             decisions, wrong = checked(said, answer, self._related)
             if wrong:
                 problem = "; ".join(dict.fromkeys(wrong))
-                told = " ".join(one.evidence for one in decisions).casefold()
-                decisions += self._plain(said, [one for one in said.own if one.casefold().strip(" .!") not in told])
+                told = [one.evidence.casefold().strip(" .!") for one in decisions]
+                rest = [one for one in said.own if not any(part in one.casefold() for part in told)]
+                decisions += self._plain(said, rest)
         to_forget = self._to_forget(said, [one for one in decisions if one.action == "DELETE"])
         wanted = [one for one in decisions if one.action in ("ADD", "UPDATE")][:MOST_KEPT]
         if problem:

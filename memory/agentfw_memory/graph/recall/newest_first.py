@@ -21,7 +21,7 @@ COMPARED = 20
 """Maximum number of hits that are compared with each other."""
 LONGEST_STATEMENT = 200
 """Maximum number of characters of what is compared by its words. A longer text says more than one thing."""
-SHARED = 0.6
+SHARED = 0.5
 """Share of the longer statement's terms that both must have."""
 
 
