@@ -1,7 +1,7 @@
 """The values that agents, policies and environments exchange: what an agent is shown and what a policy answers.
 
-    request = Request([Message("user", "What next?")], actions=[Action("pour", "Pour the tea", {})])
-    generation = Generation(text="pour()", usage=Usage(prompt=12, sampled=3))
+request = Request([Message("user", "What next?")], actions=[Action("pour", "Pour the tea", {})])
+generation = Generation(text="pour()", usage=Usage(prompt=12, sampled=3))
 """
 
 from __future__ import annotations
