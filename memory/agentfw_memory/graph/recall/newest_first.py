@@ -1,4 +1,4 @@
-"""Orders hits that are about the same thing by time, the newest first, and marks the older ones.
+"""Orders hits that are about the same thing by time, the newest first, and marks those that were corrected.
 
 What is about the same thing was found when it was heard (learning/same_thing.py), or shares most of its words with
 another hit of its owner. Both are kept. What the user has rated keeps the place that its rating gave it. Where the
@@ -38,7 +38,8 @@ def newest_first(query: str, hits: Sequence[Hit]) -> list[Hit]:
     for group in groups:
         by_time = sorted((hits[place] for place in group), key=lambda hit: -hit.skill.valid_from)
         for place, hit in zip(group, by_time, strict=True):
-            older = hit.skill.valid_from < by_time[0].skill.valid_from
+            same = hit.skill.fact != "" and hit.skill.fact == by_time[0].skill.fact
+            older = same and hit.skill.valid_from < by_time[0].skill.valid_from
             ordered[place] = replace(hit, newer=by_time[0].skill.id) if older else hit
     return ordered
 
