@@ -13,6 +13,7 @@ import httpx
 import openai
 import pytest
 from chat_server import Reply, chunks, completion, tool_call
+from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
 from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
@@ -303,8 +304,9 @@ def test_programs_of_other_protocols_are_answered_by_it(upstream: Callable[..., 
     assert asked["generationConfig"] == {"maxOutputTokens": 9}
     message = whole.choices[0].message
     assert message.content == "Sunny."
-    [call] = message.tool_calls or ()
-    assert call.type == "function"
+    assert message.tool_calls is not None
+    call = message.tool_calls[0]
+    assert isinstance(call, ChatCompletionMessageFunctionToolCall)
     assert json.loads(call.function.arguments) == {"city": "Rome"}
     assert whole.usage is not None
     assert whole.usage.prompt_tokens == 9
