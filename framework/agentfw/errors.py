@@ -144,9 +144,8 @@ class MissingExtraError(PluginError):
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        super().__init__(
-            f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {with_extra(distribution, extra)}"
-        )
+        fix = f"pip install {with_extra(distribution, extra)}"
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=fix)
         self.extra = extra
 
 
@@ -191,10 +190,7 @@ class Interruption(BaseException):
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether foreign code has failed. False where it was interrupted.
-
-    A failure need not be an Exception: SystemExit isn't one, nor is a panic in Rust.
-    """
+    """Whether foreign code has failed, which SystemExit or a panic in Rust are too. False where it was interrupted."""
     from asyncio import CancelledError
 
     return not isinstance(error, (KeyboardInterrupt, GeneratorExit, CancelledError, Interruption))
@@ -202,9 +198,8 @@ def is_failure(error: BaseException) -> bool:
 
 def not_implemented(component: object, method: str) -> NotImplementedError:
     """The error of a base class whose method must be overridden."""
-    return NotImplementedError(
-        f"the class {type(component).__name__} has no method {method}(), which its kind requires"
-    )
+    name = type(component).__name__
+    return NotImplementedError(f"the class {name} has no method {method}(), which its kind requires")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

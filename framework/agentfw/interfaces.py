@@ -76,8 +76,7 @@ class Polling(Interface):
 class Reflex(Interface):
     """Delivers at once, after a fixed rule has already reacted."""
 
-    rule: Rule | None = None
-    """Rule to use. None uses the environment's own `reflex`."""
+    rule: Rule | None = None  # None: the environment's own `reflex`
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
         return now

@@ -94,10 +94,7 @@ class Policy:
         raise UsageError(f"{type(self).__name__} can't count tokens", fix="choose a policy that has a tokenizer")
 
     async def speaks(self, protocol: str, model: str = "") -> bool:
-        """Whether requests in this protocol (`chat`, `responses`, `messages`) can be passed on as they are.
-
-        `model` is the one that a program asks for, or empty. Others are translated to a protocol that it speaks.
-        """
+        """Whether requests in this protocol (`chat`, `messages`) are passed on as they are. Others are translated."""
         return self.forwards and protocol == "chat"
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:

@@ -1,10 +1,7 @@
 """The values that agents, policies and environments exchange: what an agent is shown and what a policy answers.
 
-This module imports none of them. Environments, tools, agents and policies all use these values and don't have to import
-each other for them.
-
-    request = Request([Message("user", "What next?")], actions=[Action("pour", "Pour the tea", {})])
-    generation = Generation(text="pour()", usage=Usage(prompt=12, sampled=3))
+request = Request([Message("user", "What next?")], actions=[Action("pour", "Pour the tea", {})])
+generation = Generation(text="pour()", usage=Usage(prompt=12, sampled=3))
 """
 
 from __future__ import annotations
@@ -221,7 +218,6 @@ class Forwarded:
     model: str = ""
     """The model that the program asks for. Empty: the server's default."""
     query: str = ""
-    """Query string of its URL."""
     raw: bytes = b""
     """The body's bytes. They are sent as they are if nothing has to be changed. Empty: there are none."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -229,9 +225,8 @@ class Forwarded:
     recalled: str = ""
     """What the memories recalled, which is added to the system message."""
     sampling: Sampling = field(default_factory=Sampling)
-    """The sampling of the run, which holds where the body leaves a choice open."""
+    """The sampling of the run, which holds where the body leaves a choice open, or if `run_wins`."""
     run_wins: bool = False
-    """Whether the sampling of the run holds in any case."""
     begun: Callable[[Mapping[str, str]], object] = lambda headers: None
     """Called with the headers of the answer when a stream begins."""
     hear: Callable[[bytes], object] = lambda line: None

@@ -4,8 +4,7 @@
     result.figures["utility"].estimate
     agentfw.load("last").episodes[0].turns
 
-They start from the same specs as the commands, and leave the same run folders. What they return is an
-`agentfw.runs.RunResult`.
+They start from the same specs as the commands, leave the same run folders, and return an `agentfw.runs.RunResult`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from agentfw_memory.graph.exchange.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.word_index import WordIndex
 from agentfw_memory.graph.learning.extraction import SkillDraft, Step, Trajectory
-from agentfw_memory.graph.learning.hearing import worth_keeping
+from agentfw_memory.graph.learning.hearing import Saying
 from agentfw_memory.graph.records import (
     Edge,
     Heard,
@@ -43,19 +43,27 @@ from agentfw_memory.graph.text.following import followed
 from agentfw_memory.graph.text.words import terms
 from agentfw_memory.skill_graph import SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
+from agentfw_memory.writing.model_writer import CompletingModel, ModelWriter, WriterError
+from agentfw_memory.writing.writer import Decision, KnownMemory, Said, Writer
 
 __all__ = [
     "BadInputError",
     "Change",
+    "CompletingModel",
+    "Decision",
     "Edge",
     "GraphSettings",
     "Heard",
     "Hit",
     "HubRefusal",
+    "KnownMemory",
     "Learned",
     "MissingExtraError",
+    "ModelWriter",
     "NewSkill",
     "Receipt",
+    "Said",
+    "Saying",
     "Skill",
     "SkillDraft",
     "SkillGraph",
@@ -73,8 +81,9 @@ __all__ = [
     "UnknownSkillError",
     "Why",
     "WordIndex",
+    "Writer",
+    "WriterError",
     "followed",
     "read_memories",
     "terms",
-    "worth_keeping",
 ]

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from agentfw_memory.errors import StorageError, StoreBusyError, StoreRefusedError
 
-__all__ = ["LOCK_TIMEOUT", "disk_error", "make_private", "open_sqlite", "transaction", "waited_for"]
+__all__ = ["LOCK_TIMEOUT", "disk_error", "is_locked", "make_private", "open_sqlite", "transaction", "waited_for"]
 
 Answer = TypeVar("Answer")
 
@@ -115,7 +115,7 @@ def waited_for(call: Callable[[], Answer]) -> Answer:
         try:
             return call()
         except sqlite3.OperationalError as error:
-            if not any(word in str(error) for word in _LOCKED):
+            if not is_locked(error):
                 raise
             until = until or time.monotonic() + LOCK_TIMEOUT
             if time.monotonic() > until:
@@ -125,6 +125,11 @@ def waited_for(call: Callable[[], Answer]) -> Answer:
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
+
+
+def is_locked(error: sqlite3.DatabaseError) -> bool:
+    """Return whether another process holds the file."""
+    return isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _LOCKED)
 
 
 def disk_error(path: str | Path, error: sqlite3.DatabaseError) -> StorageError | None:

@@ -26,33 +26,34 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.facts.fact import EVERY_ANSWER
-from agentfw_memory.graph.facts.past import recall_as_of
 from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 from agentfw_memory.graph.index.vector_index_file import remove_indexes
 from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import Extractor, Trajectory, extract
-from agentfw_memory.graph.learning.hearing import Hearer, Listener, worth_keeping
+from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
+from agentfw_memory.graph.learning.hearing import Hearer, Saying, aask, ask
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
+from agentfw_memory.graph.recall.as_of import recall_as_of
 from agentfw_memory.graph.recall.embedded import loaded
+from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER
 from agentfw_memory.graph.recall.recall import Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
 from agentfw_memory.graph.validation import check_name, check_number, check_skill, check_text, check_vectors
+from agentfw_memory.writing.writer import Said, Writer
 
 if TYPE_CHECKING:
     import networkx
 
 __all__ = ["SkillGraph"]
 
-STANDING = frozenset([EVERY_ANSWER, "language of answers", "name"])
-"""Aspects that matter to every answer."""
+HEARD_AT_ONCE = 10
+"""Number of messages of an import that a writer is asked about in one request."""
 
 Arguments = ParamSpec("Arguments")
 
@@ -72,6 +73,10 @@ def _threaded(
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
+def _batches(whole: Sequence[Saying], size: int) -> list[Sequence[Saying]]:
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
 class SkillGraph:
     """The skills of one tenant. Thread-safe, and several processes may open the same file."""
 
@@ -80,8 +85,8 @@ class SkillGraph:
         store: Store,
         embedder: Embedder,
         settings: GraphSettings,
-        extractor: Extractor = extract,
-        listener: Listener = worth_keeping,
+        extractor: Extractor | None = None,
+        writer: Writer | None = None,
     ) -> None:
         if store.head().embedder is None:
             with store.writing():
@@ -92,7 +97,7 @@ class SkillGraph:
         self._recaller = Recaller(rows, embedder, settings)
         self._editor = Editor(rows, self._recaller, settings)
         self._learner = Learner(rows, self._recaller, self._editor, settings, extractor)
-        self._hearer = Hearer(rows, self._recaller, self._editor, settings, listener)
+        self._hearer = Hearer(rows, self._recaller, self._editor, settings, writer)
         self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
         self._recaller.check_embedder(self._recaller.head.embedder)
@@ -105,8 +110,8 @@ class SkillGraph:
         tenant: str,
         embedder: EmbedderChoice = "",
         settings: GraphSettings | None = None,
-        extractor: Extractor = extract,
-        listener: Listener = worth_keeping,
+        extractor: Extractor | None = None,
+        writer: Writer | None = None,
         clock: Clock = time.time,
     ) -> SkillGraph:
         """Open or create a tenant's graph, in a file or at an address such as `postgresql://` or `duckdb://`.
@@ -122,7 +127,7 @@ class SkillGraph:
         def opened() -> SkillGraph:
             present = store.head().embedder
             name = present.name if embedder == "" and present is not None else embedder
-            return cls(store, open_embedder(name), chosen, extractor, listener)
+            return cls(store, open_embedder(name), chosen, extractor, writer)
 
         try:
             return store.retried(opened, repeatable=True)
@@ -306,12 +311,72 @@ class SkillGraph:
         """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
         return self._call(lambda: self._learner.learn(trajectory, reward))
 
-    def hear(self, text: str, *, user: str, conversation: str = "", at: float | None = None, id: str = "") -> Heard:
-        """Remember what a user says of themselves, in their own words. A message that was heard before changes nothing.
+    def hear(
+        self,
+        text: str,
+        *,
+        user: str,
+        conversation: str = "",
+        at: float | None = None,
+        id: str = "",
+        answer_to: str = "",
+    ) -> Heard:
+        """Remember what a user says of themselves. A message that was heard before changes nothing.
 
-        What they pasted or quoted, questions, hypotheses and small talk are left out.
+        The graph's writer decides what to write down. Without one, what says something lasting is kept as it was said.
+        What the user pasted or quoted is left out. What they ask to forget is only returned: `erase` deletes it.
         """
-        return self._call(lambda: self._hearer.hear(text, user, conversation, at, id), repeatable=bool(id))
+        return self.hear_all([Saying(text, user, conversation, at, id, answer_to)])[0]
+
+    def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
+        """Hear messages of an import, oldest first. A writer is asked about several in one request."""
+        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
+        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
+            said = self._said(some)
+            asked = [one for one in said if one is not None]
+            answers, problem = ask(writer, asked) if writer is not None and asked else ((), "")
+            heard += self._written(some, said, answers, problem)
+        return heard
+
+    async def ahear(
+        self,
+        text: str,
+        *,
+        user: str,
+        conversation: str = "",
+        at: float | None = None,
+        id: str = "",
+        answer_to: str = "",
+    ) -> Heard:
+        """Hear in an event loop. The writer is asked in this loop, and the rest is done in another thread."""
+        return (await self.ahear_all([Saying(text, user, conversation, at, id, answer_to)]))[0]
+
+    async def ahear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
+        """Hear messages of an import in an event loop."""
+        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
+        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
+            said = await asyncio.to_thread(self._said, some)
+            asked = [one for one in said if one is not None]
+            answers, problem = await aask(writer, asked) if writer is not None and asked else ((), "")
+            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
+        return heard
+
+    def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
+        return [self._call(lambda one=one: self._hearer.said(one)) for one in sayings]  # type: ignore[misc]
+
+    def _written(
+        self, sayings: Sequence[Saying], said: Sequence[Said | None], answers: Sequence[object], problem: str
+    ) -> list[Heard]:
+        heard, rest = list[Heard](), iter(answers)
+        for saying, what in zip(sayings, said, strict=True):
+            answer = None if what is None else next(rest, None)
+            heard.append(
+                self._call(
+                    lambda saying=saying, what=what, answer=answer: self._hearer.write(saying, what, answer, problem),  # type: ignore[misc]
+                    repeatable=bool(saying.id),
+                )
+            )
+        return heard
 
     def standing(self, user: str, *, k: int) -> list[Skill]:
         """Return how a user wants to be called and answered, whatever they ask: the k newest such wishes."""
@@ -319,7 +384,7 @@ class SkillGraph:
 
         def found() -> list[Skill]:
             stated = self._rows.facts_of([user.casefold()])
-            numbers = [number for name, number in stated if name.partition(": ")[2] in STANDING]
+            numbers = [number for name, number in stated if name.endswith(f": {EVERY_ANSWER}")]
             own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]
 
@@ -434,7 +499,6 @@ class SkillGraph:
     aowners, ahistory = _threaded(owners), _threaded(history)
     aconnect, adisconnect, aset_profile = _threaded(connect), _threaded(disconnect), _threaded(set_profile)
     arecall, alearn, aforget, aerase = _threaded(recall), _threaded(learn), _threaded(forget), _threaded(erase)
-    ahear = _threaded(hear)
     astats, aprepare, astanding = _threaded(stats), _threaded(prepare), _threaded(standing)
     aexport_jsonl, aimport_jsonl = _threaded(export_jsonl), _threaded(import_jsonl)
 

@@ -134,3 +134,11 @@ def test_large_and_many_tenants_are_measured(store: str, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out) == result
     assert result["large tenant"]["recall"]["p50 ms"] > 0
     assert result["large tenant"].get("seen at once", "20 of 20") == "20 of 20"
+
+
+def test_what_is_written_down_of_what_people_say_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("memory_writer").main(["--halves", "seen", "--embedder", "hash", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    none, tape = (row["shares"] for row in result["rows"])
+    assert none["kept"] == tape["kept"] == tape["not kept"] == tape["corrected value first"] == 1.0
+    assert none["not kept"] < 0.5  # there are no weights for hashed words

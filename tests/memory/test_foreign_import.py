@@ -77,12 +77,9 @@ def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
             (),
             ("key 1",),
             valid_from=1715076000.0,
-            supersedes=False,
             metadata={"key": "1", "value": LANGMEM[0]["value"]},
         ),
-        NewSkill(
-            "memories", '{"size": 3}', (), ("key 2",), supersedes=False, metadata={"key": "2", "value": {"size": 3}}
-        ),
+        NewSkill("memories", '{"size": 3}', (), ("key 2",), metadata={"key": "2", "value": {"size": 3}}),
     ]
 
 

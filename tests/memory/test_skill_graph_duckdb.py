@@ -25,7 +25,7 @@ def test_a_graph_recalls_learns_and_forgets(tmp_path: Path) -> None:
         assert graph.forget("ana").skills == 1
         assert b"zanzibar" not in path.read_bytes()
     with SkillGraph.open(where, tenant="team") as graph:
-        assert graph.skill(learned.added[0]).text == "Prefer mornings"
+        assert graph.skill(learned.added[0]).text == "I prefer mornings."
         assert {hit.skill.owner for hit in graph.recall("zanzibar way 3", user="ana")} == {"ben"}
     assert path.stat().st_mode & 0o077 == 0
     assert SkillGraph.tenants(where) == ["team"]

@@ -124,7 +124,6 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
             _owner(namespace),
             text,
             scenarios=(_scenario(namespace, key),),
-            supersedes=False,  # LangGraph says what replaces what, by its keys
             metadata=about,
             expires_at=expires_at,
         )

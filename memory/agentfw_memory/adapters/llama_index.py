@@ -45,7 +45,7 @@ class SkillGraphBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
         said = [(message, text) for message in messages if (text := self._text(message))]
         longest = self.graph.settings.longest_text
         await self.graph.aadd_skills(
-            NewSkill(self.user, f"{message.role.value}: {text}"[:longest], supersedes=False, metadata=_about(message))
+            NewSkill(self.user, f"{message.role.value}: {text}"[:longest], metadata=_about(message))
             for message, text in said
         )
 

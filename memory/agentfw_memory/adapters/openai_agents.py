@@ -71,7 +71,6 @@ class SkillGraphSession:
                 self._user,
                 plain_text(item, self._graph.settings.longest_text) or "nothing in words",
                 scenarios=(self._scenario,),
-                supersedes=False,  # a history keeps all that was said
                 metadata={"session": self.session_id, "id": uuid.uuid4().hex, "item": item},
             )
             for item in items

@@ -86,9 +86,8 @@ class GraphSettings:
     get less."""
     time_weight: float = 0.1
     """Added to the score of a skill that became true at a time which the query names."""
-    fact_weight: float = 0.5
-    """Added to the score of a skill that states the fact which the query asks for. With 0, hits about the same thing
-    aren't put in the order of their times either."""
+    newest_first: bool = True
+    """Whether what is newer about the same thing is recalled before what is older."""
     rating_weight: float = 0.2
     """Weight of what the user thought of answers to such questions for which a skill was shown."""
     calibrate: bool = True
@@ -118,7 +117,7 @@ class GraphSettings:
     wishes_from: float | None = None
     """Minimum reward of a trajectory to learn wishes from. None: any, as failures make users say what they want."""
     newest_wins: bool = True
-    """Whether a new wish replaces older wishes of the same user that it rewords or contradicts."""
+    """Whether a new wish replaces an older one of the same user that it rewords."""
     new_skills: Count = 3
     """Maximum number of new skills per trajectory."""
     merge_above: Share = 0.9
@@ -130,8 +129,6 @@ class GraphSettings:
     communities. 0 for none."""
     complement_after: Count = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
-    find_conflicts: bool = True
-    """Whether a new skill is checked for contradictions with skills of the same scenarios."""
     skills_per_owner: Number = 1000
     """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
 
@@ -192,8 +189,8 @@ class GraphSettings:
           no limits.
         - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.
         - In every setting: communities are made of users and skills, without tools, scenarios and trajectories; a user
-          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates;
-          and a statement that is added supersedes the owner's earlier one (unless `supersedes=False`).
+          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates.
+        - Skills conflict only where somebody connects them, because no rule tells that two texts contradict each other.
 
         The reference has a table of all settings beside the paper's text, and a test compares it with this.
         """
@@ -209,7 +206,7 @@ class GraphSettings:
             at_least=0.0,
             neighbour_weight=0.0,
             time_weight=0.0,
-            fact_weight=0.0,
+            newest_first=False,
             rating_weight=0.0,
             wishes_from=0.7,
             profile_neighbours=0,

@@ -77,8 +77,6 @@ class NewSkill:
     visibility: Visibility = "private"
     valid_from: float | None = None
     """Since when the skill holds. Default: now."""
-    supersedes: bool = True
-    """Whether it replaces the owner's earlier statement of the same fact, and instructions that it contradicts."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON values of the caller's own, to filter by. A text with other metadata is another skill."""
     expires_at: float | None = None
@@ -106,7 +104,7 @@ class Skill:
     valid_to: float | None = None
     """Until when it held, where it was asked for as of an earlier time."""
     fact: str = ""
-    """What it states, as subject and aspect, such as "ana: home". Newer statements of the same fact supersede it."""
+    """What it is about, which it shares with older and newer skills about the same thing."""
     conversation: str = ""
     """The conversation in which it was said."""
     corrections: int = 0
@@ -173,8 +171,6 @@ class Why:
     """Sum of the query's similarity to the skills just before and after, where above average."""
     time: float
     """1 if the skill became true at a time which the query names."""
-    fact: float
-    """How much of the fact that the query asks for is what the skill states."""
     complement: float
     conflict: float
     path: str
@@ -199,6 +195,8 @@ class Hit:
     why: Why
     relevance: float = 1.0
     """How likely the skill answers the query: from 0 to 1."""
+    newer: str = ""
+    """The skill that says something newer about the same thing, if one does. Then this one may no longer hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,6 @@ class Learned:
     shared: tuple[str, ...] = ()
     """Shared copies that were made, because enough users have the same skill."""
     complements: tuple[tuple[str, str], ...] = ()
-    conflicts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +228,9 @@ class Heard:
     kept: tuple[str, ...] = ()
     """Skills that say what was said, new ones and those that became a newer version."""
     problem: str = ""
-    """What was wrong with the listener's answer, if it wasn't used as it is."""
+    """What was wrong with the writer's answer, if it wasn't used as it is."""
+    to_forget: tuple[str, ...] = ()
+    """Skills that the user asked to forget. Nothing is deleted before `erase` is called with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw_memory import (
     GraphSettings,
     Hit,
+    ModelWriter,
     Skill,
     SkillGraph,
     Step,
@@ -43,12 +44,11 @@ from agentfw_memory import (
     UnknownSkillError,
     Why,
     followed,
-    worth_keeping,
 )
 from agentfw_memory.graph.graph_settings import Bounds
 
 from .graph_errors import translated_errors
-from .model_listener import ModelListener
+from .writer_model import ServerModel
 
 __all__ = ["SkillGraphMemory", "SkillGraphSettings"]
 
@@ -114,16 +114,19 @@ class SkillGraphSettings(_GraphFields):
         description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
         "and no user can be forgotten.",
     )
-    listener_url: str = Field(
+    writer_url: str = Field(
         "",
-        description="OpenAI-compatible server, including /v1, whose model decides what to keep of what users say. "
-        "Default: rules decide.",
+        description="OpenAI-compatible server, including /v1, whose model decides what to remember of what users say. "
+        "Default: what says something lasting is kept as it was said.",
     )
-    listener_model: str = Field("", description="Model of that server.")
-    listener_key_env: str = Field("OPENAI_API_KEY", description="Environment variable with the key of that server.")
-    listener_timeout: float = Field(30.0, gt=0, description="Timeout of a request to that server, in seconds.")
-    listener_tokens: int = Field(
-        0, ge=0, description="Maximum number of tokens to use there. Beyond it, rules decide. 0 for no limit."
+    writer_model: str = Field("", description="Model of that server.")
+    writer_key_env: str = Field("OPENAI_API_KEY", description="Environment variable with the key of that server.")
+    writer_timeout: float = Field(30.0, gt=0, description="Timeout of a request to that server, in seconds.")
+    writer_tokens: int = Field(
+        0,
+        ge=0,
+        description="Maximum number of tokens to use there. Beyond it, what is said is kept as it was said. "
+        "0 for no limit.",
     )
     go_on_without: bool = Field(
         False, description="Recall nothing while the store can't be reached, with a warning, instead of failing."
@@ -148,7 +151,9 @@ class SkillGraphMemory(Memory):
         self._opened: SkillGraph | None = None
         self._opening = threading.Lock()
         self._away = False
-        self.listener = _listener(self.settings)
+        self.writer_model = _writer_model(self.settings)
+        timeout = self.settings.writer_timeout
+        self._writer = None if self.writer_model is None else ModelWriter(self.writer_model, timeout=timeout)
         self._met: dict[str, bytes] = {}
         """A digest of the profile of each user that was met."""
 
@@ -182,7 +187,7 @@ class SkillGraphMemory(Memory):
         always = [] if self._away else await self._called(lambda: self.graph.standing(user, k=_ALWAYS_SHOWN))
         always = [skill for skill in always if skill.id not in known][: query.limit // 2]
         return [
-            Recollection(_shown(one.skill), one.score, {"skill": one.skill.id, **_reasons(one.why)})
+            Recollection(_shown(one.skill, one.newer), one.score, {"skill": one.skill.id, **_reasons(one.why)})
             for one in hits[: query.limit - len(always)]
         ] + [Recollection(_shown(skill), 0.0, {"skill": skill.id}) for skill in always]
 
@@ -192,12 +197,16 @@ class SkillGraphMemory(Memory):
     async def hear(self, saying: Saying) -> None:
         user, talk = self._owner(saying.user), saying.conversation
         conversation = talk if _is_name(talk) else _digest(talk)
-        heard = await self._called(
-            lambda: self.graph.hear(saying.text, user=user, conversation=conversation, at=saying.at, id=saying.id),
-            slow=self.listener is not None,
-        )
+        about = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
+        if self.writer_model is None:
+            heard = await self._called(lambda: self.graph.hear(saying.text, answer_to=saying.answer_to, **about))
+        else:
+            with translated_errors():
+                heard = await self.graph.ahear(saying.text, answer_to=saying.answer_to, **about)
         if heard.problem:
             logger.warning("what %s said: %s", saying.user, heard.problem)
+        if heard.to_forget:
+            logger.warning("%s asked to forget %s, which waits to be deleted", saying.user, ", ".join(heard.to_forget))
 
     async def remembered(self, user: str) -> Sequence[Remembered]:
         skills = await self._called(lambda: self.graph.skills(owner=self._own(user)))
@@ -236,8 +245,8 @@ class SkillGraphMemory(Memory):
         return Embedded(model.name, (await self._called(lambda: model.embed(texts), slow=True)).tolist())
 
     async def close(self) -> None:
-        if self.listener is not None and self.listener.tokens:
-            logger.info("listening took %d tokens", self.listener.tokens)
+        if self.writer_model is not None and self.writer_model.tokens:
+            logger.info("the memory's writer took %d tokens", self.writer_model.tokens)
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -251,7 +260,7 @@ class SkillGraphMemory(Memory):
                     tenant=self.settings.tenant,
                     embedder=self.settings.embedder,
                     settings=self._graph_settings,
-                    listener=self.listener or worth_keeping,
+                    writer=self._writer,
                 )
             return self._opened
 
@@ -339,15 +348,15 @@ class SkillGraphMemory(Memory):
         return list(found.values())
 
 
-def _listener(settings: SkillGraphSettings) -> ModelListener | None:
-    if not settings.listener_url:
+def _writer_model(settings: SkillGraphSettings) -> ServerModel | None:
+    if not settings.writer_url:
         return None
-    return ModelListener(
-        settings.listener_url,
-        settings.listener_model,
-        settings.listener_key_env,
-        timeout=settings.listener_timeout,
-        most_tokens=settings.listener_tokens,
+    return ServerModel(
+        settings.writer_url,
+        settings.writer_model,
+        settings.writer_key_env,
+        timeout=settings.writer_timeout,
+        most_tokens=settings.writer_tokens,
     )
 
 
@@ -356,14 +365,15 @@ def _reasons(why: Why) -> dict[str, object]:
     return {field.name: getattr(why, field.name) for field in fields(Why)}
 
 
-def _shown(skill: Skill) -> str:
+def _shown(skill: Skill, newer: str = "") -> str:
     """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
     # How something is done is nobody's wish. A wish may have a tool's name in it, too: "prefer mails in the morning".
     wish = not any(f"use {tool}" in skill.text for tool in skill.tools)
     about += ["wish of several users"] if wish and skill.visibility == "shared" else []
-    about += [skill.dates] if skill.conversation or skill.fact else []
+    about += [skill.dates] if skill.conversation or skill.fact or newer else []
+    about += [f"may no longer hold: {newer} is newer"] if newer else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
 
 

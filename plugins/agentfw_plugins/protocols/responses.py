@@ -432,8 +432,8 @@ class _EventWriter(StreamWriter):
     def _thought(self, text: str) -> Iterator[bytes]:
         if "reasoning" not in self._open:
             content = [{"type": "reasoning_text", "text": ""}]
-            item = {"type": "reasoning", "id": f"rs_{self._name}", "summary": [], "content": content}
-            yield from self._begin("reasoning", item)
+            begun: Json = {"type": "reasoning", "id": f"rs_{self._name}", "summary": [], "content": content}
+            yield from self._begin("reasoning", begun)
         place = self._open["reasoning"]
         item = self._items[place]
         item["content"][0]["text"] += text

@@ -39,8 +39,8 @@ def fill(graph: SkillGraph) -> dict[str, str]:
             NewSkill("ben", "switch on the lamp", (), ("evening",), "shared", valid_from=2_000.0),
         ]
     )
-    graph.add_skill(owner="ana", text="I live in Berlin", valid_from=1_000.0)
-    graph.add_skill(owner="ana", text="I live in Hamburg", valid_from=2_000.0)
+    home = graph.add_skill(owner="ana", text="I live in Berlin", valid_from=1_000.0)
+    graph.update_skill(home.id, text="I live in Hamburg", valid_from=2_000.0)
     ids = {one.text: one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}
     graph.update_skill(ids["serve green tea"], text="serve green tea with honey", valid_from=3_000.0)
     graph.retire_skill(graph.add_skill(owner="ben", text="buy candles").id)
@@ -100,7 +100,7 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
     assert back.add_skill(owner="ana", text="new").id == first.add_skill(owner="ana", text="new").id, "ids go on"
 
 
-def test_a_newer_statement_ends_the_older_one_when_it_begins(where: str, open_graph: OpenGraph) -> None:
+def test_a_newer_version_ends_the_older_one_when_it_begins(where: str, open_graph: OpenGraph) -> None:
     graph = open_graph(where, clock=Clock())
     ids = fill(graph)
     home, tea = ids["I live in Hamburg"], ids["serve green tea"]

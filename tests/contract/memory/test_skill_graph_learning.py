@@ -135,25 +135,6 @@ def test_skills_that_succeed_together_complement_each_other() -> None:
             assert graph.learn(trip(f"more {place}", skills=[one, two]), 0.9).complements == ()
 
 
-def test_skills_that_contradict_in_one_scenario_conflict() -> None:
-    texts = "always offer the earliest slot", "never offer the earliest slot"
-    with opened() as graph:
-        one = graph.learn(trip("t1", texts[0]), 0.9).added[0]
-        learned = graph.learn(trip("t2", texts[1]), 0.9)
-        assert learned.conflicts == ((one, learned.added[0]),)
-        other = Trajectory("t3", "ana", "q", ("another scenario",), (), "always offer the latest slot")
-        assert graph.learn(other, 0.9).conflicts == ()
-    with opened(find_conflicts=False) as graph:
-        graph.learn(trip("t1", texts[0]), 0.9)
-        assert graph.learn(trip("t2", texts[1]), 0.9).conflicts == ()
-
-
-def test_nobody_learns_of_others_private_skills_by_a_conflict() -> None:
-    with opened() as graph:
-        graph.learn(trip("t1", "always offer the earliest slot", user="ben"), 0.9)
-        assert graph.learn(trip("t2", "never offer the earliest slot"), 0.9).conflicts == ()
-
-
 def test_the_cap_holds_and_the_least_useful_goes_first() -> None:
     words = ("tea", "coffee", "train", "plane", "garden", "music", "paper", "window")
     with opened(skills_per_owner=4) as graph:

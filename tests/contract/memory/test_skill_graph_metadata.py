@@ -184,20 +184,3 @@ def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
     methods = {name for name, _ in inspect.getmembers(SkillGraph, inspect.isfunction) if name[0] != "_"}
     plain = {name for name in methods if not inspect.iscoroutinefunction(getattr(SkillGraph, name))}
     assert {f"a{name}" for name in plain - blocking} == methods - plain
-
-
-def test_a_statement_that_supersedes_brings_its_own_metadata(graph: SkillGraph) -> None:
-    first = graph.add_skill(owner="ana", text="I live in Berlin", metadata={"said": "monday"}, expires_at=5_000.0)
-    newer = graph.add_skill(owner="ana", text="I live in Hamburg", metadata={"said": "tuesday"})
-    graph.add_skill(owner="ana", text="I live in Berlin", metadata={"said": "wednesday"})
-
-    assert newer.id == first.id
-    assert newer.expires_at is None
-    versions = [(version.text, version.metadata["said"]) for version in graph.history(first.id).versions]
-    assert versions == [
-        ("I live in Berlin", "monday"),
-        ("I live in Hamburg", "tuesday"),
-        ("I live in Berlin", "wednesday"),
-    ]
-    told = graph.recall("where do I live?", user="ana", where={"said": "wednesday"})
-    assert [hit.skill.text for hit in told] == ["I live in Berlin"]

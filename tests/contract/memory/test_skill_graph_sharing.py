@@ -36,12 +36,12 @@ def test_what_three_users_want_is_shown_to_a_fourth() -> None:
         say(graph, "cem", "I prefer quiet tables.")
 
         (hit,) = graph.recall("dining", user="new")
-        assert (hit.skill.text, hit.skill.visibility) == ("For dining, prefer quiet tables", "shared")
+        assert (hit.skill.text, hit.skill.visibility) == ("For dining: I prefer quiet tables.", "shared")
         assert hit.skill.owner.startswith("*")
 
 
 def test_a_shared_skill_that_goes_in_the_episode_that_used_it_leaves_nothing() -> None:
-    with opened() as graph:
+    with opened(merge_above=0.5) as graph:
         for user in ("ana", "ben", "cem"):
             say(graph, user, "I prefer quiet tables.")
         (hit,) = (one for one in graph.recall("dining", user="new", k=9) if one.skill.visibility == "shared")
@@ -98,7 +98,7 @@ def test_forgetting_one_of_three_takes_it_back_with_every_byte(tmp_path: Path) -
     with opened(tmp_path / "skills.db", merge_above=0.5) as graph:
         for user in ("ana", "ben"):
             say(graph, user, "I prefer quiet tables.")
-        say(graph, "cem", "I prefer some quiet tables for me.")
+        say(graph, "cem", "I prefer the quiet tables.")
         assert shown_to(graph, "new")
 
         for user in ("ana", "ben", "cem"):
@@ -113,18 +113,18 @@ def test_the_copy_keeps_no_wording_of_a_user_who_left(tmp_path: Path) -> None:
     with opened(tmp_path / "skills.db", merge_above=0.5) as graph:
         for user in ("ben", "cem", "dan"):
             say(graph, user, "I prefer quiet tables.")
-        say(graph, "ana", "I prefer our quiet tables.")
-        assert shown_to(graph, "new") == {"For dining, prefer quiet tables"}
+        say(graph, "ana", "I prefer the quiet table.")
+        assert shown_to(graph, "new") == {"For dining: I prefer quiet tables."}
 
         graph.forget("ben")
 
-        assert shown_to(graph, "new") == {"For dining, prefer quiet tables"}
+        assert shown_to(graph, "new") == {"For dining: I prefer quiet tables."}
         graph.forget("cem")
         assert shown_to(graph, "new") == set()
 
 
 def test_who_says_something_else_is_no_longer_behind_it() -> None:
-    with opened() as graph:
+    with opened(merge_above=0.5) as graph:
         for user in ("ana", "ben", "cem"):
             say(graph, user, "I prefer quiet tables.")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+from agentfw_memory import GraphSettings, NewSkill, Said, SkillGraph, Trajectory
 
 OpenGraph = Callable[..., SkillGraph]
 QUERIES = (
@@ -23,17 +23,26 @@ QUERIES = (
 )
 
 
+class Always:
+    """A writer for which everything matters to every answer."""
+
+    async def write(self, sayings: Sequence[Said]) -> Sequence[object]:
+        return [
+            [{"action": "ADD", "text": one, "evidence": one, "always": True} for one in said.own] for said in sayings
+        ]
+
+
 def fill(graph: SkillGraph) -> dict[str, str]:
     """What ana keeps to herself is connected with what ben shares, in every way that a recall follows."""
     graph.add_skills(
         [
             NewSkill("ana", "ask before moving a dinner", ("calendar",), ("dinner",), metadata={"kind": "rule"}),
             NewSkill("ana", "I live in Berlin", valid_from=1_700_000_000),
-            NewSkill("ana", "Please always answer in German"),
             NewSkill("ben", "serve tea at dinner", ("kettle",), ("dinner",), "shared", metadata={"kind": "rule"}),
             NewSkill("ben", "plain words", visibility="shared"),
         ]
     )
+    graph.hear("Please always answer in German", user="ana")
     ids = {one.text: one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}
     secret, shared = ids["ask before moving a dinner"], ids["serve tea at dinner"]
     graph.connect(secret, "COMPLEMENTS", shared)
@@ -46,7 +55,7 @@ def test_nobody_recalls_what_another_keeps_private(
     way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph, asker: str
 ) -> None:
     where, settings = way_of_searching
-    graph = open_graph(where, settings=settings, extractor=lambda trajectory, maximum: [])
+    graph = open_graph(where, settings=settings, extractor=lambda trajectory, maximum: [], writer=Always())
     fill(graph)
     graph.prepare()
 

@@ -68,6 +68,7 @@ def test_a_kill_at_a_critical_moment_changes_nothing(
     assert process.returncode == -signal.SIGKILL, told
     assert laboratory.lost(told) == []
     assert list(differences(laboratory.finish(), expected(case).left)) == []
+    assert laboratory.run is not None
     torn = list(laboratory.run.glob("*.torn"))
     assert bool(torn) == (point == "torn"), "what a crash cut short is kept beside the journal, and nothing else is"
 
@@ -99,6 +100,7 @@ def test_an_interruption_says_how_to_go_on(
 
     assert process.returncode == code
     assert f"{word}: every episode that was finished is kept" in told
+    assert laboratory.run is not None
     assert f"agentfw runs resume {laboratory.run.name}" in told
     assert "Traceback" not in told
     assert 0 < len(laboratory.there("metrics.jsonl")) < 60

@@ -13,6 +13,7 @@ import httpx
 import openai
 import pytest
 from chat_server import Reply, chunks, completion, tool_call
+from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
 from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
@@ -67,10 +68,12 @@ def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
         yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
 
 
-def post(gateway: Passing, body: Body, model: str = "served", *, streams: bool = False, **more: str) -> httpx.Response:
+def post(
+    gateway: Passing, body: Body, model: str = "served", headers: dict[str, str] | None = None, *, streams: bool = False
+) -> httpx.Response:
     method = "streamGenerateContent?alt=sse" if streams else "generateContent"
     address = f"{gateway.url}/s/tea/v1beta/models/{model}:{method}"
-    return httpx.post(address, content=json.dumps(body, indent=1), headers=more, timeout=60)
+    return httpx.post(address, content=json.dumps(body, indent=1), headers=headers, timeout=60)
 
 
 def events(answer: httpx.Response) -> list[Body]:
@@ -267,7 +270,7 @@ def test_the_sampling_of_the_run_and_what_is_remembered_are_added_and_nothing_el
         memories=["skillgraph"],
     )
     fact = {**ASK, "contents": [{"role": "user", "parts": [{"text": "I live in Berlin."}]}]}
-    post(gateway, fact, **{"x-agentfw-user": "ada"})
+    post(gateway, fact, headers={"x-agentfw-user": "ada"})
     end = time.monotonic() + 60
     while not httpx.get(f"{gateway.url}/memory?user=ada").json()["items"]:
         assert time.monotonic() < end
@@ -302,7 +305,9 @@ def test_programs_of_other_protocols_are_answered_by_it(upstream: Callable[..., 
     message = whole.choices[0].message
     assert message.content == "Sunny."
     assert message.tool_calls is not None
-    assert json.loads(message.tool_calls[0].function.arguments) == {"city": "Rome"}
+    call = message.tool_calls[0]
+    assert isinstance(call, ChatCompletionMessageFunctionToolCall)
+    assert json.loads(call.function.arguments) == {"city": "Rome"}
     assert whole.usage is not None
     assert whole.usage.prompt_tokens == 9
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices) == "Sunny."
@@ -328,7 +333,7 @@ def test_a_key_is_read_where_its_clients_put_it_and_goes_no_further(
     key = keys.add("ada", user="ada")
     gateway = upstream(Reply(ANSWER), assignments=SPEAKS_IT, limits=Limits(key_file=keys.path))
 
-    refused, answered = post(gateway, ASK), post(gateway, ASK, **{"x-goog-api-key": key})
+    refused, answered = post(gateway, ASK), post(gateway, ASK, headers={"x-goog-api-key": key})
 
     assert (refused.status_code, refused.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
     assert answered.status_code == 200

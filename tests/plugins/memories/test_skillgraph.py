@@ -55,12 +55,12 @@ def test_a_good_episode_becomes_skills_that_are_recalled_with_their_reasons(tmp_
     learn(mine, episode())
     found = recalled(mine, "which slot for the meeting?")
     assert {one.text.partition(": ")[2] for one in found} == {
-        "For office, prefer the earliest slot (tools: calendar, mail; for: office)",
+        "For office: I prefer the earliest slot. (tools: calendar, mail; for: office)",
         "For office, use calendar, then mail (tools: calendar, mail; for: office)",
     }
     assert all(one.text.startswith(f"{one.why['skill']}: ") for one in found)
     assert found[0].score >= found[1].score
-    terms = {"query", "user", "community", "neighbours", "time", "fact", "owner", "complement", "conflict", "rating"}
+    terms = {"query", "user", "community", "neighbours", "time", "owner", "complement", "conflict", "rating"}
     assert set(found[0].why) == {"skill", "path", "points", *terms}
 
 
@@ -70,7 +70,7 @@ def test_a_poor_episode_teaches_what_the_user_said_and_no_way(tmp_path: Path) ->
     learn(mine, episode(), 0.2)
 
     (found,) = recalled(mine, "move my meeting")
-    assert found.text.partition(": ")[2].startswith("For office, prefer the earliest slot")
+    assert found.text.partition(": ")[2].startswith("For office: I prefer the earliest slot.")
     assert mine.graph.skill(str(found.why["skill"])).uses == 0
 
 
@@ -98,7 +98,7 @@ def test_a_skill_is_about_what_the_world_says_it_is_about(tmp_path: Path) -> Non
     learn(mine, made)
 
     assert {skill.text.partition(" (")[0].partition(": ")[2] for skill in recalled(mine, "meeting")} == {
-        "For meetings, prefer the earliest slot",
+        "For meetings: I prefer the earliest slot.",
         "For meetings, use calendar",
     }
 
@@ -209,7 +209,7 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("query_similarity", "words"),
         ("neighbour_weight", 0.0),
         ("time_weight", 0.5),
-        ("fact_weight", 0.2),
+        ("newest_first", False),
         ("rating_weight", 0.3),
         ("calibrate", False),
         ("second_hop", "owner"),
@@ -225,7 +225,6 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
         ("new_skills", 1),
         ("merge_above", 0.5),
         ("complement_after", 0),
-        ("find_conflicts", False),
         ("skills_per_owner", 5),
         ("seed", 11),
     ],
@@ -292,7 +291,7 @@ def test_by_value_the_most_rewarded_of_similar_skills_are_shown(tmp_path: Path) 
 
     found = asyncio.run(mine.recall(Query("which room for the meeting?", TASK, limit=2)))
 
-    assert [one.text.partition("prefer ")[2].partition(" (")[0] for one in found] == ["large rooms", "light rooms"]
+    assert [one.text.partition("prefer ")[2].partition(".")[0] for one in found] == ["large rooms", "light rooms"]
 
 
 def saying(text: str, number: int = 1, *, user: str = "ana", conversation: str = "c1") -> Saying:
@@ -301,25 +300,31 @@ def saying(text: str, number: int = 1, *, user: str = "ana", conversation: str =
 
 def test_what_a_user_says_is_recalled_with_its_date_and_only_to_them(tmp_path: Path) -> None:
     mine = memory(tmp_path)
-    for number, text in enumerate(["I live in Berlin.", "I moved to Rome.", "Summarise this: I live in Oslo."]):
+    for number, text in enumerate(["I live in Berlin.", "> I live in Oslo."]):
         asyncio.run(mine.hear(saying(text, number)))
-    (first, *_) = recalled(mine, "Where do I live?")
-    assert first.text == "s2: I moved to Rome. (since 2023-11-14; corrected once)"
+    (first,) = recalled(mine, "Where do I live?")
+    assert first.text == "s2: I live in Berlin. (since 2023-11-14)"
     assert recalled(mine, "Where do I live?", replace(TASK, user="ben")) == []
-    assert [(one.text, one.until is None) for one in asyncio.run(mine.remembered("ana"))] == [
-        ("I moved to Rome.", True),
-        ("I live in Berlin.", False),
-    ]
+    assert [(one.text, one.until) for one in asyncio.run(mine.remembered("ana"))] == [("I live in Berlin.", None)]
+
+
+def test_an_older_saying_is_shown_after_the_newer_one_and_marked(tmp_path: Path) -> None:
+    mine = memory(tmp_path, embedder="wordllama")
+    for number, text in enumerate(["My dentist is Dr Brown.", "That's wrong, my dentist is Dr White now."]):
+        asyncio.run(mine.hear(saying(text, number)))
+    newer, older = recalled(mine, "Who is my dentist?")
+    assert "Dr White" in newer.text
+    assert older.text.endswith(f"may no longer hold: {newer.why['skill']} is newer)")
 
 
 def test_how_answers_should_be_is_shown_whatever_is_asked(tmp_path: Path) -> None:
-    mine = memory(tmp_path)
-    asyncio.run(mine.hear(saying("Write to me in short paragraphs, please.", 0)))
+    mine = memory(tmp_path, embedder="wordllama")
+    asyncio.run(mine.hear(saying("Always answer in German.", 0)))
     for number, place in enumerate(("attic", "cellar", "garage", "garden", "kitchen", "porch", "shed"), start=1):
         asyncio.run(mine.hear(saying(f"I keep the red lamp in the {place}.", number)))
     shown = recalled(mine, "Where is the red lamp?")
     assert len(shown) == 5
-    assert shown[-1].text.startswith("s2: Write to me in short paragraphs, please.")
+    assert shown[-1].text.startswith("s2: Always answer in German.")
     assert recalled(mine, "Where is the red lamp?", replace(TASK, user="ben")) == []
 
 

@@ -96,7 +96,6 @@ def _skill(record: Any, owner: str) -> NewSkill:
             _content(record["value"]),
             scenarios=about,
             valid_from=when,
-            supersedes=False,
             metadata=kept,
         )
     if "text" in record:

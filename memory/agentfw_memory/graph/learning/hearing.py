@@ -1,169 +1,270 @@
 """Remembers what a user says, as soon as it is said.
 
-What is the user's own in a message is kept sentence by sentence, as it was said, if it says something lasting. A
-sentence that states a fact supersedes the older one, as a learned skill does. What a user says of somebody around them
-is kept with whom it is about ("about" in its metadata), and of anybody else only a fact, or what is said of them once
-the user has spoken of them. How they want to be answered
-is marked, since it holds whatever they ask. A message is heard once, by its id, and written in one transaction.
+What of a message its author wrote is told by its structure (writing/own_words.py). Then a writer decides what to write
+down. Without one, or where its answer doesn't hold, sentences that say something lasting are kept as they were said. A
+correction comes before what it corrects, and a request to forget is answered with what would go; nothing is deleted
+before it is confirmed. A message is heard once, by its id, and written in one transaction. Secrets are never written.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any
+
+import numpy as np
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.facts.fact import EVERY_ANSWER
-from agentfw_memory.graph.facts.statements import read_fact
+from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.hearing.own_words import own_words
-from agentfw_memory.graph.hearing.worth import AUTHOR, for_every_answer, goes_on, said_of, spoken_of
 from agentfw_memory.graph.learning.editing import Editor
+from agentfw_memory.graph.learning.same_thing import SameThing
 from agentfw_memory.graph.learning.sharing import check_not_reserved
+from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Heard, NewSkill
+from agentfw_memory.graph.records import Heard, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow
-from agentfw_memory.graph.text.words import tokens
+from agentfw_memory.graph.stores.store import Change
+from agentfw_memory.graph.text.words import terms
 from agentfw_memory.graph.validation import check_name, check_number, check_skill
+from agentfw_memory.writing.kinds import kinds_of
+from agentfw_memory.writing.own_words import own_words
+from agentfw_memory.writing.secrets import has_secret
+from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 
-__all__ = ["Hearer", "Listener", "worth_keeping"]
-
-Listener = Callable[[Sequence[str], str], Sequence[str]]
-"""Called with the user's own sentences of a message and the user's name. Returns what to keep of them."""
+__all__ = ["Hearer", "Saying"]
 
 MOST_KEPT = 20
-"""Maximum number of statements that are kept of one message."""
-REMEMBERED = 200
-"""Number of a user's newest statements in which names are looked for that a message may go on about."""
+"""Maximum number of things that are kept of one message."""
+TURNS_BEFORE = 6
+"""Number of turns of a conversation that a writer is shown."""
+CONVERSATIONS = 1_000
+"""Number of conversations whose latest turns are kept in memory."""
+RELATED = 0.3
+"""Similarity from which on two texts without a common word are about the same thing."""
+TO_FORGET = 0.6
+"""Share of the best score from which on a memory counts as what the user asked to forget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A message of a user."""
+
+    text: str
+    user: str
+    conversation: str = ""
+    at: float | None = None
+    """When it was said. Default: now."""
+    id: str = ""
+    answer_to: str = ""
+    """What the assistant had said just before."""
 
 
 class Hearer:
     """Hears for one tenant."""
 
     def __init__(
-        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, listener: Listener
+        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, writer: Writer | None
     ) -> None:
         self._rows, self._recaller, self._editor = rows, recaller, editor
-        self._settings, self._listener = settings, listener
+        self._settings, self.writer = settings, writer
+        self._same_thing = SameThing(rows, recaller)
+        self._before: OrderedDict[tuple[str, str], deque[tuple[str, str]]] = OrderedDict()
 
-    def hear(self, text: str, user: str, conversation: str, at: float | None, saying: str) -> Heard:
-        check_name("user", user)
-        check_not_reserved("user", user)
-        name = blake2b(f"{user}\0{saying}".encode(errors="replace"), digest_size=16).hexdigest() if saying else ""
-        if conversation:
-            check_name("conversation", conversation)
-        if not isinstance(text, str):
-            raise BadInputError(f"the saying is of type {type(text).__name__}, not a string", fix="pass a string")
-        when = None if at is None else min(check_number("at", at), self._rows.now())
-        if not self._settings.evolve:
-            return Heard(saying)
-        if name and self._rows.find("saying", name) is not None:
-            return Heard(saying, known_already=True)
-        spoken = self._spoken_of(user)
-        kept, problem = self._kept(own_words(text), user, spoken)
-        wanted = [NewSkill(user, one, valid_from=when, metadata=_about(one, user, spoken)) for one in kept]
+    def said(self, saying: Saying) -> Said | None:
+        """Return what a writer is asked, or None if there is nothing to decide."""
+        check_name("user", saying.user)
+        check_not_reserved("user", saying.user)
+        if saying.conversation:
+            check_name("conversation", saying.conversation)
+        if not isinstance(saying.text, str):
+            problem = f"the saying is of type {type(saying.text).__name__}, not a string"
+            raise BadInputError(problem, fix="pass a string")
+        now = self._rows.store.now()
+        at = now if saying.at is None else min(check_number("at", saying.at), now)
+        if not self._settings.evolve or self._was_heard(saying):
+            return None
+        own = tuple(
+            _storable(one, self._settings.longest_text) for one in own_words(saying.text) if not has_secret(one)
+        )
+        before = self._turns(saying) if saying.conversation else ()
+        if not own:
+            return None
+        known: tuple[KnownMemory, ...] = ()
+        if self.writer is not None:
+            query = " ".join(own)[: self._settings.longest_text]
+            hits = self._recaller.recall(query, saying.user, NEAREST, at_least=0.0)
+            known = tuple(_known(hit.skill) for hit in hits)
+        return Said(saying.text, saying.user, at, before, known, own)
+
+    def write(self, saying: Saying, said: Said | None, answer: object = None, problem: str = "") -> Heard:
+        """Write down what was said, as a writer answered, or without one as it was said."""
+        if said is None:
+            return Heard(saying.id, known_already=self._was_heard(saying))
+        if self.writer is None or problem:
+            decisions = self._plain(said, said.own)
+        else:
+            decisions, wrong = checked(said, answer, self._related)
+            if wrong:
+                problem = "; ".join(dict.fromkeys(wrong))
+                told = [one.evidence.casefold().strip(" .!") for one in decisions]
+                rest = [one for one in said.own if not any(part in one.casefold() for part in told)]
+                decisions += self._plain(said, rest)
+        to_forget = self._to_forget(said, [one for one in decisions if one.action == "DELETE"])
+        wanted = [one for one in decisions if one.action in ("ADD", "UPDATE")][:MOST_KEPT]
+        if problem:
+            problem = f"{problem}; what was said was kept as it was said"
         if not wanted:
-            return Heard(saying, problem=problem)
-        vectors = self._recaller.embed([skill.text for skill in wanted])
+            return Heard(saying.id, problem=problem, to_forget=to_forget)
+        vectors = self._recaller.embed([one.text for one in wanted])
+        self._recaller.catch_up()  # the slow part, before the write lock is taken
+        name = _name(saying)
         with self._rows.writing() as change:
             if name and self._rows.find("saying", name) is not None:
-                return Heard(saying, known_already=True)
-            written = self._editor.write(change, wanted, vectors)
-            edges = []
-            for number in dict.fromkeys(check_skill(skill.id) for skill in written):
-                known = self._rows.edge_rows(number)
-                self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
-                if conversation:
-                    talk = self._rows.nodes(change, "conversation", [conversation])[conversation]
-                    edges.append(EdgeRow("SAID_IN", number, talk))
-                if name:
-                    edges.append(EdgeRow("SAID_AS", number, self._rows.nodes(change, "saying", [name])[name]))
-            fact = f"{user.casefold()}: {EVERY_ANSWER}"
-            for skill in written:
-                if not skill.fact and for_every_answer(skill.text):
-                    node = self._rows.nodes(change, "fact", [fact])[fact]
-                    edges.append(EdgeRow("STATES", check_skill(skill.id), node))
-            self._rows.add_edges(change, edges)
-            self._rows.touch(change, [check_skill(skill.id) for skill in written])
-        return Heard(saying, kept=tuple(dict.fromkeys(skill.id for skill in written)), problem=problem)
+                return Heard(saying.id, known_already=True)
+            self._recaller.catch_up(change.number - 1)
+            self._recaller.focus(saying.user, (), vectors)
+            written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
+            self._note(change, saying, name, written)
+            always = [one for one, decision in zip(written, wanted, strict=True) if decision.always]
+            if always:
+                fact = f"{saying.user.casefold()}: {EVERY_ANSWER}"
+                node = self._rows.nodes(change, "fact", [fact])[fact]
+                self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in always])
+            self._rows.touch(change, written)
+        return Heard(
+            saying.id, kept=tuple(dict.fromkeys(f"s{one}" for one in written)), problem=problem, to_forget=to_forget
+        )
 
-    def _spoken_of(self, user: str) -> frozenset[str]:
-        """Return whom and what the user has spoken of as theirs, in what is kept of them."""
-        owner = self._rows.find("user", user)
-        numbers = [] if owner is None else self._rows.owned(owner)[-REMEMBERED:]
-        return frozenset(one for text in self._rows.texts(numbers).values() for one in spoken_of(text))
+    # What to write without a writer
 
-    def _kept(self, sentences: Sequence[str], user: str, known: frozenset[str]) -> tuple[list[str], str]:
-        """Return what to keep, and what was wrong with the listener's answer if the rules had to do without it."""
-        said = [one for one in sentences if one.strip()]
-        plain = [_storable(one, self._settings.longest_text) for one in worth_keeping(said, user, known)][:MOST_KEPT]
-        if not said or self._listener is worth_keeping:
-            return plain, ""
-        try:
-            statements = _listed(self._listener(said, user))
-        except Exception as error:  # it may be a model, which fails in any way
-            return plain, f"the listener failed ({type(error).__name__}: {error}); the rules were used"
-        words = set(tokens(" ".join(said))) | set(tokens(user)) | _ALLOWED
-        told = [one for one in statements if set(tokens(one)) <= words]
-        true = [_storable(one, self._settings.longest_text) for one in told if not _turned(one, said)]
-        invented, turned = len(statements) - len(told), len(told) - len(true)
-        problem = f"{invented} statements had words that weren't said, and were left out" if invented else ""
-        problem += "; " if invented and turned else ""
-        problem += f"{turned} statements left out a negation, or added one, and were left out" if turned else ""
-        return true[:MOST_KEPT], problem
+    def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:
+        """Keep sentences as they were said, by their kinds."""
+        if not sentences:
+            return []
+        kinds = kinds_of(sentences, self._recaller.embed([*sentences]), self._recaller.embedder_name)
+        found = []
+        for sentence, kind in zip(sentences, kinds, strict=True):
+            if kind == "forget":
+                found.append(Decision("DELETE", evidence=sentence))
+            elif kind != "other":
+                corrects = "corrects" if kind == "correction" else ""
+                found.append(Decision("ADD", sentence, sentence, id=corrects, always=kind == "wish"))
+        return found
+
+    def _to_forget(self, said: Said, requests: Sequence[Decision]) -> tuple[str, ...]:
+        """Return the user's memories that requests are about. A writer names them, otherwise the nearest ones are."""
+        found = dict[str, None]()
+        for one in requests:
+            if one.id:
+                found[one.id] = None
+                continue
+            hits = self._recaller.recall(one.evidence, said.user, NEAREST, at_least=0.0)
+            own = [hit for hit in hits if hit.skill.owner == said.user and self._related(one.evidence, hit.skill.text)]
+            found.update({hit.skill.id: None for hit in own[:3] if hit.score >= TO_FORGET * own[0].score})
+        return tuple(found)
+
+    def _related(self, one: str, other: str) -> bool:
+        if set(terms(one)) & set(terms(other)):
+            return True
+        mine, theirs = self._recaller.embed([one, other])
+        return float(mine @ theirs) >= RELATED
+
+    # Writing
+
+    def _carry_out(self, change: Change, saying: Saying, said: Said, decision: Decision, vector: Float32Array) -> int:
+        """Write what was decided. Return the number of the skill."""
+        since = said.at if decision.since is None else decision.since
+        visibility: Visibility = "shared" if decision.shared else "private"
+        metadata: dict[str, Any] = {"about": decision.about} if decision.about else {}
+        if decision.evidence and decision.evidence != decision.text:
+            metadata["said"] = decision.evidence
+        new = NewSkill(saying.user, decision.text, visibility=visibility, valid_from=since, metadata=metadata)
+        known = self._rows.skills([check_skill(decision.id)]) if decision.action == "UPDATE" else {}
+        for number, old in known.items():
+            when = max(since, old.valid_from)
+            if old.owner == saying.user:
+                new = replace(new, visibility=old.visibility)
+                return check_skill(self._editor.supersede(change, number, new, vector, when).id)
+            # Somebody else's: both stay under the name of who said it, and the newer one comes first.
+            new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{number}"})
+            added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
+            self._same_thing.connect(change, old.owner, number, added)
+            return added
+        corrects = decision.id == "corrects"
+        plain = decision.text == decision.evidence and not decision.always
+        older = self._same_thing.older(saying.user, vector, corrects, self._just_before(saying)) if plain else None
+        added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
+        if older is not None and older != added:
+            self._same_thing.connect(change, saying.user, older, added)
+        return added
+
+    def _note(self, change: Change, saying: Saying, name: str, written: Sequence[int]) -> None:
+        """Note in which conversation and message skills were said, instead of where they were said before."""
+        edges = []
+        for number in dict.fromkeys(written):
+            known = self._rows.edge_rows(number)
+            self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
+            if saying.conversation:
+                talk = self._rows.nodes(change, "conversation", [saying.conversation])[saying.conversation]
+                edges.append(EdgeRow("SAID_IN", number, talk))
+            if name:
+                edges.append(EdgeRow("SAID_AS", number, self._rows.nodes(change, "saying", [name])[name]))
+        self._rows.add_edges(change, edges)
+
+    def _just_before(self, saying: Saying) -> list[int]:
+        """Return what the user said in this conversation, oldest first."""
+        talk = self._rows.find("conversation", saying.conversation) if saying.conversation else None
+        said = [] if talk is None else [edge.source for edge in self._rows.edge_rows(talk) if edge.kind == "SAID_IN"]
+        return [one for one, skill in self._rows.skills(said).items() if skill.owner == saying.user]
+
+    def _turns(self, saying: Saying) -> tuple[tuple[str, str], ...]:
+        """Return the turns before a message, and note it."""
+        turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
+        self._before.move_to_end((saying.user, saying.conversation))
+        if len(self._before) > CONVERSATIONS:
+            self._before.popitem(last=False)
+        if saying.answer_to:
+            turns.append(("assistant", saying.answer_to[:1_000]))
+        before = tuple(turns)
+        if not has_secret(text := saying.text[:1_000]):
+            turns.append(("user", text))
+        return before
+
+    def _was_heard(self, saying: Saying) -> bool:
+        name = _name(saying)
+        return bool(name) and self._rows.find("saying", name) is not None
 
 
-def _listed(answer: object) -> list[str]:
-    """Return what a listener answered, if it is a list of texts."""
-    if not isinstance(answer, (list, tuple)) or not all(isinstance(one, str) for one in answer):
-        raise TypeError("it returned something else than a list of texts")
-    return [one for one in answer if one.strip()]
+def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
+    """Return a writer's answers from a thread without an event loop, or what failed."""
+    return asyncio.run(aask(writer, sayings))
 
 
-def _turned(statement: str, said: Sequence[str]) -> bool:
-    """Return whether a statement denies what the sentence says that it has most words of, or the other way round."""
-    own = set(tokens(statement))
-    source = max(said, key=lambda sentence: len(own & set(tokens(sentence))))
-    return bool(_NEGATION.search(statement)) != bool(_NEGATION.search(source))
+async def aask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
+    """Return a writer's answers, or what failed."""
+    try:
+        answers = await writer.write(sayings)
+    except Exception as error:  # it may be anybody's
+        return [None] * len(sayings), f"the writer failed ({type(error).__name__}: {error})"
+    if not isinstance(answers, (list, tuple)) or len(answers) != len(sayings):
+        return [None] * len(sayings), "the writer didn't answer each message"
+    return answers, ""
 
 
-_NEGATION = re.compile(
-    r"n['’]?t\b|\b(?:not|no|never|without|nicht|nie|kein\w*|ohne|pas|jamais|sans|nunca|non|mai|senza|não|sin|sem|не|ни|без|никогда)\b|"
-    r"لا|ليس|لم|不|没|ない|ません|안 |못|없|않|नहीं|मत",
-    re.IGNORECASE,
-)
-_ALLOWED = frozenset(["i", "my", "am", "is", "the", "a", "user", "s"])
-"""Words that a listener may use though they weren't said."""
+def _known(skill: Skill) -> KnownMemory:
+    return KnownMemory(skill.id, skill.text, skill.owner, skill.visibility == "shared", skill.valid_from)
 
 
-def worth_keeping(sentences: Sequence[str], user: str, known: frozenset[str] = frozenset()) -> list[str]:
-    """Return the sentences that say something lasting of the user and those around them, or a fact about anybody.
-
-    `known` are names and words that the user has used for those around them, and for what is theirs.
-
-    A sentence that goes on from one that is kept stays with it. A fact stands alone, so that a newer one supersedes it.
-    """
-    kept, goes_with = list[str](), False
-    for sentence in sentences:
-        if goes_with and goes_on(sentence):
-            kept[-1] += f" {sentence}"
-        elif goes_with := said_of(sentence, known) is not None or _fact_of_another(sentence, user):
-            kept.append(sentence)
-            goes_with = read_fact(sentence, user) is None
-    return kept
-
-
-def _about(statement: str, user: str, known: frozenset[str]) -> dict[str, str]:
-    """Return whom a statement is about, unless that is the user, or told by the fact that it states."""
-    whom = said_of(statement, known)
-    return {} if whom in (None, AUTHOR) or read_fact(statement, user) else {"about": str(whom)}
-
-
-def _fact_of_another(sentence: str, user: str) -> bool:
-    fact = read_fact(sentence, user)
-    return fact is not None and fact.subject != user.casefold()
+def _name(saying: Saying) -> str:
+    """Return the name under which a message is known to have been heard, of its user and id."""
+    user, one = saying.user, saying.id
+    return blake2b(f"{user}\0{one}".encode(errors="replace"), digest_size=16).hexdigest() if one else ""
 
 
 def _storable(text: str, longest: int) -> str:

@@ -28,14 +28,14 @@ from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
 from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.reading import read, same_meaning
+from agentfw_memory.graph.text.words import meaning
 
 __all__ = ["Sharing", "check_not_reserved"]
 
 RESERVED = "*shared:"
 COMPARED = 200
 """Maximum number of similar skills in which other users are looked for."""
-_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]")
+_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
 
 
 def check_not_reserved(what: str, name: str) -> None:
@@ -97,7 +97,7 @@ class Sharing:
             self._recaller.focus_on(users[0])
             cache = self._recaller.cache
             texts = rows.texts(rows.owned(users[0]))
-            own = np.array([skill for skill, other in texts.items() if same_meaning(other, text)][:1], np.int64)
+            own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
     def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
@@ -138,7 +138,7 @@ class Sharing:
         near, similarity = cache.index.among(vector, COMPARED, others)
         close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
         # Most of them say something else. A whole skill takes far longer to read than its text.
-        same = [number for number, text in self._rows.texts(close).items() if same_meaning(text, skill.text)]
+        same = [number for number, text in self._rows.texts(close).items() if meaning(text) == meaning(skill.text)]
         return {
             int(cache.owner[number]): other
             for number, other in self._rows.skills(same).items()
@@ -153,10 +153,7 @@ class Sharing:
 
 def _owner_of(text: str) -> str:
     """Return the reserved owner of the shared copy of a text: the same for all texts with the same meaning."""
-    meaning = read(text)
-    ends = (sorted((scale, sorted(one)) for scale, one in part.items()) for part in (meaning.asked, meaning.forbidden))
-    parts = [sorted(meaning.subject), sorted(meaning.refused), *ends]
-    return RESERVED + blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+    return RESERVED + blake2b(repr(sorted(meaning(text))).encode(), digest_size=8).hexdigest()
 
 
 def _most_common(texts: Iterable[str]) -> str:

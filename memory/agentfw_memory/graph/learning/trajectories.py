@@ -5,14 +5,12 @@ others have written so far, so two processes that learn at once create no duplic
 
 An extractor drafts skills from a trajectory: wishes, which users utter above all when something went wrong
 (`wishes_from`), and ways that worked (`learn_from`). evolution.py places them among the user's skills, and sharing.py
-shares what enough users have in common. Skills that occur together in enough good trajectories complement each other. A
-new skill conflicts with skills of its scenarios that it contradicts. Every trajectory counts towards the utility of the
-skills it used.
+shares what enough users have in common. Skills that occur together in enough good trajectories complement each other.
+Every trajectory counts towards the utility of the skills it used.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -24,30 +22,29 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor, prune
 from agentfw_memory.graph.learning.evolution import Placing
-from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory
+from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
 from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.contradiction import contradict
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
+from agentfw_memory.writing.kinds import kinds_of
+from agentfw_memory.writing.own_words import own_words
+from agentfw_memory.writing.secrets import has_secret
 
 __all__ = ["Learner", "as_trajectory"]
-
-COMPARED = 50
-"""Maximum number of skills that a new skill is checked against: the most similar ones of its scenarios."""
 
 
 class Learner:
     """Learns for one tenant."""
 
     def __init__(
-        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, extractor: Extractor
+        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, extractor: Extractor | None
     ) -> None:
         self._rows, self._recaller, self._editor = rows, recaller, editor
-        self._settings, self._extractor = settings, extractor
+        self._settings, self._extractor = settings, extractor or self._as_said
         self._placing = Placing(rows, recaller, editor, settings)
         self._sharing = Sharing(rows, recaller, settings)
 
@@ -92,16 +89,12 @@ class Learner:
         for skill in executed:
             rows.count_use(change, skill, 1, reward)
         complements: list[tuple[int, int]] = []
-        conflicts: list[tuple[int, int]] = []
         retired = list(placed.ended)
         if good:
             scenarios = rows.nodes(change, "scenario", trajectory.scenarios)
             triggers = [EdgeRow("TRIGGERS", scenario, skill) for scenario in scenarios.values() for skill in touched]
             rows.add_edges(change, triggers)
             complements = self._complement(change, touched)
-        if settings.find_conflicts:
-            numbers = list(rows.nodes(change, "scenario", trajectory.scenarios).values())
-            conflicts = self._contradict(change, user, fresh | placed.updated, numbers, set(placed.ended))
         if fresh:
             retired += self._enforce_maximum(change, user, keep=set(touched) | set(placed.ended))
         cache = self._recaller.cache
@@ -116,7 +109,6 @@ class Learner:
             retired=_ids(retired),
             shared=_ids(shared),
             complements=tuple((f"s{one}", f"s{other}") for one, other in complements),
-            conflicts=tuple((f"s{one}", f"s{other}") for one, other in conflicts),
         )
 
     def _checked(self, trajectory: Trajectory) -> Trajectory:
@@ -149,6 +141,13 @@ class Learner:
             if (heard if draft.wish else good)
         ]
 
+    def _as_said(self, trajectory: Trajectory, maximum: int) -> list[SkillDraft]:
+        """Draft without a model: what the user said that lasts, as it was said, and the ways that worked."""
+        said = [one for one in own_words(trajectory.outcome) if not has_secret(one)]
+        kinds = kinds_of(said, self._recaller.embed(said), self._recaller.embedder_name) if said else []
+        lasting = [one for one, kind in zip(said, kinds, strict=True) if kind not in ("other", "forget")]
+        return extract(replace(trajectory, outcome="\n".join(lasting)), maximum)
+
     def _visible(self, skills: Iterable[str], user: int) -> list[int]:
         """Return those of these skills that still exist and that the user may see."""
         numbers = [found for found in map(skill_number, skills) if found is not None]
@@ -160,34 +159,11 @@ class Learner:
         if not needed or len(skills) < 2:
             return []
         counts = self._rows.co_uses(skills, self._settings.learn_from)
-        pairs = [pair for pair, count in counts.items() if count >= needed]
-        return self._relate(change, "COMPLEMENTS", pairs)
-
-    def _contradict(
-        self, change: Change, user: int, added: Mapping[int, Float32Array], scenarios: list[int], ended: set[int]
-    ) -> list[tuple[int, int]]:
-        """Check new skills against those of the same scenarios, and against each other."""
-        rows, cache = self._rows, self._recaller.cache
-        others = {skill for scenario in scenarios for skill in rows.skills_of(scenario)} - set(added) - ended
-        known = np.array(sorted(skill for skill in others if skill < len(cache.live) and cache.live[skill]), np.int64)
-        known = known[cache.visible_to(user, known)]
-        texts = rows.texts(list(added))
-        pairs = [pair for pair in itertools.combinations(added, 2) if contradict(texts[pair[0]], texts[pair[1]])]
-        for skill, vector in added.items():
-            if len(known):
-                near, _ = cache.index.among(vector, COMPARED, known)
-                against = rows.texts(near.tolist())
-                pairs += [(other, skill) for other, text in against.items() if contradict(texts[skill], text)]
-        return self._relate(change, "CONFLICTS", pairs)
-
-    def _relate(self, change: Change, kind: str, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Add edges and return the pairs that are new."""
         new = []
-        for one, other in sorted((min(pair), max(pair)) for pair in pairs):
-            edge = EdgeRow("COMPLEMENTS" if kind == "COMPLEMENTS" else "CONFLICTS", one, other)
-            if self._rows.add_edges(change, [edge]):
-                new.append((one, other))
-                self._rows.touch(change, (one, other))
+        for pair in sorted((min(pair), max(pair)) for pair, count in counts.items() if count >= needed):
+            if self._rows.add_edges(change, [EdgeRow("COMPLEMENTS", *pair)]):
+                new.append(pair)
+                self._rows.touch(change, pair)
         return new
 
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:

@@ -9,7 +9,7 @@ hour apart.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +18,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Floats, Integers, grown, resizable
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-__all__ = ["GAP", "REMEMBERED", "SAMPLED", "Connections", "Facts", "Timeline"]
+__all__ = ["GAP", "REMEMBERED", "SAMPLED", "Connections", "Timeline"]
 
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""
@@ -95,39 +95,6 @@ class Connections:
         for skill in skills:
             for scenario in self.scenarios.pop(skill, ()):
                 self.members[scenario].discard(skill)
-
-
-class Facts:
-    """Which skills state which fact, by the names of facts: a subject, a colon and an aspect."""
-
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        """In order, so that those of a subject stand together."""
-        self._skills: dict[str, set[int]] = {}
-        self._stated: dict[int, list[str]] = {}
-
-    def know(self, stated: Iterable[tuple[str, int]]) -> None:
-        for name, skill in stated:
-            if name not in self._skills:
-                insort(self._names, name)
-            self._skills.setdefault(name, set()).add(skill)
-            self._stated.setdefault(skill, []).append(name)
-
-    def drop(self, skills: Iterable[int]) -> None:
-        for skill in skills if self._stated else ():
-            for name in self._stated.pop(skill, ()):
-                self._skills[name].discard(skill)
-                if not self._skills[name]:
-                    del self._skills[name]
-                    del self._names[bisect_left(self._names, name)]
-
-    def of(self, subjects: Iterable[str]) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for all facts of these subjects."""
-        found = []
-        for subject in dict.fromkeys(subjects):
-            first, end = (bisect_left(self._names, f"{subject}{mark}") for mark in (": ", ":!"))
-            found += [(name, skill) for name in self._names[first:end] for skill in sorted(self._skills[name])]
-        return sorted(found)
 
 
 class _Order:

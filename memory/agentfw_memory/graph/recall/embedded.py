@@ -96,21 +96,13 @@ class EmbeddedRecall:
             self._readers[user] = self._rows.find("user", user)
         return self._readers[user]
 
-    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for the facts of these subjects, of what a user may see."""
-        found = self.cache.facts.of(subjects)
-        if not found:
-            return []
-        visible = self.cache.visible_to(reader, np.array([skill for _, skill in found], np.int64))
-        return [one for one, seen in zip(found, visible.tolist(), strict=True) if seen]
-
     def rank(self, asked: Asked) -> list[Ranked]:
         """Return the k best skills that fit the question."""
         allowed = self._metadata.fitting(asked.where, len(self.cache.live)) if asked.where else None
         if allowed is not None and not allowed.any():
             return []
         similarity = self._similarity(asked, allowed)
-        candidates = chosen(similarity, self._settings, asked, allowed)
+        candidates = chosen(similarity, self._settings, asked)
         trust = self._calibrated()
         return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed)
 

@@ -17,7 +17,7 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, g
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import ListIndex, SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.recall.connections import Connections, Facts, Timeline
+from agentfw_memory.graph.recall.connections import Connections, Timeline
 from agentfw_memory.graph.records import EdgeKind
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
@@ -50,7 +50,6 @@ class GraphCache:
         self.valid_from = np.zeros(ROOM)
         self.timeline = Timeline()
         self.connections = Connections(rows)
-        self.facts = Facts()
         self.owned: dict[int, set[int]] = {}
         """The skills of each owner."""
         self.complements: dict[int, set[int]] = {}
@@ -102,8 +101,6 @@ class GraphCache:
         self._forget_mates(touched)
         self.connections.catch_up(touched if self.counter else None)
         self._forget_mates(touched)  # they may be in other scenarios now
-        self.facts.drop((*gone, *touched))
-        self.facts.know(self._rows.facts(touched if self.counter else None))
         for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter

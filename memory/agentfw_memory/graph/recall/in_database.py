@@ -102,11 +102,6 @@ class DatabaseRecall:
             self._readers[user] = number
         return self._readers[user]
 
-    def stated(self, subjects: Sequence[str], reader: int | None) -> list[tuple[str, int]]:
-        found = self._rows.facts_of(subjects)
-        visible = self._rows.skills([skill for _, skill in found], reader or 0) if found else {}
-        return [(name, skill) for name, skill in found if skill in visible]
-
     def rank(self, asked: Asked) -> list[Ranked]:
         prepared, settings = self.prepared(), self._settings
         question = DatabaseQuestion(asked.query, asked.reader, self._rows, prepared.corpus, prepared.common)
@@ -121,8 +116,6 @@ class DatabaseRecall:
         around = self._around(candidates.tolist(), asked, question)
         if asked.reader is not None:
             around.cache.know_user(asked.reader, found.person, described=found.described)
-        places = enumerate(around.numbers.tolist())
-        asked = replace(asked, stated={place: asked.stated[one] for place, one in places if one in asked.stated})
         ranked = rank(
             around.cache,
             around.communities,

@@ -95,8 +95,6 @@ class Asked:
     k: int
     times: Sequence[tuple[float, float]] = ()
     """The spans that the query names."""
-    stated: Mapping[int, float] = field(default_factory=dict)
-    """The skills that state what the query asks for, each with how much of that."""
     at_least: float = 0.0
     """The least relevance of a skill that is returned."""
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -337,16 +335,11 @@ def connected(
     return Pool(numbers[once], through[once], kinds[once])
 
 
-def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked, allowed: Bools | None = None) -> Integers:
-    """Return the candidates that recalling begins with: the most similar skills, and those that state what was asked.
-
-    `allowed` says by number which skills may be returned, or None for all that the user may see.
-    """
+def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked) -> Integers:
+    """Return the candidates that recalling begins with: the most similar skills."""
     if not settings.candidates:
         return np.zeros(0, np.int64)
-    similar = similarity.best(max(settings.candidates, asked.k))
-    more = [number for number in asked.stated if number not in similar and (allowed is None or allowed[number])]
-    return np.concatenate([similar, np.array(more, np.int64)]) if more else similar
+    return similarity.best(max(settings.candidates, asked.k))
 
 
 def rank(
@@ -360,7 +353,7 @@ def rank(
     allowed: Bools | None = None,
 ) -> list[Ranked]:
     """Return the k skills with the highest scores, highest first, without those that are less relevant than asked."""
-    user, times, stated, k = asked.reader, asked.times, asked.stated, asked.k
+    user, times, k = asked.reader, asked.times, asked.k
     if not len(candidates):
         return []
     around = cache.around(candidates, user) if settings.neighbour_weight else np.empty((len(candidates), 0), np.int64)
@@ -383,7 +376,6 @@ def rank(
         "neighbours": _sums(by_query, pairs, len(pool)) * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "time": _within(cache, pool, times) if times else none,
-        "fact": np.array([stated.get(number, 0.0) for number in pool.tolist()]) if stated else none,
         "complement": _related(cache.complements, candidates, pool) if cache.complements else none,
     }
     weights = {
@@ -392,20 +384,18 @@ def rank(
         "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours,
         "owner": settings.owner_weight,
         "time": settings.time_weight,
-        "fact": settings.fact_weight,
         "complement": settings.complement_boost * trust.complements,
     }
     points = {name: settings.query_weight * values[: len(pool)] for name, values in similar.items()}
     points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}
     score = _total((values for values in points.values() if values is not none), len(pool))
     meant = np.full(len(pool), similarity.few)
-    for name in ("owner", "time", "fact"):
+    for name in ("owner", "time"):
         if terms[name] is not none:
             meant |= terms[name] > 0.0
-    # A skill isn't less relevant because another one states a fact that was asked for, or suits the user better.
+    # A skill isn't less relevant because another one suits the user better.
     answering = _total((points[name] for name in (*similar, *ANSWERING) if points[name] is not none), len(pool))
-    without = score - points["fact"]
-    behind = np.minimum(without.max() - without, answering.max() - answering)
+    behind = np.minimum(score.max() - score, answering.max() - answering)
     relevance = _relevance(similarity.evidence(terms["query"]), behind, meant)
     linked = found.about_the_same
     relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])

@@ -18,14 +18,13 @@ from typing import Any
 from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.communities.membership import Membership
-from agentfw_memory.graph.facts.newest_first import newest_first
-from agentfw_memory.graph.facts.questions import asked_share, wanted_subjects
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
+from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER, newest_first
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
 from agentfw_memory.graph.records import Hit, Skill, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
@@ -74,6 +73,10 @@ class Recaller:
     def embed(self, texts: list[str]) -> Float32Array:
         return check_vectors(self._embedder.embed(texts), texts, self._embedder.dimensions)
 
+    @property
+    def embedder_name(self) -> str:
+        return self._maker.name
+
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
         if present != self._maker:
@@ -98,8 +101,7 @@ class Recaller:
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            stated = self.asked(query, user, reader)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, stated, at_least, where or {})
+            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {})
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
@@ -112,7 +114,24 @@ class Recaller:
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
-        return (newest_first(query, hits) if settings.fact_weight and not times else hits)[:k]
+        ordered = settings.newest_first and not times
+        return (newest_first(query, self._with_newer(hits, reader)) if ordered else hits)[:k]
+
+    def _with_newer(self, hits: list[Hit], reader: int | None) -> list[Hit]:
+        """Return hits with what is newer than one of them about the same thing, just before it."""
+        shown, whole = {hit.skill.id for hit in hits}, list[Hit]()
+        for hit in hits:
+            fact = hit.skill.fact
+            if fact and not fact.endswith(EVERY_ANSWER) and (node := self._rows.find("fact", fact)) is not None:
+                stating = [edge.source for edge in self._rows.edge_rows(node)]
+                known = self._rows.skills(stating, reader or NOBODY).values()
+                newest = max(known, key=lambda one: one.valid_from, default=hit.skill)
+                if newest.valid_from > hit.skill.valid_from and newest.id not in shown:
+                    shown.add(newest.id)
+                    path = f"newer than {hit.skill.id} about the same thing"
+                    whole.append(replace(hit, skill=newest, why=replace(hit.why, path=path)))
+            whole.append(hit)
+        return whole
 
     def _by_ratings(self, query: str, ranked: list[Ranked], reader: int) -> list[Ranked]:
         """Return skills in the order of their scores with what the user thought of answers that they were shown for.
@@ -146,13 +165,6 @@ class Recaller:
                 replace(one, score=one.score + points, terms=terms_of, points={**one.points, "rating": points})
             )
         return sorted(rated, key=lambda one: -one.score)
-
-    def asked(self, query: str, user: str, reader: int | None) -> dict[int, float]:
-        """Return the skills that state a fact which a query asks for, each with how much of that it states."""
-        subjects = wanted_subjects(query, user) if self._settings.fact_weight else []
-        stated = self._by.stated(subjects, reader) if subjects else []
-        shares = {number: asked_share(name.partition(": ")[2], query) for name, number in stated}
-        return {number: share for number, share in shares.items() if share}
 
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""

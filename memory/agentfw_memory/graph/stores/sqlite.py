@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from agentfw_memory.errors import StoreBusyError
-from agentfw_memory.files import LOCK_TIMEOUT, disk_error, open_sqlite, transaction, waited_for
+from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
 from agentfw_memory.graph.stores.sql import SqlStore, create_statements
 from agentfw_memory.graph.stores.store import PATIENCE, Answer, Clock
 
@@ -127,13 +127,15 @@ class SqliteStore(SqlStore):
         return self._called(lambda: max(0, self._connection.executemany(sql, rows).rowcount))
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[Any]:
-        return self._called(lambda: waited_for(lambda: self._execute(sql, values).fetchall()))
+        return self._called(lambda: self._execute(sql, values).fetchall(), waits=True)
 
-    def _called(self, call: Callable[[], Answer]) -> Answer:
+    def _called(self, call: Callable[[], Answer], *, waits: bool = False) -> Answer:
         """Return what a call returns, and raise what the disk or a damaged file causes as ours."""
         try:
             return call()
         except sqlite3.DatabaseError as error:
+            if waits and is_locked(error):
+                return self._called(lambda: waited_for(call))
             if (ours := disk_error(self.path, error)) is None:
                 raise
             raise ours from error

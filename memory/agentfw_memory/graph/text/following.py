@@ -1,4 +1,4 @@
-"""Decides by rules whether a shown skill was followed.
+"""Tells by common words whether a shown skill was followed.
 
 That a skill was shown says how well it is found, not how useful it is. Only a skill that was followed counts as used.
 
@@ -12,10 +12,9 @@ That a skill was shown says how well it is found, not how useful it is. Only a s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from agentfw_memory.graph.text.reading import END_OF, read, words
+from agentfw_memory.graph.text.words import terms
 
 __all__ = ["followed"]
 
@@ -23,26 +22,16 @@ __all__ = ["followed"]
 def followed(
     text: str, calls: Iterable[str], said: Iterable[str], *, tools: Iterable[str] = (), about: Iterable[str] = ()
 ) -> bool:
-    """Return whether what was done does what the text of a skill asks for.
+    """Return whether what was done has the words of a skill.
 
     `calls` are the tools that were called and worked, and `said` are texts of what was done: arguments and effects. A
-    tool that the text names must have been called. Half of the other words must occur, and none that the text rules
-    out. `about` are the scenarios, whose names are no content.
+    tool that the text names must have been called. Half of the other words must occur. `about` are the scenarios, whose
+    names are no content.
     """
-    called, said = set(calls), list(said)
+    called = set(calls)
     named = {tool for tool in tools if tool in text}
     if not named <= called:
         return False
-    done = set().union(*(words(each) for each in (*said, *called)))
-    ends = {END_OF[word] for each in said for word in re.findall(r"[\w']+", each.casefold()) if word in END_OF}
-    topic = set().union(*(words(each) for each in (*about, *named)))
-    reading = read(text)
-    refused = reading.refused - topic
-    forbidden = {(scale, end) for scale, some in reading.forbidden.items() for end in some}
-    if refused & done or forbidden & ends:
-        return False
-    asked = [word in done for word in reading.subject - reading.refused - topic]
-    asked += [(scale, end) in ends for scale, some in reading.asked.items() for end in some]
-    if not asked:
-        return bool(named or ((refused or forbidden) and done))
-    return 2 * sum(asked) >= len(asked)
+    done = {term for each in (*said, *called) for term in terms(each)}
+    asked = set(terms(text)) - {term for each in (*about, *named) for term in terms(each)}
+    return 2 * len(asked & done) >= len(asked) if asked else bool(named)

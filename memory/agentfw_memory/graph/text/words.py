@@ -30,13 +30,19 @@ from itertools import pairwise
 
 from agentfw_memory.graph.text.languages import PAIRED, STOP_WORDS, language_of, script_of
 
-__all__ = ["MONTHS", "terms", "tokens", "words"]
+__all__ = ["MONTHS", "meaning", "terms", "tokens", "words"]
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
 
+_NEGATED = (
+    "no not never don doesn nicht nie kein keine ne pas jamais sans nunca sin non mai senza não sem не нет без никогда "
+    "لا ليس لم नहीं मत"
+)
+NEGATIONS = frozenset(_NEGATED.split())
+"""Words that turn a text round, though most of them are too common to be terms."""
 SHORT = 300
 """Number of characters up to which a text may be a question."""
 
@@ -85,6 +91,15 @@ def _terms(text: str) -> list[str]:
     language = language_of(spoken)
     found = [_stem(word, language) for word in spoken if word not in STOP_WORDS[language]] or spoken
     return [*found, *_borders(plain)] if _PAIRED.search(plain) else found
+
+
+def meaning(text: str) -> frozenset[str]:
+    """Return the terms of a text and its negations. Two texts with the same say the same, word by word.
+
+    >>> meaning("Do not offer late slots") == meaning("Offer a late slot"), meaning("a table") == meaning("Tables!")
+    (False, True)
+    """
+    return frozenset(terms(text)) | (NEGATIONS & set(words(text)))
 
 
 def _split(plain: str) -> Iterator[str]:

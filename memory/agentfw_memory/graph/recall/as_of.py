@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.facts.newest_first import newest_first
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
+from agentfw_memory.graph.recall.newest_first import newest_first
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Hit, Skill, SkillVersion, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
@@ -44,8 +44,7 @@ def recall_as_of(
     vectors = recaller.embed([query, *(held[number][1].text for number in found)])
     by_vector = vectors[1:] @ vectors[0]
     by_word = question.scores(np.array(found, np.int64))
-    asked = recaller.asked(query, user, rows.find("user", user))
-    score = by_vector + by_word + np.array([asked.get(number, 0.0) for number in found])
+    score = by_vector + by_word
     best = sorted(range(len(found)), key=lambda place: -score[place])
     now = rows.skills(found)
     facts = {number: now[number].fact if number in now else "" for number in found}
@@ -73,4 +72,4 @@ def _as_it_was(number: int, fact: str, owner: str, version: SkillVersion) -> Ski
 
 
 def _why(similarity: float) -> Why:
-    return Why(similarity, *(0.0,) * 7, path="held at that time")
+    return Why(similarity, *(0.0,) * 6, path="held at that time")

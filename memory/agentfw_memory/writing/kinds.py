@@ -1,0 +1,100 @@
+"""Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
+
+A logistic regression over the embedding of a sentence and its hashed characters, trained from written sentences in
+twelve languages by `model_making/make_memory_kinds.py`. There is one file of weights for each embedder, by its name.
+For an embedder without one, everything that is a person's own counts as a fact, and is kept.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from agentfw_memory.graph.arrays import Float32Array
+
+__all__ = ["FOLDER", "GRAMS", "KINDS", "Kind", "Kinds", "grams", "kinds_of"]
+
+Kind = Literal["fact", "wish", "correction", "forget", "other"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+GRAMS = 4096
+"""Number of buckets that the pieces of a sentence are hashed into."""
+LONGEST = 300
+"""Number of characters of a sentence that are looked at."""
+KEPT_FROM = 0.42
+"""Probability of saying something lasting from which on a sentence is kept."""
+FORGET_FROM, FORGET_SURELY = 0.1, 0.6
+"""Probability from which on a sentence asks to forget something, with one of the words for it and without."""
+FOLDER = Path(__file__).parent / "kinds"
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The weights for one embedder. Each has one column for each kind."""
+
+    mean: Float32Array
+    by_vector: Float32Array
+    by_grams: Float32Array
+    bias: Float32Array
+
+    def probabilities(self, sentences: Sequence[str], vectors: Float32Array) -> Float32Array:
+        """Return the probability of each kind for each sentence: an array of shape (sentences, kinds)."""
+        score = (vectors - self.mean) @ self.by_vector + self.bias
+        for row, sentence in zip(score, sentences, strict=True):
+            found = grams(sentence)
+            row += self.by_grams[found].sum(0) / np.sqrt(max(1, len(found)))
+        score = np.exp(score - score.max(1, keepdims=True))
+        return np.asarray(score / score.sum(1, keepdims=True), np.float32)
+
+
+def kinds_of(sentences: Sequence[str], vectors: Float32Array, embedder: str) -> list[Kind]:
+    """Return the kinds of sentences, by their vectors of this embedder. A question says nothing lasting."""
+    asked = [bool(_forget_words().search(one)) for one in sentences]
+    weights = _weights_for(embedder)
+    if weights is None:
+        return ["forget" if one else "fact" for one in asked]
+    found: list[Kind] = []
+    for sentence, row, forget in zip(sentences, weights.probabilities(sentences, vectors), asked, strict=True):
+        if row[KINDS.index("forget")] >= (FORGET_FROM if forget else FORGET_SURELY):
+            found.append("forget")
+        elif row[:3].sum() < KEPT_FROM or sentence.rstrip()[-1:] in "?？؟":
+            found.append("other")
+        else:
+            found.append(KINDS[int(row[:3].argmax())])
+    return found
+
+
+@cache
+def _forget_words() -> re.Pattern[str]:
+    """The words by which one asks to forget something, in twelve languages."""
+    words = json.loads((Path(__file__).parent / "forget_words.json").read_text("utf-8"))
+    return re.compile("|".join(rf"(?<!\w){word}" if word[0].isascii() else word for word in words), re.IGNORECASE)
+
+
+def grams(sentence: str) -> list[int]:
+    """Return the buckets of a sentence's pieces. Digits count alike, because which number it is tells no kind."""
+    text = f"^{re.sub(r'[0-9]', '0', sentence.casefold().strip()[:LONGEST])}$"
+    pieces = {text[start : start + size] for size in range(1, 6) for start in range(len(text) - size + 1)}
+    pieces |= {text[:size] for size in range(6, 13)} | {text[-size:] for size in range(6, 10)}
+    words = text.split()
+    pieces |= {"^" + " ".join(words[:count]) for count in (1, 2)} | {words[-1] + "$"} if words else set()
+    return sorted({zlib.crc32(piece.encode(errors="replace")) % GRAMS for piece in pieces})
+
+
+@cache
+def _weights_for(embedder: str) -> Kinds | None:
+    """Return the weights for the embedder of this name, or None if there are none."""
+    place = FOLDER / f"{re.sub(r'[^A-Za-z0-9.-]', '_', embedder)}.safetensors"
+    if not place.is_file() or importlib.util.find_spec("safetensors") is None:
+        return None
+    from safetensors.numpy import load_file
+
+    return Kinds(**{name: array.astype(np.float32) for name, array in load_file(place).items()})

@@ -1,0 +1,144 @@
+"""What a writer is asked and answers, and how its answer is checked.
+
+A writer reads what a person said, with the turns before and the memories nearest to it, and decides what to write
+down. Its answer is never trusted: evidence must be a span of what the person said, and a memory that changes or goes
+one that was shown, that may be changed and that the evidence is about. What fails is left out and told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol, get_args
+
+from .secrets import has_secret
+
+__all__ = ["NEAREST", "Action", "Decision", "KnownMemory", "Said", "Writer", "checked"]
+
+NEAREST = 10
+"""Number of memories that a writer is shown."""
+LONGEST_TEXT = 1_000
+"""Maximum number of characters of what a writer remembers in one memory."""
+
+Action = Literal["ADD", "UPDATE", "DELETE", "NONE"]
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMemory:
+    """A memory that the person may see."""
+
+    id: str
+    text: str
+    owner: str
+    shared: bool
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person said."""
+
+    text: str
+    user: str
+    at: float
+    before: tuple[tuple[str, str], ...] = ()
+    """The turns before it in the conversation, oldest first: who spoke (`user` or `assistant`), and what they said."""
+    known: tuple[KnownMemory, ...] = ()
+    """The memories nearest to it."""
+    own: tuple[str, ...] = ()
+    """The sentences that the person wrote, without what was pasted or quoted. Evidence has to lie in one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One thing to do."""
+
+    action: Action
+    text: str = ""
+    """What to remember."""
+    evidence: str = ""
+    """The span of what the person said that says so."""
+    id: str = ""
+    """The memory to update or to delete."""
+    about: str = ""
+    """Whom or what it is about, unless that is the person."""
+    since: float | None = None
+    """Since when it holds. None: since it was said."""
+    shared: bool = False
+    """Whether everybody of the tenant may know it."""
+    always: bool = False
+    """Whether it matters to every answer, such as a name or a language."""
+
+
+class Writer(Protocol):
+    """Decides what to write down."""
+
+    async def write(self, sayings: Sequence[Said]) -> Sequence[object]:
+        """Return for each saying a list of decisions, as objects with the fields of `Decision`."""
+
+
+def checked(said: Said, answer: object, related: Callable[[str, str], bool]) -> tuple[list[Decision], list[str]]:
+    """Return the decisions of an answer that hold, and what is wrong with the others.
+
+    `related` returns whether two texts are about the same thing.
+    """
+    if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+        return [], ["the answer is no list of decisions"]
+    good, wrong = [], []
+    for given in answer:
+        try:
+            decision = _decision(given, said)
+            _check(decision, said, related)
+        except ValueError as error:
+            wrong.append(str(error))
+        else:
+            good.append(decision)
+    return [one for one in good if one.action != "NONE"], wrong
+
+
+def _decision(given: dict[str, Any], said: Said) -> Decision:
+    action = next((one for one in ACTIONS if one == given.get("action")), None)
+    if action is None:
+        raise ValueError(f"{given.get('action')!r} is no action")
+    texts = {name: given.get(name) or "" for name in ("text", "evidence", "id", "about", "since")}
+    if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
+        raise ValueError(f"{wrong[0]} is no text")
+    since = None
+    if day := texts.pop("since"):
+        try:
+            since = min(said.at, datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
+        except ValueError:
+            raise ValueError(f"{day!r} is no date") from None
+    return Decision(
+        action, **texts, since=since, shared=given.get("shared") is True, always=given.get("always") is True
+    )
+
+
+def _check(decision: Decision, said: Said, related: Callable[[str, str], bool]) -> None:
+    if decision.action == "NONE":
+        return
+    evidence = _folded(decision.evidence)
+    if not evidence or not any(evidence in _folded(one) for one in (*said.own, " ".join(said.own))):
+        raise ValueError(f"the evidence {decision.evidence[:80]!r} wasn't said")
+    if decision.action != "DELETE":
+        if not decision.text.strip() or len(decision.text) > LONGEST_TEXT:
+            raise ValueError(f"there is no text to remember, or it has more than {LONGEST_TEXT:,} characters")
+        if has_secret(decision.text):
+            raise ValueError("the text to remember has a secret in it")
+    if decision.action == "ADD":
+        return
+    known = next((one for one in said.known if one.id == decision.id), None)
+    if known is None:
+        raise ValueError(f"{decision.id!r} is none of the memories that were shown")
+    if known.owner != said.user and (not known.shared or decision.action == "DELETE"):
+        raise ValueError(f"{decision.id} is {known.owner}'s")
+    if not related(f"{decision.evidence} {decision.text}", known.text):
+        raise ValueError(f"what was said isn't about {decision.id}")
+
+
+def _folded(text: str) -> str:
+    """Return a text so that spans are compared without case, spaces and the marks at their ends."""
+    return re.sub(r"\s+", " ", text.casefold().replace("’", "'")).strip(" .!?,;:。！？،؟।\"'")

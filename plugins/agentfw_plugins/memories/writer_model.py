@@ -1,0 +1,59 @@
+"""The model of a skill graph's writer, on an OpenAI-compatible server.
+
+The writer sends one request for each message, and gets an answer in the form of a JSON schema. It checks the answer
+itself; what fails here, such as a server that is away or the tokens that are used up, makes it keep what was said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from ..policies.http.endpoint import key_in
+
+__all__ = ["ServerModel"]
+
+LONGEST_ANSWER = 2_000
+"""Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
+LARGEST_ANSWER = 1_000_000
+"""Maximum number of bytes of an answer."""
+
+
+class ServerModel:
+    """A model that answers in a form. `tokens` says what it has used so far."""
+
+    def __init__(self, base_url: str, model: str, key_env: str, *, timeout: float, most_tokens: int) -> None:
+        self._address, self._model, self._key_env = f"{base_url.rstrip('/')}/chat/completions", model, key_env
+        self._timeout, self._most_tokens = timeout, most_tokens
+        self.tokens = 0
+
+    async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
+        if self._most_tokens and self.tokens >= self._most_tokens:
+            raise RuntimeError(f"{self.tokens} tokens are used, of {self._most_tokens} allowed")
+        form = {"type": "json_schema", "json_schema": {"name": "decisions", "strict": True, "schema": schema}}
+        longest = min(LONGEST_ANSWER, self._most_tokens - self.tokens) if self._most_tokens else LONGEST_ANSWER
+        body = {
+            "model": self._model,
+            "messages": list(messages),
+            "temperature": 0,
+            "max_tokens": longest,
+            "response_format": form,
+        }
+        key = key_in(self._key_env)
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        read = bytearray()
+        async with (
+            httpx.AsyncClient(timeout=self._timeout) as client,
+            client.stream("POST", self._address, json=body, headers=headers) as answer,
+        ):
+            answer.raise_for_status()
+            async for part in answer.aiter_bytes():
+                read += part
+                if len(read) > LARGEST_ANSWER:
+                    raise ValueError(f"the answer has more than {LARGEST_ANSWER:,} bytes")
+        whole: dict[str, Any] = json.loads(read)
+        self.tokens += int((whole.get("usage") or {}).get("total_tokens", 0))
+        return str(whole["choices"][0]["message"]["content"])
