@@ -124,7 +124,7 @@ def make_tool(settings: Told) -> object:
     return place
 
 
-def offered(name: str, factory: str, **more: str) -> Any:
+def offered(name: str, factory: str, **more: Any) -> Any:
     return hookimpl(lambda self: [Component(name, f"{__name__}:{factory}", "", **more)])
 
 
