@@ -48,6 +48,7 @@ from ...engine.interface import EngineSettings
 from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
 from ...host.names import component_name, is_file
 from ...interfaces import parse_interface
+from ...printing.out import shown_path
 from ...request import Sampling
 from ...settings import OPERATIONAL, Operational, Settings
 from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
@@ -477,18 +478,19 @@ def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
 
 def read_spec(path: Path) -> dict[str, Any]:
     """The plain values of a spec file. They aren't validated yet, because the command line may still add to them."""
+    shown = shown_path(path)
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:
-            raise UsageError(f"{path} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
+            raise UsageError(f"{shown} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
         return relative_to(path.parent, tomllib.loads(content.decode("utf-8")))
     except FileNotFoundError:
-        raise UsageError(f"there is no spec file {path}", fix="see docs/reference/settings.md") from None
+        raise UsageError(f"there is no spec file {shown}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {path}: {error}", fix="a spec is a TOML file in UTF-8") from None
+        raise UsageError(f"can't read {shown}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
+        raise SettingsError(f"{shown} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
 
 
 def relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
