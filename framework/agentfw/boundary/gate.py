@@ -35,10 +35,10 @@ _watch: threading.Thread | None = None
 def _tell_slow_imports() -> None:
     while _importing:
         time.sleep(0.25)
-        for due, words in _importing[-1:]:
-            if time.monotonic() >= due:
-                _importing[-1][0] = float("inf")
-                sys.stderr.write(words)
+        for entry in _importing[-1:]:
+            if time.monotonic() >= entry[0]:
+                entry[0] = float("inf")
+                sys.stderr.write(entry[1])
                 sys.stderr.flush()
 
 
