@@ -91,7 +91,10 @@ class _OsThatDies:
 
 
 class _ShutilThatDies:
-    """The part of shutil that a training uses."""
+    """The module shutil, but for the moment at which an old state is deleted."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(shutil, name)
 
     def rmtree(self, path: Path, ignore_errors: bool = False) -> None:
         if not ignore_errors:
