@@ -197,7 +197,7 @@ class SkillGraphMemory(Memory):
     async def hear(self, saying: Saying) -> None:
         user, talk = self._owner(saying.user), saying.conversation
         conversation = talk if _is_name(talk) else _digest(talk)
-        about = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
+        about: dict[str, Any] = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
         if self.writer_model is None:
             heard = await self._called(lambda: self.graph.hear(saying.text, answer_to=saying.answer_to, **about))
         else:
