@@ -24,7 +24,7 @@ from agentfw_memory.errors import (
 from agentfw_memory.graph.exchange.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.word_index import WordIndex
-from agentfw_memory.graph.learning.extraction import SkillDraft, Step, Trajectory
+from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.hearing import Saying
 from agentfw_memory.graph.records import (
     Edge,
@@ -52,6 +52,7 @@ __all__ = [
     "CompletingModel",
     "Decision",
     "Edge",
+    "Extractor",
     "GraphSettings",
     "Heard",
     "Hit",
@@ -83,6 +84,7 @@ __all__ = [
     "WordIndex",
     "Writer",
     "WriterError",
+    "extract",
     "followed",
     "read_memories",
     "terms",

@@ -26,7 +26,7 @@ with SkillGraph.open(sys.argv[1], tenant="team") as graph:
     sys.stdin.readline()
     print([hit.skill.text for hit in graph.recall("tea", user="ana", k=9)], flush=True)
 """
-TOLD = {"id": "t1", "user": "ana", "query": "inimitable tea?", "outcome": "Ana prefers inimitable tea."}
+TOLD = {"id": "t1", "user": "ana", "query": "inimitable tea?", "outcome": "I prefer inimitable tea."}
 
 
 def everything(folder: Path) -> bytes:
@@ -134,7 +134,7 @@ def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> N
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash", settings=sharing) as graph:
         mine: dict[str, str] = {}
         for user in ("ana", "ben", "cleo"):
-            told = {"id": user, "user": user, "query": "tea", "outcome": f"{user.title()} prefers inimitable tea."}
+            told = {"id": user, "user": user, "query": "tea", "outcome": "I prefer inimitable tea."}
             learned = graph.learn(told, 0.9)
             mine[user] = learned.added[0]
         assert learned.shared

@@ -109,7 +109,7 @@ def recalled_page(query: str, user: str = "ana") -> tuple[str, list[Hit]]:
 
 
 def hit_of(skill: str) -> Hit:
-    why = Why(0.5, 0, 0, 0, 0, 0, 0, 0, "similar to the query", {"words": 0.25, "user": 0.0001, "conflict": -0.1})
+    why = Why(0.5, 0, 0, 0, 0, 0, 0, "similar to the query", {"words": 0.25, "user": 0.0001, "conflict": -0.1})
     return Hit(0.15, Skill(skill, "ana", "Offer the earliest slot"), why)
 
 

@@ -114,7 +114,7 @@ def learned(out: Out, answers: Sequence[Learned], **given: Any) -> None:
             "known already" if one.known_already else " ".join(f"+{skill}" for skill in one.added) or "nothing new",
             " ".join(one.merged),
             " ".join(one.retired),
-            f"{len(one.complements)} complements, {len(one.conflicts)} conflicts",
+            f"{len(one.complements)} complements",
         ]
         for one in answers
     ]

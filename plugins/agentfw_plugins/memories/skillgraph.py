@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import Field, create_model
 
 from agentfw import Episode, Memory, Settings
+from agentfw.boundary.gate import function_at
 from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw_memory import (
@@ -114,6 +115,11 @@ class SkillGraphSettings(_GraphFields):
         description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
         "and no user can be forgotten.",
     )
+    extractor: str = Field(
+        "",
+        description="Function that drafts skills from an episode, as package.module:name. Default: what the user said "
+        "that lasts, as it was said, and the tools that worked.",
+    )
     writer_url: str = Field(
         "",
         description="OpenAI-compatible server, including /v1, whose model decides what to remember of what users say. "
@@ -153,6 +159,8 @@ class SkillGraphMemory(Memory):
         self._away = False
         self.writer_model = _writer_model(self.settings)
         timeout = self.settings.writer_timeout
+        extractor = self.settings.extractor
+        self._extractor = function_at(extractor, "memory.skillgraph.extractor") if extractor else None
         self._writer = None if self.writer_model is None else ModelWriter(self.writer_model, timeout=timeout)
         self._met: dict[str, bytes] = {}
         """A digest of the profile of each user that was met."""
@@ -197,7 +205,7 @@ class SkillGraphMemory(Memory):
     async def hear(self, saying: Saying) -> None:
         user, talk = self._owner(saying.user), saying.conversation
         conversation = talk if _is_name(talk) else _digest(talk)
-        about = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
+        about: dict[str, Any] = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
         if self.writer_model is None:
             heard = await self._called(lambda: self.graph.hear(saying.text, answer_to=saying.answer_to, **about))
         else:
@@ -260,6 +268,7 @@ class SkillGraphMemory(Memory):
                     tenant=self.settings.tenant,
                     embedder=self.settings.embedder,
                     settings=self._graph_settings,
+                    extractor=self._extractor,
                     writer=self._writer,
                 )
             return self._opened

@@ -48,7 +48,9 @@ def lessons_of(days: int, merchants: int, seed: int, stated: float = 0.3) -> lis
                 "settings": {"style": "card", "train_merchants": merchants, "stated": stated},
             },
             "policy": "merchant-teacher",
-            "memories": ["skillgraph"],
+            "memories": [
+                {"name": "skillgraph", "settings": {"extractor": "agentfw_papers.said_wishes:extract_wishes"}}
+            ],
             "rewards": ["merchant_base", "merchant_personal"],
             "interface": "event_driven",
             "split": "train",

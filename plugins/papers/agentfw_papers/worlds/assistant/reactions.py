@@ -1,7 +1,6 @@
 """What users say and do afterwards: they accept or reject, give stars, and sometimes say what they would have liked.
 
-Three sentences in ten are worded so that the skill graph's rules don't understand them. A model that extracts skills
-can.
+Three sentences in ten are worded so that `said_wishes.py` doesn't understand them. A model that extracts skills can.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .errands import Errand, Part
 __all__ = ["Reaction", "react"]
 
 _MISSED = 0.3
-"""Share of the sentences that rules don't understand."""
+"""Share of the sentences that `said_wishes.py` doesn't understand."""
 _WRONG = ("I'd rather have {want} {noun}.", "Next time, {want} {noun} please.", "I prefer {want} {noun}.")
 _RIGHT = ("I like {want} {noun}.", "We really like {want} {noun}.", "I love {want} {noun}.")
 _WRONG_MISSED = ("Hmm, {had}? That isn't really me.", "Was there nothing {want}?", "I was hoping for something {want}.")

@@ -1,6 +1,6 @@
 """What a merchant makes of a report: they take the product or not, and sometimes say what they would have liked.
 
-Three sentences in ten are worded so that the skill graph's rules don't understand them.
+Three sentences in ten are worded so that `said_wishes.py` doesn't understand them.
 """
 
 from __future__ import annotations
