@@ -25,8 +25,8 @@ def followed(
     """Return whether what was done has the words of a skill.
 
     `calls` are the tools that were called and worked, and `said` are texts of what was done: arguments and effects. A
-    tool that the text names must have been called. A third of the other words must occur, as those by which one wishes for
-    something never do. `about` are the scenarios, whose names are no content.
+    tool that the text names must have been called. A third of the other words must occur, as those by which one wishes
+    for something never do. `about` are the scenarios, whose names are no content.
     """
     called = set(calls)
     named = {tool for tool in tools if tool in text}
