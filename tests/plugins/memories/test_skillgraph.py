@@ -174,7 +174,7 @@ def test_a_function_of_ones_own_drafts_the_skills(tmp_path: Path, monkeypatch: p
     mine = memory(tmp_path, extractor="my_drafts:slots")
     learn(mine, episode())
     assert [skill.text for skill in mine.graph.skills(owner="ana")] == ["Offer slot."]
-    with pytest.raises(SettingsError, match="memory.skillgraph.extractor"):
+    with pytest.raises(SettingsError, match=r"memory\.skillgraph\.extractor"):
         memory(tmp_path, extractor="my_drafts")
 
 
