@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn
-from agentfw.errors import UnknownNameError, UsageError
+from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
 from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
@@ -162,6 +162,20 @@ def test_an_episode_counts_once_and_each_user_and_run_for_itself(tmp_path: Path)
     learn(first, episode(replace(TASK, user="ben")))
     assert first.graph.stats().nodes["trajectory"] == 3
     assert second.graph.stats().nodes["trajectory"] == 3
+
+
+def test_a_function_of_ones_own_drafts_the_skills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_drafts.py").write_text(
+        "from agentfw_memory import SkillDraft\n"
+        "def slots(trajectory, maximum):\n"
+        "    return [SkillDraft('Offer ' + trajectory.outcome.split()[-1], wish=True)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = memory(tmp_path, extractor="my_drafts:slots")
+    learn(mine, episode())
+    assert [skill.text for skill in mine.graph.skills(owner="ana")] == ["Offer slot."]
+    with pytest.raises(SettingsError, match=r"memory\.skillgraph\.extractor"):
+        memory(tmp_path, extractor="my_drafts")
 
 
 def test_a_skill_that_was_shown_and_followed_counts_as_used(tmp_path: Path) -> None:

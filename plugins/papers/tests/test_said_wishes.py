@@ -1,0 +1,34 @@
+"""The users' wishes are read from what they say, so that a memory and the worlds' policies understand each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import agentfw
+from agentfw_memory import Step, Trajectory
+from agentfw_papers.said_wishes import extract_wishes
+
+pytest.importorskip("igraph")
+pytest.importorskip("leidenalg")
+
+
+def test_what_is_said_in_other_words_is_left_out() -> None:
+    said = "Next time, quiet places please.\nWe really like quiet places.\nHmm, loud? That isn't really me."
+    trip = Trajectory("t1", "ana", "a table", ("dining",), (Step("book", tool="book"),), said)
+    assert [(draft.text, draft.wish) for draft in extract_wishes(trip)] == [
+        ("For dining, prefer quiet places", True),
+        ("For dining, use book", False),
+    ]
+
+
+@pytest.mark.slow
+def test_a_merchant_whose_wishes_are_remembered_is_served_better(tmp_path: Path) -> None:
+    """Merchants of whom nothing is known beforehand, by the policy and the memory that the world starts with."""
+    settings = {"environment.stated": 0.0, "environment.test_merchants": 24, "concurrency": 24}
+    remembered, forgotten = (
+        agentfw.run("merchant", settings={**settings, "memory.skillgraph.evolve": evolve}, runs=tmp_path / str(evolve))
+        for evolve in (True, False)
+    )
+    assert remembered.figures["score"].low > forgotten.figures["score"].estimate
