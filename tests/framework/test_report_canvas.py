@@ -14,7 +14,7 @@ import pytest
 from agentfw.report import Canvas
 from agentfw.report.canvas import DARK, INK, MUTED, SERIES, SURFACE
 
-MODULES = ["axis", "canvas", "html", "lanes", "line_chart", "terminal", "web_page"]
+MODULES = ["axis", "canvas", "html", "lanes", "line_chart", "statistics"]
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 RED, BLUE = "#c80000", "#0000c8"
 
