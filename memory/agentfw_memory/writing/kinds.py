@@ -82,7 +82,7 @@ def may_ask_to_forget(text: str) -> bool:
 def says_yes(text: str) -> bool:
     """Return whether a message says yes, in one of twelve languages, and nothing else.
 
-    >>> [says_yes(one) for one in ("Yes, please delete it!", "是的", "Yes, and what about the cat?", "Please delete it")]
+    >>> [says_yes(one) for one in ("Yes, please delete it!", "是的", "Yes, and the cat?", "Please delete it")]
     [True, True, False, False]
     """
     said = re.sub(r"[\W_]+", " ", text.casefold().replace("’", "'")).strip()
