@@ -328,6 +328,11 @@ class SkillGraph:
         """
         return self.hear_all([Saying(text, user, conversation, at, id, answer_to)])[0]
 
+    def asked_to_forget(self, text: str, *, user: str) -> list[Skill]:
+        """Return the skills of a user that a message of theirs asks to forget. Nothing is deleted or heard."""
+        check_name("user", user)
+        return self._call(lambda: self._hearer.asked_to_forget(text, user))
+
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
         whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer

@@ -1,5 +1,7 @@
 """Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
 
+Whether a message says yes, and nothing else, is told by a table of words.
+
 A logistic regression over the embedding of a sentence and its hashed characters, trained from written sentences in
 twelve languages by `model_making/make_memory_kinds.py`. There is one file of weights for each embedder, by its name.
 For an embedder without one, everything that is a person's own counts as a fact, and is kept.
@@ -21,7 +23,7 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 
-__all__ = ["FOLDER", "GRAMS", "KINDS", "Kind", "Kinds", "grams", "kinds_of"]
+__all__ = ["FOLDER", "GRAMS", "KINDS", "Kind", "Kinds", "grams", "kinds_of", "may_ask_to_forget", "says_yes"]
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -57,7 +59,7 @@ class Kinds:
 
 def kinds_of(sentences: Sequence[str], vectors: Float32Array, embedder: str) -> list[Kind]:
     """Return the kinds of sentences, by their vectors of this embedder. A question says nothing lasting."""
-    asked = [bool(_forget_words().search(one)) for one in sentences]
+    asked = [may_ask_to_forget(one) for one in sentences]
     weights = _weights_for(embedder)
     if weights is None:
         return ["forget" if one else "fact" for one in asked]
@@ -70,6 +72,33 @@ def kinds_of(sentences: Sequence[str], vectors: Float32Array, embedder: str) -> 
         else:
             found.append(KINDS[int(row[:3].argmax())])
     return found
+
+
+def may_ask_to_forget(text: str) -> bool:
+    """Return whether a text has one of the words by which one asks to forget something."""
+    return bool(_forget_words().search(text))
+
+
+def says_yes(text: str) -> bool:
+    """Return whether a message says yes, in one of twelve languages, and nothing else.
+
+    >>> [says_yes(one) for one in ("Yes, please delete it!", "是的", "Yes, and the cat?", "Please delete it")]
+    [True, True, False, False]
+    """
+    said = re.sub(r"[\W_]+", " ", text.casefold().replace("’", "'")).strip()
+    return len(text) <= LONGEST and bool(_yes_words().fullmatch(said))
+
+
+@cache
+def _yes_words() -> re.Pattern[str]:
+    """Words of consent, at least one, and words that stand beside them. Chinese and Japanese need no spaces."""
+    table = json.loads((Path(__file__).parent / "yes_words.json").read_text("utf-8"))
+    words = {name: [re.sub(r"[\W_]+", " ", word) for word in some] for name, some in table.items()}
+    yes, beside = (
+        "|".join(re.escape(one) + ("" if "\u3040" <= one[-1] <= "\u9fff" else r"(?!\w)") for one in some)
+        for some in (words["yes"], words["yes"] + words["beside"])
+    )
+    return re.compile(rf"(?:(?:{beside}) ?)*(?:{yes})(?: ?(?:{beside}))*")
 
 
 @cache

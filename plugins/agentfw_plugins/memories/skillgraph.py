@@ -1,6 +1,7 @@
 """The memory `skillgraph`: recalls matching skills before acting, and turns good episodes into skills.
 
 What a user says of themselves in a conversation is kept at once, in their own words (`hear`), and shown with its date.
+What they ask to forget is shown as such, and deleted if their next message in the conversation says yes.
 In an episode, what the user says becomes a wish, and calls that worked become a way. An observation is the user's own
 words if the environment marks it with `by="user"` (its `said` if there is one, else its text). What anybody else
 writes, in a mail or in an answer of a tool, never becomes part of a skill. `scenarios` in an observation's data says
@@ -47,6 +48,7 @@ from agentfw_memory import (
     followed,
 )
 from agentfw_memory.graph.graph_settings import Bounds
+from agentfw_memory.writing.kinds import says_yes
 
 from .graph_errors import translated_errors
 from .writer_model import ServerModel
@@ -64,6 +66,9 @@ _LONGEST_QUERY = 2_000
 _LONGEST_OUTCOME = 10_000
 _ALWAYS_SHOWN = 2
 """Number of wishes about every answer that are shown though nothing in the question asks for them."""
+_MOST_TO_FORGET = 1_000
+"""Number of conversations whose requests to forget are kept."""
+_TO_FORGET = "the user asks to forget this; it goes if you ask them and their next message says yes"
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 
@@ -162,6 +167,8 @@ class SkillGraphMemory(Memory):
         extractor = self.settings.extractor
         self._extractor = function_at(extractor, "memory.skillgraph.extractor") if extractor else None
         self._writer = None if self.writer_model is None else ModelWriter(self.writer_model, timeout=timeout)
+        self._to_forget: dict[tuple[str, str], tuple[str, ...]] = {}
+        """What a user has just asked to forget in a conversation. It goes if their next message says yes."""
         self._met: dict[str, bytes] = {}
         """A digest of the profile of each user that was met."""
 
@@ -194,16 +201,29 @@ class SkillGraphMemory(Memory):
         known = {hit.skill.id for hit in hits}
         always = [] if self._away else await self._called(lambda: self.graph.standing(user, k=_ALWAYS_SHOWN))
         always = [skill for skill in always if skill.id not in known][: query.limit // 2]
-        return [
-            Recollection(_shown(one.skill, one.newer), one.score, {"skill": one.skill.id, **_reasons(one.why)})
+        going = [] if self._away else await self._called(lambda: self.graph.asked_to_forget(query.text, user=user))
+        about = {skill.id: _TO_FORGET for skill in going}
+        found = [
+            Recollection(
+                _shown(one.skill, one.newer, about.pop(one.skill.id, "")),
+                one.score,
+                {"skill": one.skill.id, **_reasons(one.why)},
+            )
             for one in hits[: query.limit - len(always)]
-        ] + [Recollection(_shown(skill), 0.0, {"skill": skill.id}) for skill in always]
+        ]
+        rest = [skill for skill in going if skill.id in about] + [skill for skill in always if skill.id not in about]
+        return found + [Recollection(_shown(one, "", about.get(one.id, "")), 0.0, {"skill": one.id}) for one in rest]
 
     async def learn(self, episode: Episode, reward: float) -> None:
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
 
     async def hear(self, saying: Saying) -> None:
         user, talk = self._owner(saying.user), saying.conversation
+        to_forget = self._to_forget.pop((user, talk), ())
+        if to_forget and says_yes(saying.text):
+            await self._called(lambda: self.graph.erase(*to_forget))
+            logger.info("%s was forgotten, as %s asked", ", ".join(to_forget), saying.user)
+            return
         conversation = talk if _is_name(talk) else _digest(talk)
         about: dict[str, Any] = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
         if self.writer_model is None:
@@ -213,8 +233,10 @@ class SkillGraphMemory(Memory):
                 heard = await self.graph.ahear(saying.text, answer_to=saying.answer_to, **about)
         if heard.problem:
             logger.warning("what %s said: %s", saying.user, heard.problem)
-        if heard.to_forget:
-            logger.warning("%s asked to forget %s, which waits to be deleted", saying.user, ", ".join(heard.to_forget))
+        if heard.to_forget and not self.settings.one_list:
+            self._to_forget[user, talk] = heard.to_forget
+            while len(self._to_forget) > _MOST_TO_FORGET:
+                del self._to_forget[next(iter(self._to_forget))]
 
     async def remembered(self, user: str) -> Sequence[Remembered]:
         skills = await self._called(lambda: self.graph.skills(owner=self._own(user)))
@@ -374,7 +396,7 @@ def _reasons(why: Why) -> dict[str, object]:
     return {field.name: getattr(why, field.name) for field in fields(Why)}
 
 
-def _shown(skill: Skill, newer: str = "") -> str:
+def _shown(skill: Skill, newer: str = "", note: str = "") -> str:
     """A skill as the agent reads it, in one line."""
     about = [f"tools: {', '.join(skill.tools)}"] if skill.tools else []
     about += [f"for: {', '.join(skill.scenarios)}"] if skill.scenarios else []
@@ -383,6 +405,7 @@ def _shown(skill: Skill, newer: str = "") -> str:
     about += ["wish of several users"] if wish and skill.visibility == "shared" else []
     about += [skill.dates] if skill.conversation or skill.fact or newer else []
     about += [f"may no longer hold: {newer} is newer"] if newer else []
+    about += [note] if note else []
     return f"{skill.id}: {_line(skill)}" + (f" ({'; '.join(about)})" if about else "")
 
 

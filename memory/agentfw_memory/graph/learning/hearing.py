@@ -32,7 +32,7 @@ from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import terms
 from agentfw_memory.graph.validation import check_name, check_number, check_skill
-from agentfw_memory.writing.kinds import kinds_of
+from agentfw_memory.writing.kinds import kinds_of, may_ask_to_forget
 from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
@@ -140,6 +140,15 @@ class Hearer:
         return Heard(
             saying.id, kept=tuple(dict.fromkeys(f"s{one}" for one in written)), problem=problem, to_forget=to_forget
         )
+
+    def asked_to_forget(self, text: str, user: str) -> list[Skill]:
+        """Return the user's skills that a message asks to forget."""
+        if not may_ask_to_forget(text):
+            return []
+        own = own_words(text)
+        said = Said(text, user, self._rows.store.now(), own=tuple(own))
+        found = self._to_forget(said, [one for one in self._plain(said, own) if one.action == "DELETE"])
+        return list(self._rows.skills([check_skill(one) for one in found]).values())
 
     # What to write without a writer
 
