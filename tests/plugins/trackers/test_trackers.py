@@ -391,7 +391,7 @@ def test_no_tracker_asks_for_the_network_by_default(
     address, asked = listener
     program = (
         "from pathlib import Path\n"
-        f"from agentfw_plugins.trackers.{kind} import *\n"
+        "from agentfw_plugins.trackers.metric_trackers import *\n"
         f"tracker = {KINDS[kind]}\n"
         f"tracker.begin('r', Path({str(tmp_path)!r}), {{}}); tracker.log(0, {{'x': 1.0}}); tracker.finish({{}})"
     )

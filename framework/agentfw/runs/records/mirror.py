@@ -25,7 +25,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import MissingExtraError, RunFolderError, SettingsError, StorageError
 from .journal import make_folder, make_private, write_whole
@@ -61,8 +61,8 @@ class Mirror:
         self.folder, self.address = folder, f"{address.rstrip('/')}/{folder.name}"
         self._storage, self._root = _storage(self.address)
         self._sent: dict[str, tuple[int, int]] = {}
-        self._databases: dict[Path, BinaryIO] = {}
-        """They stay open: closing a file that SQLite has open in this process would drop its locks."""
+        self._databases: dict[Path, int] = {}
+        """Their descriptors stay open: closing a file that SQLite has open in this process would drop its locks."""
         self._is_ours = False
         self._owner = json.dumps({"machine": socket.gethostname(), "process": os.getpid(), "id": secrets.token_hex(8)})
 
@@ -111,9 +111,9 @@ class Mirror:
 
     def _is_database(self, path: Path) -> bool:
         if path not in self._databases:
-            handle = path.open("rb")
-            if handle.read(len(_SQLITE)) != _SQLITE:
-                handle.close()
+            handle = os.open(path, os.O_RDONLY)
+            if os.read(handle, len(_SQLITE)) != _SQLITE:
+                os.close(handle)
                 return False
             self._databases[path] = handle
         return True
