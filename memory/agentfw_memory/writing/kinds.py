@@ -93,7 +93,7 @@ def says_yes(text: str) -> bool:
 def _yes_words() -> re.Pattern[str]:
     """Words of consent, at least one, and words that stand beside them. Chinese and Japanese need no spaces."""
     table = json.loads((Path(__file__).parent / "yes_words.json").read_text("utf-8"))
-    words = {name: [re.sub(r"[\W_]+", " ", word) for word in some] for name, some in table.items()}
+    words = {name: [re.sub(r"[\W_]+", " ", word).strip() for word in some] for name, some in table.items()}
     yes, beside = (
         "|".join(re.escape(one) + ("" if "\u3040" <= one[-1] <= "\u9fff" else r"(?!\w)") for one in some)
         for some in (words["yes"], words["yes"] + words["beside"])

@@ -13,7 +13,7 @@ pytest.importorskip("igraph")
 def running(gateway: Start) -> Gateway:
     started = gateway(memories=["skillgraph"], assignments=["memory.skillgraph.embedder=hash"])
     for number, text in enumerate(("I have a dog called Rex.", "I live in Rome.")):
-        hear(started, f"before {number}", text)
+        hear(started, f"before-{number}", text)
     return started
 
 
@@ -36,7 +36,7 @@ def test_what_was_asked_to_forget_is_told_and_goes_with_a_yes(running: Gateway) 
     [line] = [line for line in told(running, "talk").splitlines() if "asks to forget this" in line]
     assert "I have a dog called Rex." in line
 
-    hear(running, "talk again", "Please forget that I have a dog.", "Yes, please delete it!")
+    hear(running, "talk-again", "Please forget that I have a dog.", "Yes, please delete it!")
 
     assert running.remembered("ada") == ["I live in Rome."]
 
