@@ -144,7 +144,7 @@ def test_the_end_of_a_run_and_its_report_name_the_page(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
 
     [folder] = (tmp_path / "mine").iterdir()
-    assert f"agentfw view {folder}" in done.stderr
+    assert f"agentfw view mine/{folder.name}" in done.stderr
     assert f"agentfw view {folder.name}" in (folder / "report.html").read_text()
 
 
