@@ -111,7 +111,7 @@ def test_an_ordinary_environment_needs_no_warning(tmp_path: Path) -> None:
     assert tool_environment_warning(["agentfw-tea"], prefix=str(tmp_path)) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pip_really_installs_into_this_environment_and_not_another(tmp_path: Path) -> None:
     """A venv that sees agentfw: what it installs lands there, and leaves this one as it is."""
     environment = tmp_path / "venv"

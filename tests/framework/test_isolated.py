@@ -428,6 +428,7 @@ def test_a_run_isolates_what_its_spec_says_and_leaves_nothing_running(
     assert [process.alive for process in processes] == [False, False]
 
 
+@pytest.mark.nightly
 def test_an_episode_that_ends_the_process_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:
     (tmp_path / "tired.py").write_text(
         "import os\nfrom agentfw import Memory\n\n\nclass Tired(Memory):\n    async def recall(self, query):\n"

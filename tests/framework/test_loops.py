@@ -76,7 +76,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     return folder, Loop.at(folder, spec().chosen(["P0"]), 1).do(host())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(
     tmp_path: Path, whole: tuple[Path, Result]
 ) -> None:
@@ -209,7 +209,7 @@ Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path) -> None:
     chosen = spec(rounds=1).chosen(["P0"])
     undisturbed = Loop.at(tmp_path / "whole", chosen, 1).do(host())

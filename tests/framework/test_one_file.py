@@ -198,7 +198,7 @@ def test_a_reward_of_a_function_that_returns_no_number_is_an_error(tmp_path: Pat
         asyncio.run(FunctionReward(lambda episode: "good", "brief").score([episode]))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "code"), [("weather", WEATHER), ("brief", BRIEF), ("ask", ASK)])
 def test_a_file_grows_into_a_package_that_keeps_its_contract(name: str, code: str, tmp_path: Path) -> None:
     path = Path(written(tmp_path, f"{name}.py", code))

@@ -98,7 +98,7 @@ def crash(server: Any) -> None:
     process.wait(20)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_restart_in_the_middle_of_adds_loses_nothing_acknowledged_and_doubles_nothing(server: Any) -> None:
     acknowledged: list[tuple[str, str]] = []
     over = threading.Event()

@@ -19,7 +19,7 @@ from agentfw_plugins.worlds.calendar.scratchpad import read_weights
 MAKER = Path(__file__).parents[2] / "model_making" / "make_tiny.py"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_command_makes_a_folder_that_the_policy_reads(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     command = [sys.executable, str(MAKER), "--years", "1", "--steps", "1"]

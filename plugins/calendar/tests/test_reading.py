@@ -226,7 +226,7 @@ def many(path: Path, count: int, year: int) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_hundred_thousand_events_are_read_in_bounded_time(tmp_path: Path) -> None:
     path = many(tmp_path / "large.ics", 100_000, 2015)
 

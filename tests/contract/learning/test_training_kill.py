@@ -32,7 +32,7 @@ def expected(together: Path) -> Any:
     return find
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", ["bandit", "memory", "language model"])
 def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: Path) -> None:
     if case == "language model":
@@ -45,7 +45,7 @@ def test_kills_at_any_moment_change_nothing(case: str, expected: Any, together: 
     assert found.differences == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", ["overlapped", "overlapped pool"])
 def test_an_overlapped_training_goes_on_after_kills_and_loses_nothing(case: str, expected: Any, together: Path) -> None:
     blows = draw(random.Random(case), 2)

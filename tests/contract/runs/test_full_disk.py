@@ -89,7 +89,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
     words = ("inbox", "--episodes", "6")
     expected = undisturbed(tmp_path / "undisturbed", *words)

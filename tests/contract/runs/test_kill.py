@@ -29,7 +29,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return find
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", ["inbox", "groups", "memory on disk", "memory in process"])
 def test_kills_at_any_moment_change_nothing(case: str, expected: Any, tmp_path: Path) -> None:
     found = trial(RunCase, case, tmp_path / "run", expected(case), draw(random.Random(case), 2))

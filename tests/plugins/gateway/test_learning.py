@@ -379,6 +379,7 @@ def circle(tmp_path: Path) -> Iterator[Circle]:
     found.kill()
 
 
+@pytest.mark.nightly
 def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_makes_it_again_without_poison(
     circle: Circle,
 ) -> None:
@@ -425,6 +426,7 @@ def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_ma
     circle.until_answered_by("v0")
 
 
+@pytest.mark.nightly
 def test_a_version_that_is_not_better_is_not_served(circle: Circle) -> None:
     (circle.folder / "spec.toml").write_text(SPEC.replace("learning_rate = 2e-4", "learning_rate = 3e-2"))
     circle.talk(48)

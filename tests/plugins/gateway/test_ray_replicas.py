@@ -95,7 +95,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             process.communicate(timeout=120)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_any_replica_answers_in_any_session_also_when_one_is_killed_and_the_end_cuts_no_answer_off(
     cluster: Cluster,
 ) -> None:

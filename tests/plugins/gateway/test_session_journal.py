@@ -298,7 +298,7 @@ def test_answers_are_exported_with_their_tokens_and_feedback(store: SessionStore
     assert os.stat(file).st_mode & 0o077 == 0, "only its owner reads what people said"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_people_say_to_two_gateways_trains_a_model(where: str, small_model: Path, tmp_path: Path) -> None:
     replies = {"policy": "scripted", "assignments": ['policy.replies=["mint tea"]']}
     with (

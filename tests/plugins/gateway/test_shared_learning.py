@@ -97,7 +97,7 @@ def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, a
     other.database.close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_gateways_learn_and_judge_a_trial_by_the_feedback_of_both_and_one_goes_on_when_the_trainer_is_killed(
     postgres_database: Callable[[], str], tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("weights", ["lora", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.nightly
 def test_a_tree_never_has_all_its_logits(model: Path, make_batch: Callable[..., Batch], weights: str) -> None:
     learner = LoraLearner(LoraSettings(model=str(model), weights=weights, learning_rate=1e-3))
     episodes = [[(PROMPT, tuple(range(5000 + n, 5100 + n)), 1.0 - n % 3)] for n in range(4)]

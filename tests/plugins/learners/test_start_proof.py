@@ -47,7 +47,7 @@ def deep_models(make_model: Callable[..., Path], tmp_path_factory: pytest.TempPa
     return [make_model(home / str(seed), seed=seed, **DEEP) for seed in SEEDS]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("packing", ["tree", "plain"])
 def test_a_deep_confident_model_in_bf16_can_be_trained(deep_models: list[Path], seed: int, packing: Any) -> None:

@@ -99,7 +99,7 @@ def test_updates_are_those_of_one_process_to_the_last_bit(learner_of: Make, make
     assert_equal(together, learned(learner_of(minibatches=2), make_batch))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_weights_can_be_trained_with_workers_of_its_own(small_model: Path, make_batch: MakeBatch) -> None:
     values = {"model": str(small_model), "weights": "all", "learning_rate": 1e-3, "tokens": 48}
     learner = LoraLearner(LoraSettings(**values, workers=2))
@@ -111,7 +111,7 @@ def test_all_weights_can_be_trained_with_workers_of_its_own(small_model: Path, m
     assert_equal(together, learned(LoraLearner(LoraSettings(**values)), make_batch, updates=2))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_replicated_workers_go_through_the_batch_each_in_an_order_of_its_own(
     learner_of: Make, make_batch: MakeBatch
 ) -> None:
@@ -190,7 +190,7 @@ def _fails(*arguments: Any) -> None:
     raise AgentfwError("no such piece")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_in_an_update_changes_nothing(
     learner_of: Make, team: Team, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

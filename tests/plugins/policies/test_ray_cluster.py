@@ -86,7 +86,7 @@ def cluster(tmp_path: Path, private: Path, environment: dict[str, str]) -> Itera
         head.end()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not _own_mounts(), reason="needs the right to hide a folder from a node (unshare -m)")
 def test_a_pool_on_two_nodes_without_a_shared_disk(cluster: str, private: Path, environment: dict[str, str]) -> None:
     """One test, because a cluster takes long to start."""

@@ -136,7 +136,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("sent", [2, 9, 17])
 def test_a_run_that_was_killed_while_it_sent_goes_on_on_another_machine(
     sent: int, store: str, host: Host, tmp_path: Path

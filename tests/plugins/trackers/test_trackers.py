@@ -202,7 +202,7 @@ tracker.finish({})
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("address", ["{}", "sqlite:///{}/mlflow.db"])
 def test_mlflow_runs_that_begin_at_once_share_a_new_store(address: str, tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient
@@ -236,7 +236,7 @@ def test_mlflow_runs_that_begin_at_once_share_a_new_store(address: str, tmp_path
     assert sorted(map(str, names)) == [f"run {number}" for number in range(6)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_mlflow_store_whose_creation_was_killed_is_created_by_the_next_run(tmp_path: Path) -> None:
     program = (
         "import os; from pathlib import Path; from agentfw_plugins.trackers.metric_trackers import *\n"
@@ -310,7 +310,7 @@ def wandb_history(records: list[Any]) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_wandb_keeps_a_run_on_disk_under_one_id(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     track(WandbTracker(WandbSettings()), tmp_path, {0: {"reward": 0.25}, 2: {"reward": 0.5}}, finished=False)
     track(WandbTracker(WandbSettings(project="kitchen")), tmp_path, {1: {"reward": 1.0}})

@@ -24,7 +24,7 @@ from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 SETTINGS = AssistantSettings(style="card")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_command_makes_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     for name in ("one", "two"):

@@ -193,7 +193,7 @@ def test_it_keeps_the_promises_of_a_reward_model(fitted: Path, check: CheckFunct
     assert result.passed, result.detail
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_loop_that_ships_fits_one_model_and_each_cell_goes_on_with_what_its_users_accept(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="fitting needs torch")
     ships = read_loop(Path(host().find_spec("loop-assistant").path)).chosen(["C3"])

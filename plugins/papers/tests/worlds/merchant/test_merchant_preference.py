@@ -88,7 +88,7 @@ def test_it_keeps_the_promises_of_a_reward_model(fitted: Path, check: CheckFunct
     assert result.passed, result.detail
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_loop_that_ships_hands_on_the_weights_and_the_preference_model(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="fitting needs torch")
     ships = read_loop(Path(host().find_spec("loop-merchant").path)).chosen(["A1"])

@@ -14,7 +14,7 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_training_raises_the_score(tmp_path: Path) -> None:
     spec = {
         "environment": "merchant",

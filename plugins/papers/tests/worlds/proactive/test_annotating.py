@@ -212,7 +212,7 @@ def test_four_jobs_keep_four_requests_in_flight(tmp_path: Path) -> None:
     assert sum(four.at_once) / len(four.at_once) > 3.5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_annotation_that_is_killed_twenty_times_ends_as_if_it_were_not(tmp_path: Path) -> None:
     shop = tmp_path / "domain.yaml"
     openings = [f"I want my money back, number {number}" for number in range(6)]

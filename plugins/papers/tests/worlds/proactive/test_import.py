@@ -207,7 +207,7 @@ def test_no_value_anywhere_stops_the_import(place: tuple[Any, ...], value: objec
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ten_thousand_conversations_fit_into_a_gigabyte(tmp_path: Path) -> None:
     text = json.dumps(ROWS[0])
     with gzip.open(tmp_path / "data.json.gz", "wt", compresslevel=1) as file:
