@@ -505,6 +505,7 @@ class SkillGraph:
     aconnect, adisconnect, aset_profile = _threaded(connect), _threaded(disconnect), _threaded(set_profile)
     arecall, alearn, aforget, aerase = _threaded(recall), _threaded(learn), _threaded(forget), _threaded(erase)
     astats, aprepare, astanding = _threaded(stats), _threaded(prepare), _threaded(standing)
+    aasked_to_forget = _threaded(asked_to_forget)
     aexport_jsonl, aimport_jsonl = _threaded(export_jsonl), _threaded(import_jsonl)
 
     def _call(self, call: Callable[[], Answer], *, repeatable: bool = True) -> Answer:
