@@ -208,7 +208,7 @@ def test_a_replica_with_another_model_is_left_out_and_told_of(
     async def test(pool: PoolPolicy) -> None:
         await pool.generate(ask("tea"))
 
-        assert pool.metrics()["pool_replicas"] == 2
+        await until(lambda: pool.metrics()["pool_replicas"] == 2)
 
     run(host, fragile(tmp_path, replicas=3), test)
     assert "serves other weights than the rest" in caplog.text
