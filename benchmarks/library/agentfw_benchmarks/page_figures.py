@@ -53,8 +53,7 @@ class PageFigure:
 def pages() -> list[Path]:
     """The pages that are written by hand."""
     folders = (ROOT / "docs", *(ROOT / "plugins" / name / "docs" for name in ("calendar", "papers")))
-    every = sorted(page for folder in folders for page in folder.rglob("*.md"))
-    return [page for page in every if not page.read_text("utf-8").startswith("<!-- Generated")]
+    return sorted(page for folder in folders for page in folder.rglob("*.md"))
 
 
 def page_figures() -> list[PageFigure]:

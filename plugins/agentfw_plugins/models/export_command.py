@@ -47,11 +47,10 @@ def export(run: str, folder: Path, merge: bool, runs: Path | None, out: Out) -> 
     \b
       agentfw export last my-model --merge
     """
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
     from agentfw.runs import find_training
 
-    project = find_project()
-    found = find_training(runs or (project.runs if project is not None else Path("runs")), run)
+    found = find_training(runs_directory(runs), run)
     version, whole = export_version(found, folder, merge=merge)
     if out.json:
         out.data({"run": found.id, "version": version, "folder": str(folder), "whole": whole})

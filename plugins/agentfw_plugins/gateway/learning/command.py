@@ -109,7 +109,7 @@ def _of_run(command: Command) -> Command:
 
 
 def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
     from agentfw.runs import find_run
 
     from .version_file import VersionFile
@@ -123,8 +123,7 @@ def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
         raise UsageError(
             "no gateway that shares these sessions learns", fix="start one that does: agentfw serve --learn"
         )
-    project = find_project()
-    root = runs or (project.runs if project is not None else Path("runs"))
+    root = runs_directory(runs)
     if run:
         files = [VersionFile(find_run(root, run).path)]
     else:
