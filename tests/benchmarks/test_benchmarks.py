@@ -214,6 +214,13 @@ def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
+def test_a_run_that_was_moved_is_equal_and_changes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    result = load("reproduce").main(["--kinds", "1"])
+    assert (result["equal"], result["named"], result["failures"]) == (1, result["changes"], [])
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each plugin is run in a fork")
 @pytest.mark.parametrize("only", ["memory-recall", "policy-generate", "environment-begin"])
 def test_broken_plugins_end_and_are_named(only: str) -> None:

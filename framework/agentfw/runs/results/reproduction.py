@@ -189,7 +189,8 @@ def environment_of(folder: RunFolder, root: Path) -> Path:
             f"the run's package lacks {'; '.join(left_out)}", fix="install it by hand, and leave --env out"
         )
     lines = "\n".join(lock.requirements(folder.path.resolve() / "package")) + "\n"
-    home = root / ".environments" / hashlib.sha256(f"{lock.python} {lines}".encode()).hexdigest()[:16]
+    known = [lock.python, *(f"{name} {one.version} {one.digest}" for name, one in lock.distributions.items())]
+    home = root / ".environments" / hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
     python = home / "bin" / "python"
     if (home / "complete").exists():
         return python
