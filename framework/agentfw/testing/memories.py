@@ -11,6 +11,7 @@ behind. Don't set an absolute path to a memory that matters: it is written to.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -64,7 +65,7 @@ async def open_memory(subject: Memories, name: str = "memory") -> AsyncIterator[
 
 def run_folder(subject: Memories, name: str) -> Path:
     folder = subject.folder / f"run-{name}"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     return folder
 
 
@@ -172,6 +173,107 @@ async def _shown_to(memory: Memory, user: str, word: str) -> Shown:
     return seen + await used(memory, task, seed=9)
 
 
+async def a_restart_changes_nothing(subject: Memories) -> None:
+    """What it learned and heard is still there after a restart."""
+    name = "memory"
+    async with open_memory(subject, name) as memory:
+        opened = type(memory).open is not Memory.open
+        learned = await _learned_with(memory, "ann", "quokka")
+        heard = _texts(await _heard(memory, "ann")) if _hears(memory) else []
+    files = [path for path in subject.folder.rglob("*") if path.is_file()]
+    if not (opened or files):
+        raise DoesNotApply("it has no open() and writes no files; a run that is resumed teaches it again")
+    if not (learned or heard):
+        raise DoesNotApply("it doesn't show the words that it learned with")
+    async with open_memory(subject, name) as memory:
+        if learned:
+            seen = await _shown_to(memory, "ann", "quokka")
+            require(
+                any("quokka" in str(shown) for _, shown in seen),
+                "what it had learned is gone after a restart; write it in learn(), and read it in open(folder)",
+            )
+        if heard:
+            kept = _texts(await memory.remembered("ann"))
+            require(kept == heard, f"before a restart it kept {heard}, and {kept} after it")
+
+
+async def the_best_match_comes_first(subject: Memories) -> None:
+    """If what it recalls depends on the query, the best match comes first."""
+    texts = {"quokka": "quokka marzipan zeppelin", "marzipan": "marzipan", "zeppelin": "zeppelin"}
+    orders: dict[str, list[str]] = {}
+    async with open_memory(subject) as memory:
+        for number, text in enumerate(texts.values()):
+            episode = sample_episode(Task(number, 7), text=text)
+            memory.begin(episode.task)
+            await memory.learn(episode, 1.0)
+        task = Task(len(texts), 7)
+        memory.begin(task)
+        for query in texts.values():
+            found = [one.text for one in await memory.recall(Query(query, task, 0.0, 1, 20))]
+            orders[query] = [next((word for word in texts if word in text), "") for text in found]
+            if len(set(orders[query])) < len(found) or "" in orders[query]:
+                raise DoesNotApply("what it recalls isn't one item for each episode")
+        short = await memory.recall(Query(texts["quokka"], task, 0.0, 1, 1))
+    before = {(one, other) for order in orders.values() for place, one in enumerate(order) for other in order[place:]}
+    if not any((other, one) in before for one, other in before if one != other):
+        raise DoesNotApply("its order doesn't depend on the query")
+    for query, order in orders.items():
+        require(
+            order[0] == query.split()[0],
+            f'asked for "{query}", it recalls first what was learned with "{texts[order[0]]}"; put the best match first',
+        )
+    require("quokka" in short[0].text, "asked for one item, it doesn't recall the best match; sort before you cut")
+
+
+async def forgetting_a_user_is_complete(subject: Memories) -> None:
+    """After forget(user), nothing of that user is left, also after a restart, and others keep theirs."""
+    name = "memory"
+    async with open_memory(subject, name) as memory:
+        _require_method(memory, "forget")
+        ann, bob = [await _learned_with(memory, user, word) for user, word in (("ann", "quokka"), ("bob", "axolotl"))]
+        heard = _hears(memory) and bool([await _heard(memory, user) for user in ("ann", "bob")][0])
+        if not (ann or heard):
+            raise DoesNotApply("it shows nothing of what it learned with a user")
+        counts = await memory.forget("ann")
+        require(
+            isinstance(counts, Mapping) and all(isinstance(count, int) for count in counts.values()),
+            f"forget() returns {counts!r}; it should say how much of what was deleted, such as {{'notes': 3}}",
+        )
+        require(any(counts.values()), f"forget() of a user whom it knew says {dict(counts)}: nothing was deleted")
+        await _check_forgotten(memory, "", ann=ann, bob=bob, heard=heard)
+    async with open_memory(subject, name) as memory:
+        # What is only in this process is gone after a restart, of everybody.
+        kept = bob and any("axolotl" in str(shown) for _, shown in await _shown_to(memory, "bob", "axolotl"))
+        still = heard and bool(await memory.remembered("bob"))
+        await _check_forgotten(memory, " after a restart", ann=ann, bob=kept, heard=still)
+
+
+async def _check_forgotten(memory: Memory, when: str, *, ann: bool, bob: bool, heard: bool) -> None:
+    if ann:
+        for occasion, shown in await _shown_to(memory, "ann", "quokka"):
+            require(
+                "quokka" not in str(shown), f"after forget(user), {occasion} still shows what they said{when}: {shown}"
+            )
+    if bob:
+        seen = await _shown_to(memory, "bob", "axolotl")
+        require(any("axolotl" in str(shown) for _, shown in seen), f"forget(user) deleted what another user said{when}")
+    if heard:
+        require(not await memory.remembered("ann"), f"after forget(user), remembered() still has items of theirs{when}")
+        require(await memory.remembered("bob"), f"forget(user) deleted what another user said{when}")
+
+
+async def it_embeds_each_text(subject: Memories) -> None:
+    """If it embeds texts for others, each text gets its vector, all of one length."""
+    async with open_memory(subject) as memory:
+        _require_method(memory, "embed")
+        found = await memory.embed(["tea", "coffee", ""])
+    lengths = {len(vector) for vector in found.vectors}
+    numbers = all(math.isfinite(value) for vector in found.vectors for value in vector)
+    require(len(found.vectors) == 3, f"of three texts it makes {len(found.vectors)} vectors")
+    require(len(lengths) == 1 and 0 not in lengths and numbers, f"its vectors have {sorted(lengths)} numbers, or NaN")
+    require(found.model, "it doesn't name its embedding model")
+
+
 WORDS = ("I moved to Quimper last year.", "My dog is called Biscuit.", "Please write to me in the mornings.")
 
 
@@ -224,6 +326,18 @@ async def users_change_only_their_own(subject: Memories) -> None:
                     continue
                 require(False, f'{method}() takes an item of "{user}" from "{other}"')
             require(await memory.remembered(user) == kept, f'"{other}" has changed what is kept of "{user}"')
+
+
+async def what_it_remembers_is_the_newest_first(subject: Memories) -> None:
+    """What it keeps of a user is shown the newest first."""
+    async with open_memory(subject) as memory:
+        times = [one.since for one in await _heard(memory, "ann") if one.since is not None]
+        require(times == sorted(times, reverse=True), f"remembered() gives items of the times {times}, in this order")
+
+
+def _hears(memory: Memory) -> bool:
+    kind = type(memory)
+    return kind.hear is not Memory.hear and kind.remembered is not Memory.remembered
 
 
 def _saying(user: str, number: int) -> Saying:
@@ -499,7 +613,12 @@ MEMORY: list[CheckFunction] = [
     other_users_do_no_harm,
     users_do_not_see_each_other,
     users_do_not_overwrite_each_other,
+    a_restart_changes_nothing,
+    the_best_match_comes_first,
+    forgetting_a_user_is_complete,
+    it_embeds_each_text,
     hearing_twice_is_hearing_once,
+    what_it_remembers_is_the_newest_first,
     what_is_corrected_is_replaced,
     what_is_deleted_is_gone,
     users_change_only_their_own,
