@@ -1,7 +1,7 @@
 """The contract of the commands that plugins add to `agentfw`.
 
-A command is called as the command line calls it, in an empty folder: with `--help`, with an option that doesn't exist, and
-with files that don't exist. A command that needs no argument isn't called further, because it could do anything.
+A command is called as the command line calls it, in an empty folder: with `--help`, with an option and with
+files that don't exist. A command that needs no argument isn't called further, because it could do anything.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ def it_is_a_command(subject: Commands) -> None:
     import click
 
     made = subject.make()
-    require(
-        isinstance(made, click.Command), f"it is a {type(made).__name__}; decorate a function with @click.command()"
-    )
+    require(isinstance(made, click.Command), f"it is a {type(made).__name__}; mark a function with @click.command()")
     require(any(_leaves(made)), "it is a group without a command")
 
 
@@ -92,9 +90,7 @@ def wrong_arguments_are_usage_errors(subject: Commands) -> None:
             error = ended.exception
             line = " ".join((*path, *some))
             fine = isinstance(error, (SystemExit, AgentfwError, type(None)))
-            require(
-                fine, f'called with "{line}", it raises {error!r}; raise click.UsageError or an error of agentfw.errors'
-            )
+            require(fine, f'called with "{line}", it raises {error!r}; raise click.UsageError')
             refused = ended.exit_code not in (0, None) or some is not words[0]
             require(refused, f'called with "{line}", it ends as if all were well')
 

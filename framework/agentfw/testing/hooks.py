@@ -1,11 +1,12 @@
 """The contract of plugins that watch runs with hooks.
 
-A plugin is judged by a small training with it and one without: which hooks raised, and whether the records are the same.
-What makes the training (a world, a policy, a reward, an optimizer, a learner) is below.
+A plugin is judged by a small training with it and one without: which hooks raised, and whether the records are
+the same. What makes the training (a world, a policy, a reward, an optimizer, a learner) is below.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import signal
@@ -126,11 +127,14 @@ _SPEC: Mapping[str, Any] = {
 
 def trained(folder: Path, *plugins: object) -> tuple[Path, list[str]]:
     """A training with these plugins: its folder, and what the host has noted of them."""
-    from ..runs.from_python import execute
+    from ..runs.run import Run
+    from ..runs.spec.run_spec import parse_spec
     from .contracts import fresh_host
 
     host = fresh_host(_Training(), *plugins, strict=False)
-    return execute(_SPEC, host, folder).path, host.notes
+    run = Run.create(parse_spec(dict(_SPEC)), host, folder)
+    asyncio.run(run.execute())
+    return run.folder.path, host.notes
 
 
 def it_loads(subject: Plugins) -> None:
@@ -190,9 +194,7 @@ def records_stay_as_they_are(subject: Plugins) -> None:
             name = path.relative_to(plain)
             # Episodes end in any order.
             one, other = (sorted((folder / name).read_text("utf-8").splitlines()) for folder in (plain, watched))
-            require(
-                one == other, f"with it, {name.as_posix()} differs; write files of its own, beside those of the run"
-            )
+            require(one == other, f"with it, {name.as_posix()} differs; write to files of its own")
 
 
 def the_process_stays_as_it_is(subject: Plugins) -> None:

@@ -77,8 +77,8 @@ def what_was_good_becomes_likelier(subject: Learners) -> None:
     mean = math.fsum(rises) / len(rises)
     require(
         mean > 0,
-        f"after an update with advantages of 1, the mean logprob of what was sampled changed by {mean:g}, and it should "
-        "rise; is the sign of its loss right?",
+        f"after an update with advantages of 1, the mean logprob of what was sampled changed by {mean:g}; it should "
+        "rise: is the sign of its loss right?",
     )
 
 

@@ -220,7 +220,7 @@ async def the_best_match_comes_first(subject: Memories) -> None:
     for query, order in orders.items():
         require(
             order[0] == query.split()[0],
-            f'asked for "{query}", it recalls first what was learned with "{texts[order[0]]}"; put the best match first',
+            f'asked for "{query}", it recalls first what it learned with "{texts[order[0]]}"; put the best first',
         )
     require("quokka" in short[0].text, "asked for one item, it doesn't recall the best match; sort before you cut")
 
@@ -231,7 +231,9 @@ async def forgetting_a_user_is_complete(subject: Memories) -> None:
     async with open_memory(subject, name) as memory:
         _require_method(memory, "forget")
         ann, bob = [await _learned_with(memory, user, word) for user, word in (("ann", "quokka"), ("bob", "axolotl"))]
-        heard = _hears(memory) and bool([await _heard(memory, user) for user in ("ann", "bob")][0])
+        heard = _hears(memory)
+        for user in ("ann", "bob") if heard else ():
+            await _heard(memory, user)
         if not (ann or heard):
             raise DoesNotApply("it shows nothing of what it learned with a user")
         counts = await memory.forget("ann")

@@ -104,8 +104,8 @@ def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
     change = raised[-1] - plain[-1]
     require(
         abs(change - 0.75) > 1e-6,
-        "of four samples, a reward that is higher by 1 raises its own advantage by 0.75, so its baseline is a mean with "
-        "the sample itself in it; take the mean of the others, or set `baseline_has_own_sample = True` if that is meant",
+        "of four samples, a reward that is higher by 1 raises its own advantage by 0.75, so its baseline is a mean "
+        "with the sample itself in it; take the mean of the others, or set `baseline_has_own_sample = True`",
     )
 
 

@@ -96,7 +96,7 @@ async def its_components_are_those_announced(subject: Rewards) -> None:
             unknown = sorted(given - set(model.components))
             require(
                 not unknown,
-                f"it gives {', '.join(unknown)}, and `components` announces {', '.join(model.components)}; name the same",
+                f"it gives {', '.join(unknown)}, but `components` announces {', '.join(model.components)}",
             )
 
 
@@ -106,9 +106,8 @@ async def the_order_of_samples_does_not_matter(subject: Rewards) -> None:
         if model.policy is not None:
             raise DoesNotApply("it asks a policy, which may judge by the order in which it reads")
         for group in _groups(subject):
-            there, back = (
-                {_place(score): score.value for score in await _scores(model, one)} for one in (group, group[::-1])
-            )
+            there = {_place(score): score.value for score in await _scores(model, group)}
+            back = {_place(score): score.value for score in await _scores(model, group[::-1])}
             require(there == back, f"it scores {there}, and {back} when the same samples come in the opposite order")
 
 
