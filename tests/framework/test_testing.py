@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pydantic import Field, SecretStr
 
+import agentfw
 from agentfw import Component, Settings, hookimpl
 from agentfw.component import KINDS
 from agentfw.environment import Environment, World, action
@@ -24,12 +25,12 @@ from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
-from agentfw.testing import check_component, contract, fresh_host, run_contract
+from agentfw.testing import FakeModel, check_component, contract, fresh_host, run_contract
 from agentfw.testing.samples import sample_episode
 from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
 
-pytest_plugins = ["pytester", "agentfw.testing.fixtures"]
+pytest_plugins = ["pytester"]
 
 
 def failures(kind: str, factory: Any, **options: Any) -> dict[str, str]:
@@ -297,6 +298,49 @@ def test_the_fixture_works_in_an_empty_folder(agentfw_host: Any, tmp_path: Path)
 
     assert isinstance(host, Host)
     assert Path.cwd() == tmp_path
+
+
+class Guests(Environment):
+    """Serve each guest what they like."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        world.observe("guest", {"likes": "tea"})
+
+    @action
+    def serve(self, drink: str) -> None:
+        """Serve a drink."""
+        self.world.utility(float(drink == "tea"), "served")
+        self.world.finish()
+
+
+class TeaRoom:
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        return [Component("tea-room", f"{__name__}:Guests", "Serve guests")]
+
+
+def test_a_spec_of_a_plugin_that_is_not_installed_runs_with_a_fake_model(
+    agentfw_host: Any, agentfw_runs: Path, fake_model: FakeModel, tmp_path: Path
+) -> None:
+    host = agentfw_host(TeaRoom(), builtins=True)
+    fake_model.answers += [fake_model.call("serve", drink="tea"), fake_model.call("serve", drink="coffee")]
+    spec = tmp_path / "tea.toml"
+    spec.write_text('environment = "tea-room"\npolicy = "openai"\nepisodes = 2\nconcurrency = 1\n', "utf-8")
+    model = {"policy.base_url": fake_model.url, "policy.model": "fake"}
+
+    result = agentfw.run(spec=spec, settings=model, host=host, runs=agentfw_runs)
+
+    assert [episode.utility for episode in result.episodes] == [1.0, 0.0]
+    assert result.path.parent == agentfw_runs
+    assert fake_model.requests[0]["tools"][0]["function"]["name"] == "serve"
+
+
+def test_the_fixtures_cost_other_tests_no_import() -> None:
+    code = "import sys, agentfw.testing.fixtures; print([name for name in sys.modules if 'pydantic' in name])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert shown.strip() == "[]"
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from ..environment import Brief, Environment
 from ..episode import Episode, Task
 from ..interfaces import parse_interface
 from ..policy import Generation, Policy, Request
+from ..turns.session import SessionEnvironment
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
 from .tools import check_actions
@@ -56,6 +57,8 @@ def tasks_are_as_many_as_asked(subject: Worlds) -> None:
 def training_and_test_differ(subject: Worlds) -> None:
     """No task of the training is one of the test."""
     world = subject.make()
+    if isinstance(world, SessionEnvironment):
+        raise DoesNotApply("it plays its episodes through sessions")
     train, test = ({(task.seed, task.user, task.query) for task in world.tasks(5, _SEED, split)} for split in _SPLITS)
     both = train & test
     require(not both, f"the seed {min(both)[0] if both else ''} is in the training and in the test; use `split`, too")

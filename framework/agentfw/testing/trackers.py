@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..episode import Message, Task
+from ..errors import AgentfwError
 from ..memory import Query, Recollection
 from ..request import Generation, Sampling
 from ..scores import Score
@@ -95,11 +96,14 @@ def operations_can_be_traced(subject: Trackers) -> None:
         PlayedEpisode(finish="finished", outcome={"served": 1.0}, **common),
         PlayedEpisode(error="KeyError", **common),
     ]
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
-        for operation in operations:
-            tracker.trace(operation)
-        tracker.finish({})
+    try:
+        with _open(subject) as (tracker, folder):
+            tracker.begin(_RUN, folder, _SETTINGS)
+            for operation in operations:
+                tracker.trace(operation)
+            tracker.finish({})
+    except AgentfwError as error:
+        raise DoesNotApply(f"it says that it can't work here: {error.message}") from None
 
 
 def odd_figures_will_do(subject: Trackers) -> None:
