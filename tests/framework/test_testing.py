@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from planted_bugs.memories import Blocking
 from pydantic import Field, SecretStr
 
 import agentfw
@@ -25,7 +26,7 @@ from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
-from agentfw.testing import FakeModel, check_component, contract, fresh_host, run_contract
+from agentfw.testing import FakeModel, check_component, checks, contract, fresh_host, run_contract, sample_group
 from agentfw.testing.samples import sample_episode
 from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
@@ -106,6 +107,16 @@ def test_a_component_that_wants_to_end_python_is_a_failure() -> None:
             sys.exit(3)
 
     assert "SystemExit" in failures("reward", Quitting)["scores_can_be_used"]
+
+
+@pytest.mark.slow
+def test_a_memory_that_keeps_others_waiting_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "BLOCKED_SECONDS", 0.1)
+
+    detail = failures("memory", Blocking, episodes=sample_group(0, 2))["others_go_on_while_it_works"]
+
+    assert "recalling, it kept everything else waiting" in detail
+    assert "(memories.py, line " in detail
 
 
 def test_a_memory_that_recalls_nothing_is_not_praised_for_idempotence() -> None:
@@ -361,7 +372,7 @@ def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
 
     # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
-    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 11, skipped=10)
+    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 16, skipped=15)
     result.stdout.fnmatch_lines(["*It never recalls more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from planted_bugs import GOOD, PLANTED, Planted
-from planted_bugs.memories import Blocking
 
 from agentfw.component import KINDS
-from agentfw.testing import check_component, checks, contract, contract_tests, sample_group
+from agentfw.testing import check_component, contract, contract_tests
 
 pytestmark = pytest.mark.slow
 
@@ -30,14 +29,6 @@ def test_a_planted_bug_is_noticed_by_its_promise(bug: Planted) -> None:
 
     with pytest.raises(AssertionError, match=r"wanted: .*\nbroken: ."):
         contract_tests(bug.kind, bug.make)(check)
-
-
-def test_a_memory_that_keeps_others_waiting_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "BLOCKED_SECONDS", 0.1)
-    (check,) = [check for check in contract("memory") if check.__name__ == "others_go_on_while_it_works"]
-
-    with pytest.raises(AssertionError, match=r"recalling, it kept everything else waiting.*\(memories.py, line "):
-        contract_tests("memory", Blocking, episodes=sample_group(0, 2))(check)
 
 
 def test_examples_of_a_tool_are_called() -> None:
