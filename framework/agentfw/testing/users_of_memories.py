@@ -91,8 +91,10 @@ async def used(memory: Memory, task: Task, *, seed: int, word: str = "") -> Show
     generator = random.Random(seed)
     seen: Shown = []
     for tool in memory.tools(task):
-        for _ in range(6):
-            arguments = _arguments_saying(drawn(tool.action.parameters, generator), tool.action.parameters, word)
+        schema = tool.action.parameters
+        calls = [_arguments_saying(drawn(schema, generator), schema, word) for _ in range(6)]
+        # Short ones first: those that only read show what was there before the others have written.
+        for arguments in sorted(calls, key=lambda call: len(str(call))):
             seen.append((f"the tool {tool.action.name}({arguments})", await tool.answer(arguments)))
     return seen
 
