@@ -261,22 +261,33 @@ class Box(Toolbox):
         return self.tools
 
 
-class Offline(Box):
-    @tool(examples=[{"city": "Nantes"}])
-    def weather(city: str) -> str:
-        """Today's weather in a city."""
-        raise ConnectionError("no route to host")
+@tool(examples=[{"city": "Nantes"}])
+def weather(city: str) -> str:
+    """Today's weather in a city."""
+    raise ConnectionError("no route to host")
 
+
+@tool(examples=[{"city": "Nantes"}])
+def silence(city: str) -> str:
+    """Today's weather in a city."""
+    return ""
+
+
+@tool
+def undescribed(city: str) -> str:
+    return city
+
+
+class Offline(Box):
     tools = (weather,)
 
 
 class SpeaksNot(Box):
-    @tool(examples=[{"city": "Nantes"}])
-    def weather(city: str) -> str:
-        """Today's weather in a city."""
-        return ""
+    tools = (silence,)
 
-    tools = (weather,)
+
+class Nameless(Box):
+    tools = (undescribed,)
 
 
 class OneCaller(Tool):
@@ -298,14 +309,6 @@ class OneCaller(Tool):
 class OneAfterTheOther(Box):
     async def open(self) -> Sequence[Tool]:
         return [OneCaller()]
-
-
-class Nameless(Box):
-    @tool
-    def weather(city: str) -> str:
-        return city
-
-    tools = (weather,)
 
 
 class Empty(Box):

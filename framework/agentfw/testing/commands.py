@@ -80,7 +80,7 @@ def wrong_arguments_are_usage_errors(subject: Commands) -> None:
     from ..errors import AgentfwError
 
     for path, command in _leaves(subject.make()):
-        words = [("--no-such-option",)]
+        words: list[tuple[str, ...]] = [("--no-such-option",)]
         required = [one for one in command.params if isinstance(one, click.Argument) and one.required]
         if required:
             made_up = itertools.repeat("no-such-file")

@@ -43,9 +43,9 @@ class FakeModel:
             number = len(self.requests)
             self.requests.append(request)
         answer = self.answers[min(number, len(self.answers) - 1)] if self.answers else "fine"
-        message = {"role": "assistant", "content": answer} if isinstance(answer, str) else dict(answer)
-        calls = [{**call, "id": f"call-{number}-{place}"} for place, call in enumerate(message.get("tool_calls", ()))]
-        message |= {"tool_calls": calls} if calls else {}
+        said: dict[str, Any] = {"role": "assistant", "content": answer} if isinstance(answer, str) else answer
+        calls = [{**call, "id": f"call-{number}-{place}"} for place, call in enumerate(said.get("tool_calls", ()))]
+        message = {**said, "tool_calls": calls} if calls else said
         return {
             "id": f"fake-{number}",
             "object": "chat.completion",
