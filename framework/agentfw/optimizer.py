@@ -88,6 +88,10 @@ class Loss:
 class Optimizer:
     """Base class of optimizers. Only `advantages` must be implemented."""
 
+    baseline_has_own_sample: bool = False
+    """True where a sample is meant to be compared with a mean that it is part of, as in Dr. GRPO. Otherwise
+    `agentfw plugins check` makes sure that it isn't."""
+
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         """One advantage for each turn to learn from. A group holds the samples of one task."""
         raise not_implemented(self, "advantages")

@@ -78,6 +78,8 @@ class Tool:
     """World time that a call takes. The answer is observed after it."""
     timeout: float = 60.0
     """Timeout of a call, in seconds of real time."""
+    examples: Sequence[Mapping[str, Any]] = ()
+    """Arguments of calls that succeed and do no harm. The contract suite makes these calls, and no others that fit."""
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         """Return the answer as text. The agent is told about any exception."""
@@ -118,8 +120,16 @@ class Tool:
 class FunctionTool(Tool, Toolbox):
     """A typed Python function, plain or async, as a tool."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str = "", takes: Time = 0, timeout: float = 60.0) -> None:
-        self._function, self.takes, self.timeout = function, takes, timeout
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        takes: Time = 0,
+        timeout: float = 60.0,
+        examples: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self._function, self.takes, self.timeout, self.examples = function, takes, timeout, examples
         self._spec: FunctionSpec = describe(function, name=name)
         self.action = Action(self._spec.name, self._spec.description, self._spec.parameters)
 
@@ -152,14 +162,21 @@ class FunctionTool(Tool, Toolbox):
 @overload
 def tool(function: Callable[..., Any]) -> FunctionTool: ...
 @overload
-def tool(*, name: str = "", takes: Time = 0, timeout: float = 60.0) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, *, name: str = "", takes: Time = 0, timeout: float = 60.0
+    *, name: str = "", takes: Time = 0, timeout: float = 60.0, examples: Sequence[Mapping[str, Any]] = ()
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str = "",
+    takes: Time = 0,
+    timeout: float = 60.0,
+    examples: Sequence[Mapping[str, Any]] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Create a tool from a typed function."""
 
     def make(wrapped: Callable[..., Any]) -> FunctionTool:
-        return FunctionTool(wrapped, name=name, takes=takes, timeout=timeout)
+        return FunctionTool(wrapped, name=name, takes=takes, timeout=timeout, examples=examples)
 
     return make if function is None else make(function)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import UsageError
 
 if TYPE_CHECKING:
+    from .host import Host
     from .runs.from_python import RunResult
 
 __all__ = ["load", "run", "train"]
@@ -37,12 +38,14 @@ def run(
     settings: Mapping[str, Any] | None = None,
     spec: Path | str | None = None,
     runs: Path | str | None = None,
+    host: Host | None = None,
 ) -> RunResult:
     """Run an agent in an environment, as `agentfw run` does, and return how well it did.
 
     `policy` is the name of a policy, or a run, whose policy (of a training, the newest version) is meant.
     `settings` are those of `--set`: `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of
-    agentfw.toml, or `runs`.
+    agentfw.toml, or `runs`. `host` has the plugins, such as those of `agentfw.testing.fresh_host`, which need not be
+    installed. Default: all that are installed.
     """
     from .host import runs_directory
     from .runs.from_python import execute, values_of
@@ -51,7 +54,7 @@ def run(
     lists = _lists(memory, tool, reward, tracker)
     chosen = {"policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
     root = runs_directory(runs)
-    values, host = values_of(start_of_run, environment, spec, settings or {}, chosen, root)
+    values, host = values_of(start_of_run, environment, spec, settings or {}, chosen, root, host)
     if values.get("optimizer") is not None:
         raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
     return execute(values, host, root)
@@ -75,6 +78,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     spec: Path | str | None = None,
     runs: Path | str | None = None,
+    host: Host | None = None,
 ) -> RunResult:
     """Improve a policy, as `agentfw train` does, and return how it did before and after.
 
@@ -88,7 +92,7 @@ def train(
     start = start_from_runs(sources, root, optimizer) if sources else start_of_training
     chosen = {"policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
     figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
-    values, host = values_of(start, environment, spec, settings or {}, {**chosen, **figures}, root)
+    values, host = values_of(start, environment, spec, settings or {}, {**chosen, **figures}, root, host)
     for name in ("environment", "optimizer"):
         if values.get(name) is None:
             raise UsageError(f"a training needs an {name}", fix=f"name one; see: agentfw plugins list --kind {name}")

@@ -39,6 +39,17 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
+def test_planted_bugs_are_noticed_and_good_components_are_not_accused(capsys: pytest.CaptureFixture[str]) -> None:
+    bugs = load("contract_bugs")
+    result = bugs.main(["--kinds", "command", "tool", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["noticed"] == result["planted"] > 10
+    assert result["false_alarms"] == []
+    bugs.show(result)
+    assert "0 false alarms" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     bias = load("optimizers_bias")
     some = ["--optimizers", "parpo", "parpo, no base track (C2)", "grpo (C1)", "--regimes", "groups of 4"]

@@ -276,46 +276,6 @@ def test_an_environment_without_tasks_is_told_before_there_is_a_folder(
     assert not (tmp_path / "runs").exists()
 
 
-def test_components_are_made_once(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy may be a model of gigabytes."""
-    hashing = importlib.import_module("agentfw_laboratory.hashing")
-    made: list[Any] = []
-    before = hashing.Hashing.__init__
-
-    def noted(self: Any, settings: Any) -> None:
-        made.append(self)
-        before(self, settings)
-
-    monkeypatch.setattr(hashing.Hashing, "__init__", noted)
-
-    laboratory.play(tmp_path)
-
-    assert len(made) == 1
-
-
-def test_the_world_is_made_once_and_once_more_for_each_episode(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
-    calls: list[str] = []
-    made, tasks = guessing.__init__, guessing.tasks
-
-    def noted(self: Any, settings: Any) -> None:
-        calls.append("made")
-        made(self, settings)
-
-    def drawn(self: Any, *which: Any) -> Any:
-        calls.append("tasks")
-        return tasks(self, *which)
-
-    monkeypatch.setattr(guessing, "__init__", noted)
-    monkeypatch.setattr(guessing, "tasks", drawn)
-
-    laboratory.play(tmp_path, episodes=3)
-
-    assert (calls.count("made"), calls.count("tasks")) == (1 + 3, 1)
-
-
 def test_memories_learn_only_where_the_spec_says_so(laboratory: Any, tmp_path: Path) -> None:
     told: dict[str, Any] = {"memories_learn": False}
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from hearing_memories import Ears
+from planted_bugs.memories import Ears
 
 from agentfw import Component, Memory, hookimpl
 from agentfw.boundary.crossing import GuardedMemory

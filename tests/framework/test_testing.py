@@ -14,8 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from planted_bugs.memories import Blocking
 from pydantic import Field, SecretStr
 
+import agentfw
 from agentfw import Component, Settings, hookimpl
 from agentfw.component import KINDS
 from agentfw.environment import Environment, World, action
@@ -24,12 +26,12 @@ from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
-from agentfw.testing import check_component, contract, fresh_host, run_contract
+from agentfw.testing import FakeModel, check_component, checks, contract, fresh_host, run_contract, sample_group
 from agentfw.testing.samples import sample_episode
 from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
 
-pytest_plugins = ["pytester", "agentfw.testing.fixtures"]
+pytest_plugins = ["pytester"]
 
 
 def failures(kind: str, factory: Any, **options: Any) -> dict[str, str]:
@@ -105,6 +107,16 @@ def test_a_component_that_wants_to_end_python_is_a_failure() -> None:
             sys.exit(3)
 
     assert "SystemExit" in failures("reward", Quitting)["scores_can_be_used"]
+
+
+@pytest.mark.slow
+def test_a_memory_that_keeps_others_waiting_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "BLOCKED_SECONDS", 0.1)
+
+    detail = failures("memory", Blocking, episodes=sample_group(0, 2))["others_go_on_while_it_works"]
+
+    assert "recalling, it kept everything else waiting" in detail
+    assert "(memories.py, line " in detail
 
 
 def test_a_memory_that_recalls_nothing_is_not_praised_for_idempotence() -> None:
@@ -299,6 +311,49 @@ def test_the_fixture_works_in_an_empty_folder(agentfw_host: Any, tmp_path: Path)
     assert Path.cwd() == tmp_path
 
 
+class Guests(Environment):
+    """Serve each guest what they like."""
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        world.observe("guest", {"likes": "tea"})
+
+    @action
+    def serve(self, drink: str) -> None:
+        """Serve a drink."""
+        self.world.utility(float(drink == "tea"), "served")
+        self.world.finish()
+
+
+class TeaRoom:
+    @hookimpl
+    def agentfw_environments(self) -> list[Component]:
+        return [Component("tea-room", f"{__name__}:Guests", "Serve guests")]
+
+
+def test_a_spec_of_a_plugin_that_is_not_installed_runs_with_a_fake_model(
+    agentfw_host: Any, agentfw_runs: Path, fake_model: FakeModel, tmp_path: Path
+) -> None:
+    host = agentfw_host(TeaRoom(), builtins=True)
+    fake_model.answers += [fake_model.call("serve", drink="tea"), fake_model.call("serve", drink="coffee")]
+    spec = tmp_path / "tea.toml"
+    spec.write_text('environment = "tea-room"\npolicy = "openai"\nepisodes = 2\nconcurrency = 1\n', "utf-8")
+    model = {"policy.base_url": fake_model.url, "policy.model": "fake"}
+
+    result = agentfw.run(spec=spec, settings=model, host=host, runs=agentfw_runs)
+
+    assert [episode.utility for episode in result.episodes] == [1.0, 0.0]
+    assert result.path.parent == agentfw_runs
+    assert fake_model.requests[0]["tools"][0]["function"]["name"] == "serve"
+
+
+def test_the_fixtures_cost_other_tests_no_import() -> None:
+    code = "import sys, agentfw.testing.fixtures; print([name for name in sys.modules if 'pydantic' in name])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert shown.strip() == "[]"
+
+
 @pytest.mark.slow
 def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
@@ -317,7 +372,7 @@ def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
 
     # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
-    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 11, skipped=10)
+    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 16, skipped=15)
     result.stdout.fnmatch_lines(["*It never recalls more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 

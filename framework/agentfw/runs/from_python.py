@@ -102,10 +102,11 @@ def values_of(
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
     runs: Path,
+    host: Host | None,
 ) -> tuple[dict[str, Any], Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
-    host = Host.load(HostOptions.from_environment(project=find_project()))
+    host = host or Host.load(HostOptions.from_environment(project=find_project()))
     chosen = dict(chosen)
     if chosen.get("policy"):
         chosen["policy"] = policy_of_run(host, chosen["policy"], runs)

@@ -3,6 +3,8 @@
 Nothing here needs pytest to run, and nothing raises for a component that fails: a broken promise is a
 result that says which one and how. `agentfw plugins check` and a plugin's own tests use the same checks.
 
+In tests, pytest has the fixtures `agentfw_host`, `agentfw_runs` and `fake_model`, without any import: see `fixtures`.
+
     # tests/test_contract.py of a plugin: each promise is a test of its own
     from agentfw.testing import contract_tests, made_by, fresh_host
 
@@ -16,15 +18,21 @@ Without pytest:
 
 from __future__ import annotations
 
-from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
-from .contracts import check_component, contract, contract_tests, fresh_host, made_by, run_contract
-from .samples import sample_episode, sample_group
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
+    from .contracts import check_component, contract, contract_tests, fresh_host, made_by, run_contract
+    from .fake_model import FakeModel
+    from .samples import sample_episode, sample_group
 
 __all__ = [
     "BrokenPromise",
     "CheckFunction",
     "CheckResult",
     "DoesNotApply",
+    "FakeModel",
     "Subject",
     "check_component",
     "contract",
@@ -35,3 +43,18 @@ __all__ = [
     "sample_episode",
     "sample_group",
 ]
+
+# Imported when asked for: every pytest run on this machine imports this package for the sake of its fixtures.
+_MODULES = {
+    "checks": ("BrokenPromise", "CheckFunction", "CheckResult", "DoesNotApply", "Subject"),
+    "contracts": ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract"),
+    "fake_model": ("FakeModel",),
+    "samples": ("sample_episode", "sample_group"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

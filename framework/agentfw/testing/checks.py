@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -79,6 +79,8 @@ class Subject(Generic[Made]):
     """Two groups of two episodes for one user, to learn from and to score; a plugin's own test may give better ones."""
     folder: Path
     """An empty folder that is gone after the check."""
+    examples: Sequence[Mapping[str, Any]] = ()
+    """Arguments of calls of a tool that succeed and do no harm."""
 
 
 CheckFunction = Callable[[Subject[Any]], Awaitable[None] | None]
@@ -142,7 +144,12 @@ def others_go_on(doing: str) -> Iterator[None]:
 
 
 def run_check(
-    check: CheckFunction, make: Callable[[], Any], *, episodes: Sequence[Episode], time_limit: float
+    check: CheckFunction,
+    make: Callable[[], Any],
+    *,
+    episodes: Sequence[Episode],
+    time_limit: float,
+    examples: Sequence[Mapping[str, Any]] = (),
 ) -> CheckResult:
     """Run one check to its end, or to the time limit."""
     began = time.monotonic()
@@ -151,7 +158,7 @@ def run_check(
     folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
     with folders as folder:
         # Copies: what one check's component does to its episodes must not be seen by the next check.
-        execution = _Execution(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder)))
+        execution = _Execution(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder), examples))
         error = execution.run(time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
     skipped = isinstance(error, DoesNotApply)

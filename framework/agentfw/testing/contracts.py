@@ -105,6 +105,7 @@ TIME_LIMIT = 60.0
 """Seconds for one check; a policy or a learner that loads a model of its own may be given more."""
 
 Factory = Callable[[], object]
+Examples = Sequence[Mapping[str, Any]]
 
 
 class _Contract(NamedTuple):
@@ -113,6 +114,7 @@ class _Contract(NamedTuple):
     module: str
     checks: str
     protocol: str
+    """The class that they derive from; empty where it is no component but something else of a plugin."""
 
 
 _CONTRACTS = {
@@ -124,6 +126,8 @@ _CONTRACTS = {
     "optimizer": _Contract("optimizers", "OPTIMIZER", "optimizer:Optimizer"),
     "learner": _Contract("learners", "LEARNER", "learner:Learner"),
     "tracker": _Contract("trackers", "TRACKER", "tracker:Tracker"),
+    "hook": _Contract("hooks", "HOOK", ""),
+    "command": _Contract("commands", "COMMAND", ""),
 }
 
 
@@ -131,6 +135,8 @@ def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run."""
     where = _of(kind)
     found: Sequence[CheckFunction] = getattr(importlib.import_module(f".{where.module}", __package__), where.checks)
+    if not where.protocol:
+        return tuple(found)
     return (_can_be_made(kind), its_settings_are_explained, _keeps_its_secrets(found), *found)
 
 
@@ -192,34 +198,51 @@ def run_contract(
 
 
 def check_component(
-    kind: str, factory: Factory, *, episodes: Sequence[Episode] | None = None, time_limit: float = TIME_LIMIT
+    kind: str,
+    factory: Factory,
+    *,
+    episodes: Sequence[Episode] | None = None,
+    examples: Examples = (),
+    time_limit: float = TIME_LIMIT,
 ) -> list[CheckResult]:
-    """Check what a factory makes. What can't be made, or hangs, is not checked any further."""
+    """Check what a factory makes. What can't be made, or hangs, is not checked any further.
+
+    `kind` is a kind of component, or `hook` for a plugin that watches runs, or `command` for a click command.
+    `examples` are arguments for calls of a tool, such as `[{"city": "Nantes"}]`, that succeed and do no harm.
+    """
     material = sample_episodes() if episodes is None else episodes
     results: list[CheckResult] = []
     for check in contract(kind):
-        results.append(run_check(check, factory, episodes=material, time_limit=time_limit))
+        results.append(run_check(check, factory, episodes=material, time_limit=time_limit, examples=examples))
         if isinstance(results[-1].error, OutOfTime) or not results[0].passed:
             break
     return results
 
 
 def contract_tests(
-    kind: str, factory: Factory, *, episodes: Sequence[Episode] | None = None, time_limit: float = TIME_LIMIT
+    kind: str,
+    factory: Factory,
+    *,
+    episodes: Sequence[Episode] | None = None,
+    examples: Examples = (),
+    time_limit: float = TIME_LIMIT,
 ) -> Callable[..., None]:
-    """A pytest test with one case for each check: `test_notebook = contract_tests("memory", Notebook)`."""
+    """A pytest test with one case for each check: `test_notebook = contract_tests("memory", Notebook)`.
+
+    The arguments are those of `check_component`.
+    """
     import pytest
 
     material = sample_episodes() if episodes is None else episodes
 
     @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__) for check in contract(kind)])
     def test_contract(check: CheckFunction) -> None:
-        result = run_check(check, factory, episodes=material, time_limit=time_limit)
+        result = run_check(check, factory, episodes=material, time_limit=time_limit, examples=examples)
         if result.skipped:
             pytest.skip(result.detail)
         if not result.passed:
             # Raised from the component's own error, so that pytest shows where it came from.
-            raise AssertionError(f"{result.promise}\n{result.detail}") from result.error
+            raise AssertionError(f"wanted: {result.promise}\nbroken: {result.detail}") from result.error
 
     return test_contract
 

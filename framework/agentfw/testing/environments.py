@@ -14,6 +14,7 @@ from ..environment import Brief, Environment
 from ..episode import Episode, Task
 from ..interfaces import parse_interface
 from ..policy import Generation, Policy, Request
+from ..turns.session import SessionEnvironment
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
 from .tools import check_actions
@@ -22,6 +23,7 @@ __all__ = ["ENVIRONMENT"]
 
 Worlds = Subject[Environment]
 _SEED = 7
+_SPLITS = ("train", "test")
 
 
 def _task(subject: Worlds, index: int = 0) -> Task:
@@ -50,6 +52,16 @@ def tasks_are_as_many_as_asked(subject: Worlds) -> None:
         require(len(set(indexes)) == count, f"tasks({count}, ...) gives one index twice: {indexes}")
         again = list(subject.make().tasks(count, _SEED, "test"))
         require(tasks == again, f"tasks({count}, {_SEED}, 'test') gives other tasks the second time")
+
+
+def training_and_test_differ(subject: Worlds) -> None:
+    """No task of the training is one of the test."""
+    world = subject.make()
+    if isinstance(world, SessionEnvironment):
+        raise DoesNotApply("it plays its episodes through sessions")
+    train, test = ({(task.seed, task.user, task.query) for task in world.tasks(5, _SEED, split)} for split in _SPLITS)
+    both = train & test
+    require(not both, f"the seed {min(both)[0] if both else ''} is in the training and in the test; use `split`, too")
 
 
 async def one_seed_gives_one_episode(subject: Worlds) -> None:
@@ -214,6 +226,7 @@ class _Follower(Policy):
 ENVIRONMENT: list[CheckFunction] = [
     the_brief_can_be_read,
     tasks_are_as_many_as_asked,
+    training_and_test_differ,
     one_seed_gives_one_episode,
     episodes_do_not_touch_each_other,
     any_seed_will_do,

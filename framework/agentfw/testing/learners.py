@@ -10,13 +10,15 @@ import copy
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import AgentfwError
 from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
-from .checks import BrokenPromise, CheckFunction, Subject, require
+from .checks import BrokenPromise, CheckFunction, DoesNotApply, Subject, require
 
 __all__ = ["LEARNER"]
 
@@ -56,6 +58,30 @@ def an_update_gives_an_adapter(subject: Learners) -> None:
     _updated(subject.make(), _batch(subject, subject.folder / "update-1"))
 
 
+def what_was_good_becomes_likelier(subject: Learners) -> None:
+    """After an update in which each turn was better than expected, the sampled tokens are likelier than before."""
+    learner, batch = subject.make(), _batch(subject, subject.folder / "update-1")
+    turns = [turn for episode in batch.episodes for turn in episode.turns]
+    before = [list(learner.logprobs(turn.prompt_ids, turn.token_ids)) for turn in turns]
+    if not any(before):
+        raise DoesNotApply("it gives no logprobs")
+    for episode in batch.episodes:  # sampled by the very model that is about to learn
+        episode.turns = [replace(turn, logprobs=tuple(before.pop(0))) for turn in episode.turns]
+    learnt = [turn for episode in batch.episodes for turn in episode.turns]
+    _updated(learner, replace(batch, advantages=[replace(one, value=1.0) for one in batch.advantages]))
+    rises = [
+        new - old
+        for turn in learnt
+        for old, new in zip(turn.logprobs, learner.logprobs(turn.prompt_ids, turn.token_ids), strict=True)
+    ]
+    mean = math.fsum(rises) / len(rises)
+    require(
+        mean > 0,
+        f"after an update with advantages of 1, the mean logprob of what was sampled changed by {mean:g}; it should "
+        "rise: is the sign of its loss right?",
+    )
+
+
 def what_was_there_stays(subject: Learners) -> None:
     """An update writes in its own folder only, and leaves earlier versions as they are."""
     learner = subject.make()
@@ -83,6 +109,10 @@ def a_repeated_update_will_do(subject: Learners) -> None:
     again = subject.make()
     again.restore(state)
     _updated(again, _batch(subject, subject.folder / "update-2-again"))
+    require(
+        _alike(_logprobs(learner, subject), _logprobs(again, subject)),
+        "done again from the state before, an update gives other logprobs; state() must have all that restore() needs",
+    )
 
 
 def a_rest_does_no_harm(subject: Learners) -> None:
@@ -94,10 +124,17 @@ def a_rest_does_no_harm(subject: Learners) -> None:
         for doing in (learner.rest, learner.rest, learner.wake, learner.wake) if learner is rested else ():
             doing()
         _updated(learner, _batch(subject, subject.folder / f"{name}-2"))
-        turns = [turn for episode in subject.episodes for turn in episode.turns if turn.prompt_ids and turn.token_ids]
-        found.append([value for turn in turns for value in learner.logprobs(turn.prompt_ids, turn.token_ids)])
-    same = len(found[0]) == len(found[1]) and all(abs(a - b) < 1e-3 for a, b in zip(*found, strict=True))
-    require(same, "after a rest it learned otherwise than without one")
+        found.append(_logprobs(learner, subject))
+    require(_alike(*found), "after a rest it learned otherwise than without one")
+
+
+def _logprobs(learner: Learner, subject: Learners) -> list[float]:
+    turns = [turn for episode in subject.episodes for turn in episode.turns if turn.prompt_ids and turn.token_ids]
+    return [value for turn in turns for value in learner.logprobs(turn.prompt_ids, turn.token_ids)]
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    return len(one) == len(other) and all(abs(a - b) < 1e-3 for a, b in zip(one, other, strict=True))
 
 
 def an_empty_batch_does_no_harm(subject: Learners) -> None:
@@ -133,6 +170,7 @@ def _contents(folder: Path) -> dict[str, str]:
 
 LEARNER: list[CheckFunction] = [
     an_update_gives_an_adapter,
+    what_was_good_becomes_likelier,
     what_was_there_stays,
     a_repeated_update_will_do,
     a_rest_does_no_harm,

@@ -11,247 +11,71 @@ behind. Don't set an absolute path to a memory that matters: it is written to.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from ..episode import Episode, Task
-from ..errors import InterventionRefused, UnknownNameError
-from ..memory import Memory, Query, Recollection, Remembered, Saying
-from .checks import CheckFunction, DoesNotApply, Subject, others_go_on, require, working_folder
+from ..errors import InterventionRefused
+from ..memory import Memory, Query, Recollection
+from .checks import CheckFunction, DoesNotApply, others_go_on, require, working_folder
 from .samples import sample_episode
 from .tools import check_tools, drawn
+from .users_of_memories import (
+    USERS_OF_MEMORY,
+    Memories,
+    Shown,
+    asked,
+    next_task,
+    open_memory,
+    queries,
+    require_method,
+    run_folder,
+    used,
+)
 
-__all__ = [
-    "MEMORY",
-    "ODD_TEXTS",
-    "Memories",
-    "Shown",
-    "asked",
-    "hearing_twice_is_hearing_once",
-    "next_task",
-    "open_memory",
-    "queries",
-    "run_folder",
-    "used",
-    "users_change_only_their_own",
-    "users_do_not_overwrite_each_other",
-    "users_do_not_see_each_other",
-    "what_is_corrected_is_replaced",
-    "what_is_deleted_is_gone",
-]
-
-Memories = Subject[Memory]
-
-Shown = list[tuple[str, object]]
-"""What an agent got to see, each with the occasion."""
+__all__ = ["MEMORY"]
 
 
-@asynccontextmanager
-async def open_memory(subject: Memories, name: str = "memory") -> AsyncIterator[Memory]:
-    """A memory in a folder of its own."""
-    with working_folder(subject.folder / name):
-        memory = subject.make()
-        memory.open(run_folder(subject, name))
-        try:
-            yield memory
-        finally:
-            await memory.close()
-
-
-def run_folder(subject: Memories, name: str) -> Path:
-    folder = subject.folder / f"run-{name}"
-    folder.mkdir()
-    return folder
-
-
-def next_task(subject: Memories) -> Task:
-    """A task that comes after the episodes, for the same user."""
-    last = subject.episodes[-1].task
-    return replace(last, index=last.index + 1, sample=0, seed=last.seed + 1)
-
-
-def queries(subject: Memories, *, limit: int = 5) -> list[Query]:
-    """What may be asked in the first two rounds of the next episode."""
-    task = next_task(subject)
-    texts = ["", "a guest who likes mint tea comes in"]
-    for episode in subject.episodes[-2:]:
-        texts += [str(event.data.get("text", "")) for event in episode.events if event.kind == "observation"][:2]
-    return [Query(text, task, float(index), index // 3 + 1, limit) for index, text in enumerate(texts)]
-
-
-async def asked(memory: Memory, asking: Sequence[Query]) -> list[list[Recollection]]:
-    found = [await memory.recall(query) for query in asking]
-    for query, answer in zip(asking, found, strict=True):
-        _check_answer(query, answer)
-    return [list(answer) for answer in found]
-
-
-def _check_answer(query: Query, answer: Sequence[Recollection]) -> None:
-    require(isinstance(answer, Sequence), f"recall gives a {type(answer).__name__}, which is no sequence")
-    require(len(answer) <= query.limit, f"asked for {query.limit} at most, it recalled {len(answer)}")
-    for found in answer:
-        require(isinstance(found, Recollection), f"it recalled a {type(found).__name__}")
-        require(isinstance(found.text, str), f"the text of a recollection is a {type(found.text).__name__}")
-
-
-async def used(memory: Memory, task: Task, *, seed: int, word: str = "") -> Shown:
-    """Its tools, each called a few times with arguments that fit; `word` stands in all their text."""
-    generator = random.Random(seed)
-    seen: Shown = []
-    for tool in memory.tools(task):
-        for _ in range(6):
-            arguments = _arguments_saying(drawn(tool.action.parameters, generator), tool.action.parameters, word)
-            seen.append((f"the tool {tool.action.name}({arguments})", await tool.answer(arguments)))
-    return seen
-
-
-def _arguments_saying(arguments: dict[str, Any], schema: Mapping[str, Any], word: str) -> dict[str, Any]:
-    """The arguments with a word in every text that may be any text."""
-    for name, inner in schema.get("properties", {}).items():
-        free = inner.get("type") == "string" and not inner.keys() & {"enum", "const", "maxLength", "pattern", "format"}
-        if word and free and name in arguments:
-            arguments[name] += f" {word}"
-    return arguments
-
-
-USERS = (("ann", "bob"), ("a/b", "a_b"), ("ann lee", "ann-lee"), ("Ann", "ann"), ("user:1", "user"))
-"""Pairs of users; names that a careless file name or key would take for one."""
-
-
-async def users_do_not_see_each_other(subject: Memories) -> None:
-    """It shows no user what it learned with another."""
-    for number, (user, other) in enumerate(USERS):
-        async with open_memory(subject, f"memory-{number}") as memory:
-            if memory.shared:
-                raise DoesNotApply("it says that its users share what it knows")
-            if any("quokka" in str(shown) for _, shown in await _shown_to(memory, other, "quokka")):
-                raise DoesNotApply("it repeats what it is asked, so nobody can tell")
-            if not await _learned_with(memory, user, "quokka"):
-                raise DoesNotApply("it doesn't show the words that it learned with")
-            for occasion, shown in await _shown_to(memory, other, "quokka"):
-                require("quokka" not in str(shown), f'{occasion} of "{other}" shows what "{user}" said: {shown}')
-
-
-async def users_do_not_overwrite_each_other(subject: Memories) -> None:
-    """What it learned with one user is still there when it has learned with another."""
-    for number, (user, other) in enumerate(USERS):
-        async with open_memory(subject, f"memory-{number}") as memory:
-            if not await _learned_with(memory, user, "quokka"):
-                raise DoesNotApply("it doesn't show the words that it learned with")
-            await _learned_with(memory, other, "axolotl")
-            seen = await _shown_to(memory, user, "quokka")
-            require(
-                any("quokka" in str(shown) for _, shown in seen),
-                f'what it learned with "{user}" was gone after it had learned with "{other}"',
-            )
-
-
-async def _learned_with(memory: Memory, user: str, word: str) -> bool:
-    """Let it learn an episode of a user, who keeps using a word; whether it shows them that word from then on."""
-    episode = sample_episode(Task(0, 7, user=user), text=word)
-    memory.begin(episode.task)
-    for query in (Query(word, episode.task, 0.0, 1), Query(f"a guest asks for {word}", episode.task, 3.0, 2)):
-        await memory.recall(query)
-    await used(memory, episode.task, seed=7, word=word)
-    await memory.learn(episode, 1.0)
-    return any(word in str(shown) for _, shown in await _shown_to(memory, user, word))
-
-
-async def _shown_to(memory: Memory, user: str, word: str) -> Shown:
-    """What a user gets to see in a new episode, in which nobody but the query says the word."""
-    task = Task(1, 8, user=user)
-    memory.begin(task)
-    seen: Shown = []
-    for text in ("", word, "a guest who likes mint tea comes in"):
-        found = await memory.recall(Query(text, task, 0.0, 1, 20))
-        seen.append(("a recollection", [recalled.text for recalled in found]))
-    return seen + await used(memory, task, seed=9)
-
-
-WORDS = ("I moved to Quimper last year.", "My dog is called Biscuit.", "Please write to me in the mornings.")
-
-
-async def hearing_twice_is_hearing_once(subject: Memories) -> None:
-    """A saying that is handed over twice is learned once."""
+async def the_best_match_comes_first(subject: Memories) -> None:
+    """If what it recalls depends on the query, the best match comes first."""
+    texts = {"quokka": "quokka marzipan zeppelin", "marzipan": "marzipan", "zeppelin": "zeppelin"}
+    orders: dict[str, list[str]] = {}
     async with open_memory(subject) as memory:
-        before = await _heard(memory, "ann")
-        for number in range(len(WORDS)):
-            await memory.hear(_saying("ann", number))
-        require(_texts(await memory.remembered("ann")) == _texts(before), "it keeps more after it heard the same twice")
+        for number, text in enumerate(texts.values()):
+            episode = sample_episode(Task(number, 7), text=text)
+            memory.begin(episode.task)
+            await memory.learn(episode, 1.0)
+        task = Task(len(texts), 7)
+        memory.begin(task)
+        for query in texts.values():
+            found = [one.text for one in await memory.recall(Query(query, task, 0.0, 1, 20))]
+            orders[query] = [next((word for word in texts if word in text), "") for text in found]
+            if len(set(orders[query])) < len(found) or "" in orders[query]:
+                raise DoesNotApply("what it recalls isn't one item for each episode")
+        short = await memory.recall(Query(texts["quokka"], task, 0.0, 1, 1))
+    before = {(one, other) for order in orders.values() for place, one in enumerate(order) for other in order[place:]}
+    if not any((other, one) in before for one, other in before if one != other):
+        raise DoesNotApply("its order doesn't depend on the query")
+    for query, order in orders.items():
+        require(
+            query in texts[order[0]],
+            f'asked for "{query}", it recalls first what it learned with "{texts[order[0]]}"; put the best first',
+        )
+    require("quokka" in short[0].text, "asked for one item, it doesn't recall the best match; sort before you cut")
 
 
-async def what_is_corrected_is_replaced(subject: Memories) -> None:
-    """A user can replace the text of an item."""
+async def it_embeds_each_text(subject: Memories) -> None:
+    """If it embeds texts for others, each text gets its vector, all of one length."""
     async with open_memory(subject) as memory:
-        _require_method(memory, "correct")
-        kept = await _heard(memory, "ann")
-        corrected = await memory.correct("ann", kept[0].id, "I moved to Vannes in May.")
-        held = {one.id: one.text for one in await memory.remembered("ann") if one.until is None}
-        require("Vannes" in held.get(corrected.id, ""), f"after a correction, it keeps {sorted(held.values())}")
-        require(kept[0].text not in held.values(), f"after a correction, {kept[0].text!r} still holds")
-
-
-async def what_is_deleted_is_gone(subject: Memories) -> None:
-    """A user can delete an item, with the words that it was learned from, and the others stay."""
-    async with open_memory(subject) as memory:
-        _require_method(memory, "forget_one")
-        kept = await _heard(memory, "ann")
-        await memory.forget_one("ann", kept[0].id)
-        left = await memory.remembered("ann")
-        require(kept[0].id not in [one.id for one in left], "what was deleted is still there")
-        require(all(kept[0].text not in f"{one.text}\n{one.source}" for one in left), "its words are still there")
-        gone = [one.text for one in kept[1:] if one.text != kept[0].text and one.id not in [each.id for each in left]]
-        require(not gone, f"with it, these are gone: {gone}")
-
-
-async def users_change_only_their_own(subject: Memories) -> None:
-    """A user can neither see nor change what it keeps of another."""
-    for number, (user, other) in enumerate(USERS):
-        async with open_memory(subject, f"memory-{number}") as memory:
-            kept = await _heard(memory, user)
-            require(not await memory.remembered(other), f'"{other}" is shown what is kept of "{user}"')
-            for method in ("correct", "forget_one"):
-                if getattr(type(memory), method) is getattr(Memory, method):
-                    continue
-                arguments = (other, kept[0].id, *(["mine"] if method == "correct" else []))
-                try:
-                    await getattr(memory, method)(*arguments)
-                except UnknownNameError:
-                    continue
-                require(False, f'{method}() takes an item of "{user}" from "{other}"')
-            require(await memory.remembered(user) == kept, f'"{other}" has changed what is kept of "{user}"')
-
-
-def _saying(user: str, number: int) -> Saying:
-    return Saying(f"{user}/conversation/{number}", user, WORDS[number], "conversation", 1_700_000_000.0 + number)
-
-
-async def _heard(memory: Memory, user: str) -> Sequence[Remembered]:
-    """Let it hear what a user says. Returns what it keeps of it."""
-    if type(memory).hear is Memory.hear:
-        raise DoesNotApply("it doesn't learn from single sayings")
-    _require_method(memory, "remembered")
-    for number in range(len(WORDS)):
-        await memory.hear(_saying(user, number))
-    kept = list(await memory.remembered(user))
-    if not kept:
-        raise DoesNotApply("it keeps nothing of what it heard")
-    require(all(isinstance(one, Remembered) for one in kept), "what it keeps is not made of Remembered")
-    require(len({one.id for one in kept}) == len(kept), "two of its items have one id")
-    return kept
-
-
-def _require_method(memory: Memory, name: str) -> None:
-    if getattr(type(memory), name) is getattr(Memory, name):
-        raise DoesNotApply(f"it has no method {name}()")
-
-
-def _texts(kept: Sequence[Remembered]) -> list[str]:
-    return sorted(one.text for one in kept)
+        require_method(memory, "embed")
+        found = await memory.embed(["tea", "coffee", ""])
+    lengths = {len(vector) for vector in found.vectors}
+    numbers = all(math.isfinite(value) for vector in found.vectors for value in vector)
+    require(len(found.vectors) == 3, f"of three texts it makes {len(found.vectors)} vectors")
+    require(len(lengths) == 1 and 0 not in lengths and numbers, f"its vectors have {sorted(lengths)} numbers, or NaN")
+    require(found.model, "it doesn't name its embedding model")
 
 
 ODD_TEXTS = {
@@ -340,7 +164,8 @@ async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
         for episode in before:
             await memory.learn(episode, episode.utility)
         memory.begin(last.task)
-        await used(memory, last.task, seed=8)
+        for seed in range(10, 18):
+            await used(memory, last.task, seed=seed)
         for number, text in enumerate(("something else entirely", "mint tea", "a guest")):
             await memory.recall(Query(text, last.task, float(number), number + 1))
         return await _gone_through(memory, last)
@@ -497,12 +322,9 @@ MEMORY: list[CheckFunction] = [
     two_runs_are_strangers,
     a_broken_off_attempt_is_forgotten,
     other_users_do_no_harm,
-    users_do_not_see_each_other,
-    users_do_not_overwrite_each_other,
-    hearing_twice_is_hearing_once,
-    what_is_corrected_is_replaced,
-    what_is_deleted_is_gone,
-    users_change_only_their_own,
+    *USERS_OF_MEMORY,
+    the_best_match_comes_first,
+    it_embeds_each_text,
     others_go_on_while_it_works,
     any_text_will_do,
     odd_episodes_will_do,

@@ -10,10 +10,11 @@ import copy
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..optimizer import Advantage, Loss, Optimizer, Scored
 from ..scores import Score
-from .checks import CheckFunction, Subject, require
+from .checks import CheckFunction, DoesNotApply, Subject, require
 from .samples import sample_group
 
 __all__ = ["OPTIMIZER"]
@@ -68,6 +69,95 @@ def advantages_can_be_used(subject: Optimizers) -> None:
     )
 
 
+def better_samples_fare_better(subject: Optimizers) -> None:
+    """The sample with the best scores gets no smaller advantage than the one with the worst."""
+    for group in _batch():
+        means = _means(subject.make(), group)
+        if len(means) == len(group):
+            rewards = {scored.episode.id: scored.reward for scored in group}
+            best, worst = max(means, key=rewards.__getitem__), min(means, key=rewards.__getitem__)
+            require(
+                means[best] >= means[worst],
+                f"of rewards {', '.join(f'{one:g}' for one in rewards.values())}, the best sample gets the advantage "
+                f"{means[best]:g} and the worst {means[worst]:g}; what is better than expected gets more than 0",
+            )
+
+
+def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
+    """A sample isn't compared with itself: a reward that is higher by 1 raises its own advantage by 1."""
+    optimizer = subject.make()
+    if optimizer.baseline_has_own_sample:
+        raise DoesNotApply("it says that the baseline of a sample has the sample itself in it")
+
+    def means(rewards: Sequence[float]) -> list[float]:
+        episodes = sample_group(0, len(rewards))
+        scored = [
+            Scored(episode, (Score(episode.id, "utility", reward),), reward)
+            for episode, reward in zip(episodes, rewards, strict=True)
+        ]
+        return list(_means(subject.make(), scored).values())
+
+    plain, double, shifted, raised = map(means, _REWARDS)
+    same = all(abs(b - 2 * a) < 1e-6 and abs(c - a) < 1e-6 for a, b, c in zip(plain, double, shifted, strict=False))
+    if not same or len(plain) < 4 or not any(plain):
+        raise DoesNotApply("its advantages are scaled, so nobody can tell")
+    change = raised[-1] - plain[-1]
+    require(
+        abs(change - 0.75) > 1e-6,
+        "of four samples, a reward that is higher by 1 raises its own advantage by 0.75, so its baseline is a mean "
+        "with the sample itself in it; take the mean of the others, or set `baseline_has_own_sample = True`",
+    )
+
+
+_REWARDS = ((0.0, 0.1, 0.3, 0.4), (0.0, 0.2, 0.6, 0.8), (5.0, 5.1, 5.3, 5.4), (0.0, 0.1, 0.3, 1.4))
+"""The rewards of a group: plain, doubled, all higher by 5, and the last one higher by 1."""
+
+
+def _means(optimizer: Optimizer, group: Sequence[Scored]) -> dict[str, float]:
+    """The mean advantage of each sample that gets any."""
+    values: dict[str, list[float]] = {}
+    for advantage in _advantages(optimizer, [group]):
+        values.setdefault(advantage.episode, []).append(advantage.value)
+    return {episode: math.fsum(some) / len(some) for episode, some in values.items()}
+
+
+def the_order_of_samples_does_not_matter(subject: Optimizers) -> None:
+    """A sample gets the same advantages wherever it stands in its group."""
+    there, back = (
+        {(one.episode, one.turn): one.value for one in _advantages(subject.make(), groups)}
+        for groups in (_batch(), [group[::-1] for group in _batch()])
+    )
+    same = there.keys() == back.keys() and all(abs(there[each] - back[each]) < 1e-6 for each in there)
+    require(same, "samples in the opposite order get other advantages")
+
+
+def no_turn_is_left_out(subject: Optimizers) -> None:
+    """Of an episode that it learns from, every turn with an answer gets its advantage."""
+    batch = _batch()
+    found = {(one.episode, one.turn) for one in _advantages(subject.make(), batch)}
+    for episode in (scored.episode for group in batch for scored in group):
+        turns = [turn.index for turn in episode.turns]
+        given = [turn for turn in turns if (episode.id, turn) in found]
+        require(len(given) in (0, len(turns)), f"of the turns {turns} of an episode, only {given} get an advantage")
+
+
+def a_user_is_forgotten(subject: Optimizers) -> None:
+    """After forget(user), its state says nothing of that user, and it still works."""
+    optimizer, name = subject.make(), "quokka-user"
+    batch = _batch()
+    for scored in (scored for group in batch for scored in group):
+        scored.episode.task = replace(scored.episode.task, user=name)
+    _advantages(optimizer, batch)
+    if name not in json.dumps(optimizer.state(), default=str):
+        raise DoesNotApply("its state doesn't name users")
+    known = optimizer.forget(name)
+    require(known is True, f"forget() of a user whom its state named returned {known!r}, not True")
+    left = json.dumps(optimizer.state(), default=str)
+    require(name not in left, "after forget(user), its state still names the user; take out all that is kept of them")
+    require(optimizer.forget("a stranger") is False, "forget() of a user whom it never saw returned True, not False")
+    _advantages(optimizer, _batch(2))
+
+
 def equal_rewards_will_do(subject: Optimizers) -> None:
     """A group in which all fared alike does no harm."""
     for value in (0.0, 1.0, -1e6):
@@ -86,12 +176,17 @@ def great_and_tiny_rewards_will_do(subject: Optimizers) -> None:
 
 
 def episodes_without_turns_or_scores_will_do(subject: Optimizers) -> None:
-    """An episode in which nothing was said, or of which no reward model said anything, does no harm."""
+    """An episode without turns, with empty answers, or of which no reward model said anything, does no harm."""
     group = _group(0, 4)
     quiet = copy.deepcopy(group[0].episode)
     quiet.turns.clear()
     _advantages(subject.make(), [[Scored(quiet, (), 0.0), *group[1:]]])
     _advantages(subject.make(), [[Scored(scored.episode, (), scored.reward) for scored in group]])
+    for scored in group:
+        scored.episode.turns = [
+            replace(turn, text="", calls=(), count=0, token_ids=(), logprobs=()) for turn in scored.episode.turns
+        ]
+    _advantages(subject.make(), [group])
 
 
 def nothing_gives_nothing(subject: Optimizers) -> None:
@@ -157,6 +252,11 @@ def its_figures_are_numbers(subject: Optimizers) -> None:
 
 OPTIMIZER: list[CheckFunction] = [
     advantages_can_be_used,
+    better_samples_fare_better,
+    a_sample_is_not_in_its_own_baseline,
+    the_order_of_samples_does_not_matter,
+    no_turn_is_left_out,
+    a_user_is_forgotten,
     equal_rewards_will_do,
     a_group_of_one_will_do,
     great_and_tiny_rewards_will_do,

@@ -71,6 +71,31 @@ async def it_answers_many_at_once(subject: Policies) -> None:
         _check_types(answer)
 
 
+async def each_request_gets_its_own_answer(subject: Policies) -> None:
+    """A request gets the answer that it would get alone, also among others."""
+    async with _open(subject) as policy:
+        alone = [await policy.generate(_request(index)) for index in range(4)]
+        again = [await policy.generate(_request(index)) for index in range(4)]
+        together = await asyncio.gather(*(policy.generate(_request(index)) for index in range(4)))
+    prompts = [[answer.prompt_ids for answer in some] for some in (alone, together)]
+    require(prompts[0] == prompts[1], "asked several things at once, it gives answers to other prompts than alone")
+    said = [[(answer.text, answer.calls) for answer in some] for some in (alone, again, together)]
+    if any(answer.token_ids for answer in alone) or said[0] != said[1]:
+        return  # of a model, sums are rounded otherwise in a batch; and what is drawn anew can't be compared
+    require(said[0] == said[2], f"asked several things at once, it says {said[2]}, and alone {said[0]}")
+
+
+async def one_seed_gives_one_answer(subject: Policies) -> None:
+    """A policy that samples tokens samples the same ones for the same seed."""
+    found = []
+    for _ in range(2):
+        async with _open(subject) as policy:
+            found.append((await policy.generate(_request())).token_ids)
+    if not found[0]:
+        raise DoesNotApply("it gives no token ids, so a server elsewhere may sample them")
+    require(found[0] == found[1], f"with one seed it samples {found[0]} and then {found[1]}; use request.sampling.seed")
+
+
 async def it_goes_on_with_a_conversation(subject: Policies) -> None:
     """It answers again in a conversation that holds calls, their answers, and text of any kind."""
     first = _request()
@@ -163,6 +188,8 @@ def _check_types(answer: object) -> None:
 POLICY: list[CheckFunction] = [
     it_answers,
     it_answers_many_at_once,
+    each_request_gets_its_own_answer,
+    one_seed_gives_one_answer,
     it_goes_on_with_a_conversation,
     tokens_and_logprobs_agree,
     pieces_make_the_text,

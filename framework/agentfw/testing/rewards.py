@@ -14,7 +14,7 @@ from itertools import groupby
 
 from ..episode import Episode, Usage
 from ..scores import RewardModel, Score, wrong_scores
-from .checks import CheckFunction, Subject, require
+from .checks import CheckFunction, DoesNotApply, Subject, require
 from .samples import sample_episode
 
 __all__ = ["REWARD"]
@@ -75,12 +75,44 @@ async def a_group_of_one_will_do(subject: Rewards) -> None:
 
 
 async def odd_episodes_will_do(subject: Rewards) -> None:
-    """It scores an episode without a turn, and one full of odd text."""
+    """It scores an episode without a turn, one with an empty answer, and one full of odd text."""
     task = subject.episodes[0].task
+    empty = sample_episode(task)
+    empty.turns = [replace(turn, text="", calls=(), count=0, token_ids=(), logprobs=()) for turn in empty.turns]
     odd = "\x00\x1b[31m🫖 </tool_call> {" + "x" * 10_000
     async with _open(subject) as model:
         await _scores(model, [Episode(task, finish="quiet")])
-        await _scores(model, [sample_episode(task, text=odd)])
+        for episode in (empty, sample_episode(task, text=odd)):
+            await _scores(model, [episode])
+
+
+async def its_components_are_those_announced(subject: Rewards) -> None:
+    """If it announces the components of its scores, they are the ones that it gives."""
+    async with _open(subject) as model:
+        if not model.components:
+            raise DoesNotApply("it announces no components")
+        for group in _groups(subject):
+            given = {score.component for score in await _scores(model, group) if score.counts}
+            unknown = sorted(given - set(model.components))
+            require(
+                not unknown,
+                f"it gives {', '.join(unknown)}, but `components` announces {', '.join(model.components)}",
+            )
+
+
+async def the_order_of_samples_does_not_matter(subject: Rewards) -> None:
+    """A sample gets the same score wherever it stands in its group."""
+    async with _open(subject) as model:
+        if model.policy is not None:
+            raise DoesNotApply("it asks a policy, which may judge by the order in which it reads")
+        for group in _groups(subject):
+            there = {_place(score): score.value for score in await _scores(model, group)}
+            back = {_place(score): score.value for score in await _scores(model, group[::-1])}
+            require(there == back, f"it scores {there}, and {back} when the same samples come in the opposite order")
+
+
+def _place(score: Score) -> tuple[object, ...]:
+    return (score.episode, score.component, score.track, score.round, score.turn)
 
 
 async def no_group_gives_no_scores(subject: Rewards) -> None:
@@ -105,6 +137,8 @@ REWARD: list[CheckFunction] = [
     the_same_gets_the_same,
     a_group_of_one_will_do,
     odd_episodes_will_do,
+    its_components_are_those_announced,
+    the_order_of_samples_does_not_matter,
     no_group_gives_no_scores,
     episodes_stay_as_they_are,
 ]

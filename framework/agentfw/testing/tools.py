@@ -1,7 +1,7 @@
 """The contract of toolboxes and their tools, and checks of the JSON schemas of actions.
 
-No tool is called with valid arguments, because that could do anything. So a tool that accepts all arguments is only
-opened and closed. Whoever checks arguments may convert "3" to 3, so only what no lenient reader could understand is
+A valid call could do anything, so a tool is only called with the `examples` that its author gives, and with arguments
+that don't fit. Whoever checks arguments may convert "3" to 3, so only what no lenient reader could understand is
 called wrong.
 
     >>> schema = {"type": "object", "properties": {"cups": {"type": "integer"}}, "required": ["cups"]}
@@ -11,6 +11,7 @@ called wrong.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import random
@@ -21,7 +22,7 @@ from typing import Any
 from ..boundary.coroutines import misplaced_coroutine
 from ..environment import Action
 from ..tool import Tool, Toolbox
-from .checks import CheckFunction, DoesNotApply, Subject, require
+from .checks import CheckFunction, DoesNotApply, Subject, others_go_on, require
 
 __all__ = [
     "TOOL",
@@ -227,8 +228,38 @@ async def it_opens_into_tools(subject: Boxes) -> None:
         tools = await box.open()
         require(len(tools) > 0, "it opens into no tool at all")
         check_tools(tools)
+        for each in tools:
+            require(each.action.description.strip(), f"{each.action.name} has no description; give it a docstring")
     finally:
         await box.close()
+
+
+async def its_examples_succeed(subject: Boxes) -> None:
+    """Calls with its examples succeed, also many at once, and other episodes go on meanwhile."""
+    box = subject.make()
+    try:
+        tools = await box.open()
+        examples = [(each, example) for each in tools for example in each.examples]
+        if subject.examples:
+            require(len(tools) == 1, "examples= is for a single tool; with several, give each its own `examples`")
+            examples += [(tools[0], example) for example in subject.examples]
+        if not examples:
+            raise DoesNotApply("it has no examples of calls that do no harm: @tool(examples=[{...}])")
+        for each, example in examples:
+            with others_go_on(f"answering {each.action.name}({example})"):
+                _succeeded(each, example, await each.answer(example))
+        twice = [*examples, *examples]
+        answers = await asyncio.gather(*(each.answer(example) for each, example in twice))
+        for (each, example), answer in zip(twice, answers, strict=True):
+            _succeeded(each, example, answer, ", called several times at once")
+    finally:
+        await box.close()
+
+
+def _succeeded(each: Tool, example: Mapping[str, Any], answer: tuple[bool, str], when: str = "") -> None:
+    well, text = answer
+    require(well, f"its example {each.action.name}({dict(example)}){when} fails: {text}; it should return an answer")
+    require(text.strip(), f"its example {each.action.name}({dict(example)}){when} is answered without a word")
 
 
 async def wrong_arguments_are_answered(subject: Boxes) -> None:
@@ -270,4 +301,9 @@ def check_tools(tools: Sequence[Tool]) -> None:
         require(tool.timeout > 0, f"a call of {name} can't be given up after {tool.timeout} s")
 
 
-TOOL: list[CheckFunction] = [it_opens_into_tools, wrong_arguments_are_answered, closing_twice_is_fine]
+TOOL: list[CheckFunction] = [
+    it_opens_into_tools,
+    its_examples_succeed,
+    wrong_arguments_are_answered,
+    closing_twice_is_fine,
+]

@@ -12,8 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..tracker import Tracker
-from .checks import CheckFunction, Subject, require, working_folder
+from ..episode import Message, Task
+from ..errors import AgentfwError
+from ..memory import Query, Recollection
+from ..request import Generation, Sampling
+from ..scores import Score
+from ..tracker import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall, Tracker
+from .checks import CheckFunction, DoesNotApply, Subject, require, working_folder
 
 __all__ = ["TRACKER"]
 
@@ -27,6 +32,7 @@ _SETTINGS: Mapping[str, Any] = {
     "memories": [],
     "seed": 7,
 }
+_DISTINCT = "quokka_count"
 _ODD_NAMES = ("error@25", "spread (%)", "naïve", "a/b.c-d", "two words", "日本", "x" * 120, "Reward", "reward")
 
 
@@ -51,6 +57,53 @@ def a_run_can_be_tracked(subject: Trackers) -> None:
             tracker.log(step, {"reward": 0.5 * step, "utility": 1.0})
         tracker.finish({"reward": 0.5, "utility": 1.0})
         tracker.close()
+
+
+def what_is_logged_is_kept(subject: Trackers) -> None:
+    """If it writes files, what was logged is in them when it is closed, also when the run didn't finish."""
+    with _open(subject) as (tracker, folder):
+        tracker.begin(_RUN, folder, _SETTINGS)
+        for step in range(3):
+            tracker.log(step, {_DISTINCT: 0.5 * step})
+    files = [path for path in subject.folder.rglob("*") if path.is_file()]
+    if not files:
+        raise DoesNotApply("it writes no files here")
+    require(
+        any(_DISTINCT.encode() in path.read_bytes() for path in files),
+        f'a figure called "{_DISTINCT}" was logged and is in none of its files ({files[0].name}); '
+        "commit or flush in log() or close()",
+    )
+
+
+def operations_can_be_traced(subject: Trackers) -> None:
+    """It takes every operation of an episode, also one that failed."""
+    if type(subject.make()).trace is Tracker.trace:
+        raise DoesNotApply("it doesn't follow operations")
+    task = Task(0, 7)
+    common: dict[str, Any] = {"task": task, "name": "teahouse", "began": 1_700_000_000.0, "ended": 1_700_000_001.5}
+    query = Query("tea", task)
+    operations: list[Operation] = [
+        PolicyCall(
+            messages=(Message("user", "tea 🫖"),), sampling=Sampling(), generation=Generation("hello"), **common
+        ),
+        PolicyCall(messages=(), sampling=Sampling(), generation=None, error="TimeoutError", **common),
+        ToolCall(arguments={"cups": 2}, answer="two cups", **common),
+        ToolCall(arguments={}, answer="", error="ValueError", **common),
+        Recall(query=query, found=(Recollection("likes tea"),), **common),
+        Recall(query=query, error="OSError", **common),
+        Scoring(scores=(Score("00000-0", "utility", 1.0),), **common),
+        Scoring(error="ValueError", **common),
+        PlayedEpisode(finish="finished", outcome={"served": 1.0}, **common),
+        PlayedEpisode(error="KeyError", **common),
+    ]
+    try:
+        with _open(subject) as (tracker, folder):
+            tracker.begin(_RUN, folder, _SETTINGS)
+            for operation in operations:
+                tracker.trace(operation)
+            tracker.finish({})
+    except AgentfwError as error:
+        raise DoesNotApply(f"it says that it can't work here: {error.message}") from None
 
 
 def odd_figures_will_do(subject: Trackers) -> None:
@@ -105,6 +158,8 @@ def the_run_folder_stays_whole(subject: Trackers) -> None:
 
 TRACKER: list[CheckFunction] = [
     a_run_can_be_tracked,
+    what_is_logged_is_kept,
+    operations_can_be_traced,
     odd_figures_will_do,
     a_broken_off_run_goes_on,
     closing_is_always_fine,

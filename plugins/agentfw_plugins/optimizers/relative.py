@@ -148,6 +148,8 @@ Chosen = TypeVar("Chosen", bound=LossSettings)
 class Relative(Optimizer, Generic[Chosen]):
     """An optimizer that compares samples with each other. Subclasses implement `compare`."""
 
+    baseline_has_own_sample = True
+
     def __init__(self, settings: Chosen) -> None:
         self.settings = settings
         self.figures: dict[str, float] = {}

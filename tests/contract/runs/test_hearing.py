@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hearing_memories import Ears
+from planted_bugs.memories import Ears
 
 from agentfw import Host, Memory, Message
 from agentfw.errors import StorageError, UnknownNameError, UsageError

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from agentfw.errors import AgentfwError
 from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack
@@ -69,51 +65,6 @@ def test_windows_caps_and_sinks_are_those_of_the_rectangles(kind: Kind) -> None:
     found, expected = attended(tree_of(600, 60), kind=kind)
 
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-@given(st.integers(1, 900), st.integers(1, 400), st.integers(1, 5))
-@hypothesis_settings(max_examples=20)
-def test_a_mask_says_of_each_block_what_its_pairs_say(prompt: int, answer: int, samples: int) -> None:
-    """A kernel skips blocks that aren't listed, and masks nothing in those that are listed as seen whole."""
-    packed = tree_of(prompt, answer, samples)
-    size = tree_flex.bucket(packed.ids.size)
-    ends = numpy.arange(size) + 1
-    ends[: packed.ids.size] = packed.subtree_ends
-    rows = numpy.arange(size)
-    pairs = (rows[None, :] <= rows[:, None]) & (rows[:, None] < ends[None, :])
-    blocks = pairs.reshape(size // 128, 128, size // 128, 128)
-
-    mask = tree_flex.tree_mask(packed, "cpu")
-
-    whole = torch.zeros(size // 128, size // 128, dtype=torch.bool)
-    for row, (count, keys) in enumerate(zip(mask.full_kv_num_blocks[0, 0], mask.full_kv_indices[0, 0], strict=True)):
-        whole[row, keys[:count].long()] = True
-    assert mask.to_dense()[0, 0].bool().tolist() == blocks.any((1, 3)).tolist()
-    assert whole.tolist() == blocks.all((1, 3)).tolist()
-
-
-@given(st.integers(1, 900), st.integers(1, 400), st.integers(1, 5), st.sampled_from([1, 30, 128, 300, 1000]))
-@hypothesis_settings(max_examples=20)
-def test_a_mask_with_a_window_lists_what_is_seen_and_leaves_most_of_the_rest(
-    prompt: int, answer: int, samples: int, window: int
-) -> None:
-    packed = tree_of(prompt, answer, samples)
-    size, length = tree_flex.bucket(packed.ids.size), packed.ids.size
-    rows, depths = numpy.arange(length), packed.positions[0]
-    pairs = numpy.eye(size, dtype=bool)
-    pairs[:length, :length] = (rows[None, :] <= rows[:, None]) & (rows[:, None] < packed.subtree_ends[None, :])
-    pairs[:length, :length] &= depths[:, None] - depths[None, :] < window
-    blocks = pairs.reshape(size // 128, 128, size // 128, 128)
-
-    mask = tree_flex.tree_mask(packed, "cpu", window)
-
-    listed = mask.to_dense()[0, 0].bool().numpy()
-    whole = numpy.zeros_like(listed)
-    for row, (count, keys) in enumerate(zip(mask.full_kv_num_blocks[0, 0], mask.full_kv_indices[0, 0], strict=True)):
-        whole[row, keys[:count].long()] = True
-    assert (listed >= blocks.any((1, 3))).all()
-    assert (whole <= blocks.all((1, 3))).all()
-    assert listed.sum() <= (size // 128) * (window // 128 + 3 + samples * (answer // 128 + 1))
 
 
 @pytest.mark.slow

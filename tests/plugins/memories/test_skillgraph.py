@@ -148,12 +148,6 @@ def test_what_was_refused_is_no_way_to_do_it(tmp_path: Path) -> None:
     assert "use broken" not in texts
 
 
-def test_one_users_skills_are_nobody_elses(tmp_path: Path) -> None:
-    mine = memory(tmp_path)
-    learn(mine, episode())
-    assert recalled(mine, "move my meeting", replace(TASK, user="ben")) == []
-
-
 def test_an_episode_counts_once_and_each_user_and_run_for_itself(tmp_path: Path) -> None:
     where = str(tmp_path / "team.db")
     first, second = memory(tmp_path / "run-1", path=where), memory(tmp_path / "run-2", path=where)
@@ -210,43 +204,6 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
     assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("query_weight", 0.9),
-        ("user_weight", 0.0),
-        ("community_weight", 0.9),
-        ("complement_boost", 0.5),
-        ("conflict_weight", 0.5),
-        ("conflicts_with", "candidates"),
-        ("query_similarity", "words"),
-        ("neighbour_weight", 0.0),
-        ("time_weight", 0.5),
-        ("newest_first", False),
-        ("rating_weight", 0.3),
-        ("calibrate", False),
-        ("second_hop", "owner"),
-        ("candidates", 3),
-        ("siblings", 0),
-        ("communities", "louvain"),
-        ("evolve", False),
-        ("learn_from", -4.0),
-        ("wishes_from", 0.5),
-        ("newest_wins", False),
-        ("share_after", 3),
-        ("profile_neighbours", 2),
-        ("new_skills", 1),
-        ("merge_above", 0.5),
-        ("complement_after", 0),
-        ("skills_per_owner", 5),
-        ("seed", 11),
-    ],
-)
-def test_a_knob_reaches_the_graph(tmp_path: Path, name: str, value: object) -> None:
-    assert getattr(memory(tmp_path, **{name: value}).graph.settings, name) == value
-
-
 def test_an_ablation_is_a_beginning_and_what_is_set_besides_holds(tmp_path: Path) -> None:
     settings = memory(tmp_path, ablation="A2", siblings=4).graph.settings
     assert settings == replace(GraphSettings.ablation("A2"), siblings=4)
@@ -269,18 +226,6 @@ def test_the_graph_of_a_run_is_a_library_file(tmp_path: Path) -> None:
     asyncio.run(mine.close())
     with SkillGraph.open(tmp_path / "skills.db", tenant="agentfw") as graph:
         assert graph.stats().nodes["skill"] == 2
-
-
-def test_a_user_is_forgotten_and_others_are_not(tmp_path: Path) -> None:
-    mine, ben = memory(tmp_path), replace(TASK, user="ben")
-    learn(mine, episode())
-    learn(mine, episode(ben))
-
-    receipt = asyncio.run(mine.forget("ana"))
-
-    assert receipt["skills"] == 2
-    assert recalled(mine, "move my meeting") == []
-    assert len(recalled(mine, "move my meeting", ben)) == 2
 
 
 def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(tmp_path: Path) -> None:

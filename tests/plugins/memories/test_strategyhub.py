@@ -61,12 +61,6 @@ def test_what_does_not_fit_is_refused_in_words_that_the_agent_reads() -> None:
     assert any("the maximum is 350" in text for text in shown)
 
 
-def test_an_episode_that_is_played_again_starts_with_an_empty_hub() -> None:
-    memory = StrategyHubMemory()
-    _play(memory, _update("from the attempt that was broken off"))
-    assert _answers(_play(memory, Intervention("strategy_hub", {"action": "list"}))) == ["(no strategies yet)"]
-
-
 def test_the_strategies_are_shown_before_every_turn_when_asked() -> None:
     memory = StrategyHubMemory(StrategyHubSettings(show=True))
     episode = _play(memory, _update("urgent mails first"), Intervention("write"))

@@ -1,0 +1,222 @@
+"""Trackers, hooks and commands: good ones, and some that break a promise each."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentfw import Tracker, hookimpl
+from agentfw.episode import Episode
+from agentfw.scores import Score
+from agentfw.tracker import Operation, PolicyCall
+
+
+class Lines(Tracker):
+    def __init__(self) -> None:
+        self.file: Any = None
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.file = (folder / "figures.txt").open("a", encoding="utf-8")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.file.write(f"{step} {dict(metrics)}\n")
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+class Strict(Lines):
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            int(value * 1000)
+            name.encode("ascii")
+
+
+class Once(Lines):
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        (folder / run).mkdir()
+        super().begin(run, folder, settings)
+
+
+class NeedsBegin(Lines):
+    def close(self) -> None:
+        self.file.close()
+
+
+class Cleaning(Lines):
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        for file in folder.iterdir():
+            file.unlink()
+        super().begin(run, folder, settings)
+
+
+class UnknownSettings(Lines):
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        super().begin(run, folder, {key: value + 0 for key, value in settings.items()})
+
+
+class Table(Tracker):
+    """Keeps figures in SQLite."""
+
+    def __init__(self) -> None:
+        self.database: sqlite3.Connection | None = None
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.database = sqlite3.connect(folder / "figures.db")
+        self.database.execute("CREATE TABLE IF NOT EXISTS figures (step, name, value)")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        assert self.database is not None
+        rows = [(step, name, value) for name, value in metrics.items()]
+        self.database.executemany("INSERT INTO figures VALUES (?, ?, ?)", rows)
+        self.commit()
+
+    def commit(self) -> None:
+        assert self.database is not None
+        self.database.commit()
+
+    def close(self) -> None:
+        if self.database is not None:
+            self.database.close()
+
+
+class Uncommitted(Table):
+    def commit(self) -> None:
+        pass
+
+
+class AtTheEnd(Lines):
+    """Writes when the run is complete, and nothing of a run that was broken off."""
+
+    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        super().begin(run, folder, settings)
+        self.lines: list[str] = []
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.lines.append(f"{step} {dict(metrics)}")
+
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self.file.writelines(self.lines)
+
+
+class Timing(Lines):
+    def trace(self, operation: Operation) -> None:
+        self.file.write(f"{operation.name} {operation.ended - operation.began}")
+
+
+class TracesSuccess(Lines):
+    def trace(self, operation: Operation) -> None:
+        if isinstance(operation, PolicyCall):
+            self.file.write(operation.generation.text)  # type: ignore[union-attr]
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------------
+
+
+class Diary:
+    """Writes a line for each episode."""
+
+    @hookimpl
+    def agentfw_run_started(self, run: Any) -> None:
+        self.path = run.folder.path / "diary.txt"
+        self.path.touch()
+
+    @hookimpl
+    def agentfw_episode_done(self, run: Any, episode: Episode) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{episode.id}\n")
+
+    @hookimpl
+    def agentfw_scored(self, run: Any, scores: Sequence[Score]) -> None:
+        self.latest = len(scores)
+
+
+class MisspeltHook(Diary):
+    @hookimpl
+    def agentfw_episode_finished(self, run: Any) -> None:
+        pass
+
+
+class WrongArgument(Diary):
+    @hookimpl
+    def agentfw_turn(self, run: Any, answer: Any) -> None:
+        pass
+
+
+class DividesByLosses(Diary):
+    @hookimpl
+    def agentfw_updated(self, run: Any, version: str, metrics: Mapping[str, float]) -> None:
+        1 / (metrics["loss"] - 0.5)
+
+
+class StartsOnce(Diary):
+    @hookimpl
+    def agentfw_run_started(self, run: Any) -> None:
+        super().agentfw_run_started(run)
+        (run.folder.path / "diary").mkdir()
+
+
+class WritesIntoRecords(Diary):
+    @hookimpl
+    def agentfw_episode_done(self, run: Any, episode: Episode) -> None:
+        for file in run.folder.path.rglob("metrics.jsonl"):
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write('{"note": "done"}\n')
+
+
+class SetsVariables(Diary):
+    @hookimpl
+    def agentfw_run_started(self, run: Any) -> None:
+        super().agentfw_run_started(run)
+        os.environ["DIARY_OF"] = run.id
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def count(path: str, as_json: bool) -> None:
+    """Count the lines of a file."""
+    lines = len(Path(path).read_text("utf-8").splitlines())
+    click.echo(f'{{"lines": {lines}}}' if as_json else lines)
+
+
+def no_command(path: str) -> None:
+    """Count the lines of a file."""
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@click.option("--deep", is_flag=True)
+def undescribed(path: str, as_json: bool, deep: bool) -> None:
+    """Count the lines of a file."""
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True))
+def only_words(path: str) -> None:
+    """Count the lines of a file."""
+
+
+@click.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def traceback(path: str, as_json: bool) -> None:
+    """Count the lines of a file."""
+    click.echo(len(Path(path).read_text("utf-8").splitlines()))
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("path", required=False, nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def takes_anything(path: str, as_json: bool) -> None:
+    """Count the lines of a file."""
