@@ -68,7 +68,7 @@ class Gateway:
         *,
         models: Models | None = None,
         callers: Callers | None = None,
-        max_body: int = 8_000_000,
+        max_body: int = 64_000_000,
         page: Page | None = None,
         line: Line | None = None,
         health: Health | None = None,
@@ -135,6 +135,7 @@ class Gateway:
         speaks = protocol or _CHAT
 
         async def handled(request: Request) -> Response:
+            request.state.needs_key = self.callers.needs_key
             try:
                 if admits and (needs_key or not self.callers.needs_key):
                     request.state.caller = self.callers.admit(request, speaks.key_header)
@@ -213,6 +214,8 @@ class Gateway:
             protocol.refuse_foreign(body)
         self.callers.count(caller, self.answers.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
+        if not request.state.needs_key:
+            caller = self.finder.asking(caller, name)
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}

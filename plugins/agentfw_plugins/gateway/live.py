@@ -11,14 +11,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
-from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
+from agentfw.runs import Again, LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 
 from ..serving import serving
 from .answering import Line
@@ -44,6 +44,10 @@ __all__ = [
 ]
 
 
+_PASSED_ON = 1000
+"""Maximum number of answers at once in front of a provider, who has limits of its own."""
+
+
 class Limits(NamedTuple):
     """Who is served, and how much."""
 
@@ -52,7 +56,7 @@ class Limits(NamedTuple):
     key_file: Path | None = None
     idle: float = 3600.0
     sessions: int = 10_000
-    body: int = 8_000_000
+    body: int = 64_000_000
     concurrency: int = 64
     queue: int = 1000
     queue_timeout: float = 60.0
@@ -61,6 +65,10 @@ class Limits(NamedTuple):
     """Where the sessions are that other gateways lead, too."""
     keep_ended: float | None = None
     """Seconds that shared sessions are kept after their end. None: they stay."""
+    upstream_key: Literal["own", "either", "callers"] = "own"
+    """Whose key requests are passed on with, as in `Forwarded`."""
+    default_user: str = ""
+    """Who asks where a request names nobody. Empty: nobody."""
 
 
 class Stop:
@@ -81,7 +89,7 @@ class Stop:
         await self._event.wait()
 
 
-def opened(runs: Path, resume: str | None = None, *, again: bool = False, **given: Any) -> LiveRun:
+def opened(runs: Path, resume: str | None = None, *, again: Again = "", **given: Any) -> LiveRun:
     """A new live run of what is given (see `spec_values`), or one of an earlier process."""
     host = Host.load(HostOptions.from_environment(project=find_project()))
     if resume:
@@ -145,9 +153,11 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
         names = ("agentfw", policy.name, Path(model).name)
         if served_models(live, ()).own.forwards and not model:
             names = ()
+    forwards = live.assembly.policy.forwards
+    usual = _PASSED_ON if forwards else int(getattr(policy.checked, "concurrency", limits.concurrency))
     return limits._replace(
         models=() if "any" in names else tuple(dict.fromkeys(name for name in names if name)),
-        concurrency=at_once or int(getattr(policy.checked, "concurrency", limits.concurrency)),
+        concurrency=at_once or usual,
     )
 
 
@@ -213,8 +223,12 @@ async def gateway_of(
         await learning.ready()
     gateway = Gateway(
         finder,
-        models=served_models(live, limits.models),
-        callers=Callers(limits.keys, KeyFile(limits.key_file) if limits.key_file else None),
+        models=served_models(live, limits.models, limits.upstream_key),
+        callers=Callers(
+            limits.keys,
+            KeyFile(limits.key_file) if limits.key_file else None,
+            own_header=limits.upstream_key == "callers",
+        ),
         max_body=limits.body,
         page=Page(finder, max_body=limits.body),
         line=line,
@@ -237,7 +251,7 @@ async def gateway_of(
 
 async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     if not limits.shared:
-        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle)
+        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle, default_user=limits.default_user)
     from .sessions.session_store import SessionStore
     from .sessions.shared_session_finder import SharedSessionFinder
 
@@ -247,9 +261,11 @@ async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     )
 
 
-async def until_free(live: LiveRun, seconds: float) -> None:
-    """Wait while an earlier process still works on the run."""
+async def until_free(live: LiveRun, seconds: float, waits: Callable[[], object]) -> None:
+    """Wait while an earlier process still works on the run. `waits` is called if one does."""
     end = time.monotonic() + seconds
+    if live.folder.state == "running":
+        waits()
     while live.folder.state == "running" and time.monotonic() < end:
         await asyncio.sleep(0.1)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agentfw import Policy
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
@@ -20,7 +20,7 @@ from ..protocols import BadRequest, Body, Protocol
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["OWN", "Model", "Models", "is_away", "served_models"]
+__all__ = ["OWN", "Model", "Models", "is_away", "query_of", "served_models"]
 
 OWN = "agentfw"
 """What the policy of the run can always be called."""
@@ -54,12 +54,20 @@ class Models:
     """All models of a gateway."""
 
     def __init__(
-        self, own: Model | None = None, others: Sequence[Model] = (), *, names: Sequence[str] = (), known: str = ""
+        self,
+        own: Model | None = None,
+        others: Sequence[Model] = (),
+        *,
+        names: Sequence[str] = (),
+        known: str = "",
+        key: Literal["own", "either", "callers"] = "own",
     ) -> None:
         """`names` are those of the run's policy; without any, it answers to all that no other model has.
 
-        `known` is a name of the policy that means no model of its server.
+        `known` is a name of the policy that means no model of its server. `key` says whose key requests are passed on
+        with, as in `Forwarded`.
         """
+        self.key: Literal["own", "either", "callers"] = key
         self.own, self.others = own or Model(), {model.name: model for model in others}
         self._names, self._own_names = tuple(names), {OWN, known}
 
@@ -95,9 +103,16 @@ class Models:
         """A request as it is passed on to the server of a model, in the protocol that it is written in."""
         known = self.known_to_server(model, name)
         values = body.values if known else {key: value for key, value in body.values.items() if key != "model"}
-        query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
-        address = path.partition("?")[0], known, f"?{'&'.join(query)}" if query else ""
-        return Forwarded(values, protocol.name, *address, body.raw, {**request.headers})
+        # Keys of the gateway, which there may be by now, are nobody else's business.
+        key = "own" if self.key == "either" and request.state.needs_key else self.key
+        address = {"path": path.partition("?")[0], "model": known, "query": query_of(request)}
+        return Forwarded(values, protocol.name, **address, raw=body.raw, headers={**request.headers}, key=key)
+
+
+def query_of(request: Request) -> str:
+    """The query of a request as it is passed on."""
+    query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
+    return f"?{'&'.join(query)}" if query else ""
 
 
 def is_away(error: AgentfwError) -> bool:
@@ -107,7 +122,7 @@ def is_away(error: AgentfwError) -> bool:
     return isinstance(error, EndpointError) and not isinstance(error, BudgetSpentError)
 
 
-def served_models(live: LiveRun, names: Sequence[str]) -> Models:
+def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "either", "callers"] = "own") -> Models:
     """The models of a live run. `names` are those of its policy."""
     assembly, spec = live.assembly, live.assembly.spec
     # Where the gateway has to call tools of a memory itself, it has to read each answer.
@@ -117,4 +132,4 @@ def served_models(live: LiveRun, names: Sequence[str]) -> Models:
         Model(choice.alias, assembly.traced(policy, choice.alias), policy.forwards and not acts, choice.fallback)
         for choice, policy in zip(spec.models, assembly.models.values(), strict=True)
     ]
-    return Models(own, others, names=names, known=spec.policy.name)
+    return Models(own, others, names=names, known=spec.policy.name, key=key)

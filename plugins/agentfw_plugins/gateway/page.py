@@ -45,7 +45,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Page:
     """The page of a live run."""
 
-    def __init__(self, finder: LiveSessionFinder, *, max_body: int = 8_000_000) -> None:
+    def __init__(self, finder: LiveSessionFinder, *, max_body: int = 64_000_000) -> None:
         self.finder, self.max_body = finder, max_body
         folder, host = finder.live.folder, finder.live.assembly.host
         viewer = Viewer(Index(folder.path), host, of_gateway=True)

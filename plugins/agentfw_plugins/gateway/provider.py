@@ -1,0 +1,107 @@
+"""The provider that `agentfw serve` is put in front of: found in the environment, and asked once at the start.
+
+    OPENAI_BASE_URL, OPENAI_API_KEY          any server with OpenAI's API; without an address, OpenAI's own
+    ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY    the same for Anthropic's
+
+The question is for its list of models, which costs nothing. A provider that doesn't answer it is still served: it may
+start later, or have no list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from agentfw import Policy, Request
+from agentfw.errors import AgentfwError, SettingsError, UpstreamError
+from agentfw.request import Forwarded
+
+__all__ = ["Found", "check_address", "look", "models_in", "providers"]
+
+_DEADLINE = 5.0  # seconds for the question at the start
+_SHOWN = 4
+_PROVIDERS = {
+    "OPENAI": ("https://api.openai.com/v1", {}),
+    "ANTHROPIC": ("https://api.anthropic.com/v1", {"protocol": "messages", "api_key_header": "x-api-key"}),
+}
+_PLACEHOLDER = re.compile(
+    r"[<>{}$]|\.\.\.|\byour\b|^my\b|\.(example|invalid|test)$|(^|\.)example\.(com|org|net)$", re.IGNORECASE
+)
+
+
+class Found(NamedTuple):
+    """Options of `agentfw serve` for what the environment names."""
+
+    policy: str = ""
+    assignments: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+def providers(environment: Mapping[str, str], own: str) -> Found:
+    """What the environment names, as options. `own` is the address of the gateway, HOST:PORT."""
+    found = Found()
+    for name, (usual, settings) in _PROVIDERS.items():
+        url = environment.get(f"{name}_BASE_URL", "").strip()
+        if not (url or environment.get(f"{name}_API_KEY", "").strip()):
+            continue
+        if url and name == "ANTHROPIC" and not urlsplit(url).path.rstrip("/"):
+            url = f"{url.rstrip('/')}/v1"  # its clients add the version themselves
+        if urlsplit(url).netloc == own:
+            raise SettingsError(
+                f"{name}_BASE_URL is the address of this gateway itself",
+                fix=f"unset {name}_BASE_URL here, or set it to your provider's address",
+            )
+        values = {"base_url": url or usual, "api_key_env": f"{name}_API_KEY", **settings}
+        where = f"model.{name.lower()}" if found.policy else "policy"
+        found = Found(
+            "openai",
+            (*found.assignments, *(f"{where}.{key}={value}" for key, value in values.items())),
+            (f"{name.lower()}=openai",) if found.policy else (),
+        )
+    if not found.policy:
+        raise SettingsError(
+            "there is no model to serve: neither a provider in the environment, nor --policy",
+            fix="name your provider: export OPENAI_BASE_URL=https://api.openai.com/v1 (or ANTHROPIC_BASE_URL)\n"
+            "       a model of your own: agentfw serve --policy transformers --set policy.model=path/to/model",
+        )
+    return found
+
+
+def check_address(url: str) -> None:
+    """Refuse the address of a page that shows how it is done."""
+    if _PLACEHOLDER.search(urlsplit(url).hostname or url):
+        raise SettingsError(
+            f"{url} is a placeholder, and no provider's address",
+            fix="use the address of your provider, such as https://api.openai.com/v1",
+        )
+
+
+async def look(policy: Policy, url: str, key_variable: str) -> str:
+    """What there is at an address, in words."""
+    try:
+        async with asyncio.timeout(_DEADLINE):
+            passed = await policy.forward(Request([]), Forwarded({}, "", "models", method="GET"))
+            names = models_in(json.loads(passed.content))
+    except TimeoutError:
+        return f"{url} hasn't answered within {_DEADLINE:g} s; requests are passed on all the same"
+    except UpstreamError as error:
+        if error.status == 401 and key_variable:
+            return f"{url} refuses the key in {key_variable} (HTTP 401)"
+        if error.content:
+            return f"{url}, which lists no models (HTTP {error.status})"
+        return f"{url} can't be reached; requests are refused until it can"
+    except (AgentfwError, ValueError, RecursionError):
+        return f"{url}, which lists no models"
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return f"{url}: {len(names)} model{'' if len(names) == 1 else 's'}" + (f" ({shown})" if names else "")
+
+
+def models_in(reply: object) -> Sequence[str]:
+    """The names in a server's list of models, in the form of OpenAI or of Google."""
+    listed: Any = reply.get("data", reply.get("models")) if isinstance(reply, dict) else None
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    return [str(row.get("id") or str(row.get("name", "")).removeprefix("models/")) for row in rows]
