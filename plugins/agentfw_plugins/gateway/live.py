@@ -18,7 +18,7 @@ from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
-from agentfw.runs import Again, LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
+from agentfw.runs import Again, Assembly, LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 
 from ..serving import serving
 from .answering import Line
@@ -34,6 +34,7 @@ from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinde
 __all__ = [
     "Limits",
     "Stop",
+    "answers_at_once",
     "gateway_of",
     "limits_of",
     "opened",
@@ -153,12 +154,18 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
         names = ("agentfw", policy.name, Path(model).name)
         if served_models(live, ()).own.forwards and not model:
             names = ()
-    forwards = live.assembly.policy.forwards
-    usual = _PASSED_ON if forwards else int(getattr(policy.checked, "concurrency", limits.concurrency))
     return limits._replace(
         models=() if "any" in names else tuple(dict.fromkeys(name for name in names if name)),
-        concurrency=at_once or usual,
+        concurrency=at_once or answers_at_once(live.assembly),
     )
+
+
+def answers_at_once(assembly: Assembly) -> int:
+    """The usual maximum number of answers at once: what a policy in this process sets, if it does."""
+    usual = Limits().concurrency
+    if assembly.policy.forwards:
+        return _PASSED_ON
+    return int(getattr(assembly.spec.policy.checked, "concurrency", usual))
 
 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
