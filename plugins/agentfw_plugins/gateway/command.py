@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 from contextlib import ExitStack
 from functools import partial
@@ -97,6 +98,13 @@ _key_option = click.option(
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Name of this gateway under which a browser may look at sessions. Can be repeated.",
+)
 @_key_option
 @key_file_option
 @click.option(
@@ -154,6 +162,7 @@ def serve(
     replicas: str | None,
     host: str,
     port: int,
+    hosts: tuple[str, ...],
     key_env: str,
     key_file: Path | None,
     upstream_key: str | None,
@@ -253,6 +262,8 @@ def serve(
         drain=drain,
         shared=shared,
         keep_ended=None if keep_ended is None else keep_ended * _DAY,
+        hosts=(host, *hosts),
+        once=secrets.token_urlsafe(32) if key else "",
         upstream_key="callers"
         if upstream_key == "client"
         else ("either" if is_local and not has_keys and upstream_key is None else "own"),
@@ -302,7 +313,8 @@ def serve(
                 out.note(note)
             if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
                 out.note("a memory acts through tools, so requests are rewritten: see docs/reference/gateway.md")
-            out.note(f"{url}/ to talk and rate, {url}/view/ to look at everything; stop with Ctrl-C")
+            login = f"login?once={limits.once}" if limits.once else "view/"
+            out.note(f"{url}/ to talk and rate, {url}/{login} to look at everything; stop with Ctrl-C")
         out.stream.flush()
 
     async def main() -> None:

@@ -27,6 +27,7 @@ from .callers import Callers
 from .health import Health
 from .keys import KeyFile
 from .learning.learning import Learning
+from .logins import Logins
 from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
@@ -68,6 +69,10 @@ class Limits(NamedTuple):
     """Seconds that shared sessions are kept after their end. None: they stay."""
     upstream_key: Literal["own", "either", "callers"] = "own"
     """Whose key requests are passed on with, as in `Forwarded`."""
+    hosts: Sequence[str] = ()
+    """Names of the gateway under which a browser may log in, besides those of this machine."""
+    once: str = ""
+    """What a browser can log in with once."""
     default_user: str = ""
     """Who asks where a request names nobody. Empty: nobody."""
 
@@ -228,16 +233,17 @@ async def gateway_of(
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
+    callers = Callers(
+        limits.keys,
+        KeyFile(limits.key_file) if limits.key_file else None,
+        own_header=limits.upstream_key == "callers",
+    )
     gateway = Gateway(
         finder,
         models=served_models(live, limits.models, limits.upstream_key),
-        callers=Callers(
-            limits.keys,
-            KeyFile(limits.key_file) if limits.key_file else None,
-            own_header=limits.upstream_key == "callers",
-        ),
+        callers=callers,
         max_body=limits.body,
-        page=Page(finder, max_body=limits.body),
+        page=Page(finder, Logins(callers, limits.hosts, limits.once), max_body=limits.body),
         line=line,
         health=health,
         memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],

@@ -73,8 +73,13 @@ class Models:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What programs are told that there is."""
-        return tuple(dict.fromkeys((*(self._names or sorted(self._own_names - {""})), *self.others)))
+        """What programs are told that there is, besides the models of a server that they may choose among."""
+        return tuple(dict.fromkeys((*(self._names or (OWN,)), *self.others)))
+
+    @property
+    def server(self) -> Policy | None:
+        """The policy whose server's models can be asked by the names that it gives them."""
+        return self.own.policy if self.own.forwards and not self._names else None
 
     def find(self, name: str) -> Model:
         """The model that a program asks for. Raises BadRequest (404) if there is none."""
@@ -97,14 +102,17 @@ class Models:
         """The name that a program asks a model by. Empty if its server doesn't know it."""
         return "" if name in self._own_names or (model is self.own and name in self.others) else name
 
+    def key_for(self, request: Request) -> Literal["own", "either", "callers"]:
+        """Whose key a request is passed on with. A key of the gateway, which there may be by now, never leaves it."""
+        return "own" if self.key == "either" and request.state.needs_key else self.key
+
     def forwarded(
         self, model: Model, protocol: Protocol, path: str, name: str, body: Body, request: Request
     ) -> Forwarded:
         """A request as it is passed on to the server of a model, in the protocol that it is written in."""
         known = self.known_to_server(model, name)
         values = body.values if known else {key: value for key, value in body.values.items() if key != "model"}
-        # Keys of the gateway, which there may be by now, are nobody else's business.
-        key = "own" if self.key == "either" and request.state.needs_key else self.key
+        key = self.key_for(request)
         address = {"path": path.partition("?")[0], "model": known, "query": query_of(request)}
         return Forwarded(values, protocol.name, **address, raw=body.raw, headers={**request.headers}, key=key)
 
