@@ -208,7 +208,7 @@ class Gateway:
     async def _answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
         given = await body_of(request, self.max_body)
         body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
-        route = await self._route(protocol, given, body, request, self.models.find(body.name("model")))
+        route = await self._route(protocol, given, body, request, self.models.find(body.name("model"), protocol.name))
         asked = route.asked
         caller = caller_of(request, body, asked.user)
         if route.spoken is protocol and caller.key is not None:

@@ -56,10 +56,11 @@ class Endpoints:
     async def models(self, request: Request) -> Response:
         """The models that can be asked for: the gateway's own, and those of its server."""
         rows: list[Any] = [_told(name) for name in self._models.names]
-        if self._models.server is not None:
+        policy = self._models.of_client(request).policy
+        if policy is not None and self._models.are_the_servers:
             try:
                 async with asyncio.timeout(_LISTING):
-                    passed = await self._models.server.forward(Asking([]), self._unread(request, "models"))
+                    passed = await policy.forward(Asking([]), self._unread(request, "models"))
                 listed = json.loads(passed.content)
                 rows += [row for row in listed["data"] if row["id"] not in self._models.names]
             except (AgentfwError, TimeoutError, ValueError, KeyError, TypeError, RecursionError):
@@ -67,17 +68,19 @@ class Endpoints:
         return json_answer({"object": "list", "data": rows})
 
     async def model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self._models.names and self._models.server is not None:
-            passed = await self._models.server.forward(Asking([]), self._unread(request, f"models/{quote(name)}"))
+        name, policy = request.path_params["name"], self._models.of_client(request).policy
+        if name not in self._models.names and policy is not None and self._models.are_the_servers:
+            request.state.native = True
+            passed = await policy.forward(Asking([]), self._unread(request, f"models/{quote(name)}"))
             return Response(passed.content, headers=dict(passed.headers))
-        self._models.find(name)
+        self._models.find(name, "")
         return json_answer(_told(name))
 
     async def others(self, request: Request) -> Response:
         """Pass on what the gateway doesn't know, piece by piece."""
-        path, policy = str(request.path_params["path"]), self._models.own.policy
-        if policy is None or not self._models.own.forwards or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        path, model = str(request.path_params["path"]), self._models.of_client(request)
+        policy = model.policy
+        if policy is None or not model.forwards or not {"", ".", ".."}.isdisjoint(path.split("/")):
             raise BadRequest(f"the gateway has no {request.method} /v1/{path[:200]}", 404, code="no_such_path")
         caller = caller_of(request, Body({}))
         if caller.key is not None and self._models.key != "callers" and path not in _OF_KEYS:
@@ -141,7 +144,7 @@ class Endpoints:
         given = await body_of(request, self._max_body)
         body = protocol.addressed(given, request.path_params, streams=False)
         name, path = body.name("model"), protocol.count_path
-        model = self._models.find(name)
+        model = self._models.find(name, protocol.name)
         self._count(request, body, recorded(protocol, body).user)
         if model.policy is None:
             raise BadRequest("tokens can't be counted here", 404, code="not_supported")

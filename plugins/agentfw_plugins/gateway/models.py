@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from agentfw import Policy
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
-from agentfw.runs import LiveRun
+from agentfw.runs import Choice, LiveRun
 
 from ..protocols import BadRequest, Body, Protocol
 
@@ -40,6 +40,8 @@ class Model:
     """Whether requests are passed on as they are."""
     fallback: str = ""
     """The model that answers if this one is away."""
+    protocol: str = ""
+    """The protocol of its server, if requests are passed on."""
 
     @property
     def follows_schemas(self) -> bool:
@@ -77,14 +79,30 @@ class Models:
         return tuple(dict.fromkeys((*(self._names or (OWN,)), *self.others)))
 
     @property
-    def server(self) -> Policy | None:
-        """The policy whose server's models can be asked by the names that it gives them."""
-        return self.own.policy if self.own.forwards and not self._names else None
+    def are_the_servers(self) -> bool:
+        """Whether programs may choose among the models of a server, by the names that it gives them."""
+        return self.own.forwards and not self._names
 
-    def find(self, name: str) -> Model:
-        """The model that a program asks for. Raises BadRequest (404) if there is none."""
+    def of_client(self, request: Request) -> Model:
+        """The model whose server a request is for that names none."""
+        return self._speaking("messages" if "anthropic-version" in request.headers else self.own.protocol)
+
+    def _speaking(self, protocol: str) -> Model:
+        if self.own.protocol == protocol:
+            return self.own
+        speaking = (model for model in self.others.values() if model.forwards and model.protocol == protocol)
+        return next(speaking, self.own)
+
+    def find(self, name: str, protocol: str) -> Model:
+        """The model that a program asks for. Raises BadRequest (404) if there is none.
+
+        A name that says nothing to the gateway is one of the server that speaks the protocol of the request: with
+        two providers, requests, and the keys in them, go to the one that they are for.
+        """
         if name in self.others:
             return self.others[name]
+        if self.own.forwards and not self._names and name not in self._own_names:
+            return self._speaking(protocol)
         if self._names and name not in (*self._names, OWN):
             raise BadRequest(
                 f'there is no model "{name[:200]}"; there is: {", ".join(self.names)}',
@@ -135,9 +153,19 @@ def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "eith
     assembly, spec = live.assembly, live.assembly.spec
     # Where the gateway has to call tools of a memory itself, it has to read each answer.
     acts = any(memory.overrides("tools") for memory in assembly.memories)
-    own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback)
+    own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback, _protocol_of(spec.policy))
     others = [
-        Model(choice.alias, assembly.traced(policy, choice.alias), policy.forwards and not acts, choice.fallback)
+        Model(
+            choice.alias,
+            assembly.traced(policy, choice.alias),
+            policy.forwards and not acts,
+            choice.fallback,
+            _protocol_of(choice),
+        )
         for choice, policy in zip(spec.models, assembly.models.values(), strict=True)
     ]
     return Models(own, others, names=names, known=spec.policy.name, key=key)
+
+
+def _protocol_of(choice: Choice) -> str:
+    return str(getattr(choice.checked, "protocol", ""))
