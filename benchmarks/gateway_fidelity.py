@@ -392,7 +392,7 @@ def _within(wanted: Any, found: Any) -> bool:
 
 
 def tried(feature: Feature, ask: Ask, server: Any, script: list[Any]) -> str:
-    script[:] = [feature.reply]
+    script[:] = [feature.reply, feature.given.get("stream_options")]
     before = len(server.bodies)
     got = ask(feature.path, {"model": MODELS.get((feature.path, feature.native), "served"), **feature.given})
     asked = server.bodies[before:]
@@ -493,7 +493,9 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
 
     def answer(body: Body) -> Any:
         # It takes no question that the client didn't ask.
-        return refusal(400, "stream_options is not known") if body.get("stream_options") == COUNTED else script[0]
+        reply, counted = script
+        own = body.get("stream_options") == COUNTED != counted
+        return refusal(400, "stream_options is not known") if own else reply
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
