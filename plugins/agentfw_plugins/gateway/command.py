@@ -249,7 +249,7 @@ def serve(
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not resume:
-        given = with_defaults(given, root, f"{host}:{port}", shared=bool(shared))
+        given = with_defaults(given, root, host, port, shared=bool(shared))
     own = tuple(model for model in models if "=" not in model)
     limits = Limits(
         keys=(key,) if key else (),
@@ -263,7 +263,7 @@ def serve(
         shared=shared,
         keep_ended=None if keep_ended is None else keep_ended * _DAY,
         hosts=(host, *hosts),
-        once=secrets.token_urlsafe(32) if key else "",
+        once=secrets.token_urlsafe(32) if has_keys else "",
         upstream_key="callers"
         if upstream_key == "client"
         else ("either" if is_local and not has_keys and upstream_key is None else "own"),
@@ -297,7 +297,7 @@ def serve(
     limits = limits_of(live, limits, own, max_concurrency)
     names, others = limits.models, tuple(live.assembly.models)
     start = Start(live, limits, key_env, has_keys)
-    starting, fronts = ExitStack(), list[str]()
+    starting, fronts, remembered = ExitStack(), list[str](), ""
 
     def ready(url: str) -> None:
         starting.close()
@@ -309,7 +309,7 @@ def serve(
             out.line(f"{url}   {'; '.join(fronts) or live.assembly.spec.policy.name}")
             for line in programs:
                 out.line(line)
-            for note in start.notes():
+            for note in start.notes(remembered):
                 out.note(note)
             if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
                 out.note("a memory acts through tools, so requests are rewritten: see docs/reference/gateway.md")
@@ -321,7 +321,9 @@ def serve(
         stop, loop = Stop(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, partial(stop.set, keeps_sessions=True))
+        nonlocal remembered
         fronts.extend(await start.providers())
+        remembered = "" if out.json else await asyncio.to_thread(start.remembered)
         await until_free(live, drain, lambda: out.note("waiting until the gateway before this one has ended"))
         await serve_until(stop, live, host, port, limits, ready, learning)
 

@@ -20,6 +20,8 @@ from agentfw import Policy, Request
 from agentfw.errors import AgentfwError, SettingsError, UpstreamError
 from agentfw.request import Forwarded
 
+from .callers import LOOPBACK
+
 __all__ = ["Found", "check_address", "look", "models_in", "providers"]
 
 _DEADLINE = 5.0  # seconds for the question at the start
@@ -41,8 +43,8 @@ class Found(NamedTuple):
     models: tuple[str, ...] = ()
 
 
-def providers(environment: Mapping[str, str], own: str) -> Found:
-    """What the environment names, as options. `own` is the address of the gateway, HOST:PORT."""
+def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
+    """What the environment names, as options. The gateway itself will be at this host and port."""
     found = Found()
     for name, (usual, settings) in _PROVIDERS.items():
         url = environment.get(f"{name}_BASE_URL", "").strip()
@@ -50,7 +52,9 @@ def providers(environment: Mapping[str, str], own: str) -> Found:
             continue
         if url and name == "ANTHROPIC" and not urlsplit(url).path.rstrip("/"):
             url = f"{url.rstrip('/')}/v1"  # its clients add the version themselves
-        if urlsplit(url).netloc == own:
+        check_address(url or usual)
+        parts = urlsplit(url)
+        if parts.hostname in (host, *LOOPBACK) and parts.port == port:
             raise SettingsError(
                 f"{name}_BASE_URL is the address of this gateway itself",
                 fix=f"unset {name}_BASE_URL here, or set it to your provider's address",

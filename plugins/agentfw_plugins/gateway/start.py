@@ -22,15 +22,15 @@ _MEMORY = "skillgraph"
 _FILE = "memory.db"
 
 
-def with_defaults(given: Mapping[str, Any], runs: Path, own: str, *, shared: bool) -> dict[str, Any]:
+def with_defaults(given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: bool) -> dict[str, Any]:
     """The options of a gateway, with the provider of the environment and the memory of the directory of runs.
 
-    `own` is the address that it will have. Gateways that share sessions don't get a memory which only one would have.
+    It will be at this host and port. Gateways that share sessions don't get a memory which only one would have.
     """
     given = {**given}
     chosen = given["policy"] or given["spec"] or any(text.startswith("policy") for text in given["assignments"])
     if not chosen:
-        found = providers(os.environ, own)
+        found = providers(os.environ, host, port)
         given["policy"] = found.policy
         given["assignments"] = (*found.assignments, *given["assignments"])
         given["models"] = [*found.models, *given["models"]]
@@ -76,10 +76,10 @@ class Start(NamedTuple):
     def _choices(self) -> list[Any]:
         return [self.live.assembly.spec.policy, *self.live.assembly.spec.models]
 
-    def notes(self) -> Iterator[str]:
+    def notes(self, remembered: str) -> Iterator[str]:
         """What whoever starts it has to know."""
         if self.live.assembly.memories:
-            yield f"memory: {self._remembered()}"
+            yield f"memory: {remembered}"
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
         elif not find_spec("faiss"):
@@ -90,7 +90,8 @@ class Start(NamedTuple):
         yield f"record: {_counted(known, 'session')}, {self.live.folder.path}/"
         yield from self._keys()
 
-    def _remembered(self) -> str:
+    def remembered(self) -> str:
+        """How much is remembered, in words."""
         choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
         path = getattr(choice and choice.checked, "path", "")
         if choice is None or not path:
