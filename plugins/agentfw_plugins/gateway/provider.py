@@ -77,7 +77,12 @@ def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
 
 def check_address(url: str) -> None:
     """Refuse the address of a page that shows how it is done."""
-    if _PLACEHOLDER.search(urlsplit(url).hostname or url):
+    try:
+        parts = urlsplit(url)
+        is_one = parts.hostname and parts.port != 0 and not _PLACEHOLDER.search(parts.hostname)
+    except ValueError:
+        is_one = False
+    if not is_one:
         raise SettingsError(
             f"{url} is a placeholder, and no provider's address",
             fix="use the address of your provider, such as https://api.openai.com/v1",

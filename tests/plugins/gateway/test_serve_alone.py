@@ -108,7 +108,7 @@ def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> N
 
     def answer(body: dict[str, object]) -> object:
         if body.get("max_tokens") == 1:
-            return refusal(401, "the key sk-wrong-one is unknown")
+            return refusal(401, "the key sk-of-eve-which-is-wrong is unknown")
         return completion("Noted.")
 
     with (
@@ -118,24 +118,27 @@ def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> N
         environment = {"OPENAI_BASE_URL": address, "ANTHROPIC_BASE_URL": other.removesuffix("/v1")}
         with started(tmp_path, "--memory", "none", **environment) as gateway:
             said = [{"role": "user", "content": "hello"}]
-            openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada").chat.completions.create(
+            openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada-which-is-right").chat.completions.create(
                 model="served", messages=said
             )
-            wrong = openai.OpenAI(base_url=gateway.base_url, api_key="sk-wrong-one", max_retries=0)
+            wrong = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-eve-which-is-wrong", max_retries=0)
             with pytest.raises(openai.AuthenticationError):
                 wrong.chat.completions.create(model="served", messages=said, max_tokens=1)
-            anthropic.Anthropic(base_url=gateway.url, auth_token="oauth-of-ada").messages.create(
+            anthropic.Anthropic(base_url=gateway.url, auth_token="oauth-of-ada-which-is-right").messages.create(
                 model="claude", messages=said, max_tokens=9, extra_headers={"anthropic-beta": "oauth-2025-04-20"}
             )
             told = gateway.told
 
     assert "the program's key is passed on" in told
-    assert [headers["authorization"] for headers in server.headers] == ["Bearer sk-of-ada", "Bearer sk-wrong-one"]
-    assert native.headers[-1]["authorization"] == "Bearer oauth-of-ada"
+    assert [headers["authorization"] for headers in server.headers] == [
+        "Bearer sk-of-ada-which-is-right",
+        "Bearer sk-of-eve-which-is-wrong",
+    ]
+    assert native.headers[-1]["authorization"] == "Bearer oauth-of-ada-which-is-right"
     assert "x-api-key" not in native.headers[-1]
     assert native.headers[-1]["anthropic-beta"] == "oauth-2025-04-20"
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    for key in (b"sk-of-ada", b"oauth-of-ada", b"sk-wrong-one"):
+    for key in (b"sk-of-ada-which-is-right", b"oauth-of-ada-which-is-right", b"sk-of-eve-which-is-wrong"):
         assert key not in kept
 
 
@@ -144,14 +147,14 @@ def test_with_keys_of_its_own_a_program_sends_both(tmp_path: Path) -> None:
         environment = {"OPENAI_BASE_URL": address, "AGENTFW_KEY": "key-of-the-gateway"}
         with started(tmp_path, "--memory", "none", "--upstream-key", "client", **environment) as gateway:
             both = {"x-agentfw-key": "key-of-the-gateway"}
-            client = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada", default_headers=both)
+            client = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada-which-is-right", default_headers=both)
             client.chat.completions.create(model="served", messages=[{"role": "user", "content": "hello"}])
             alone = openai.OpenAI(base_url=gateway.base_url, api_key="key-of-the-gateway", max_retries=0)
             with pytest.raises(openai.AuthenticationError, match="x-agentfw-key"):
                 alone.chat.completions.create(model="served", messages=[{"role": "user", "content": "hello"}])
 
     [headers] = server.headers
-    assert headers["authorization"] == "Bearer sk-of-ada"
+    assert headers["authorization"] == "Bearer sk-of-ada-which-is-right"
     assert "x-agentfw-key" not in headers
 
 

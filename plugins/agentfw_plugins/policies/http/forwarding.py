@@ -49,6 +49,7 @@ _NOT_RETURNED = {
 _ASKING = 10.0  # seconds for a question of what a server knows; the first requests wait for it
 _GIVE_TOKENS = {"vllm", "agentfw"}
 """Who owns the models, as the list of models says, on servers that give token ids."""
+_SHORTEST_KEY = 16
 _CREDENTIALS = {"authorization", "api-key"}
 _FOR_TOKENS = {"logprobs": True, "return_token_ids": True}
 _CHANGING = {
@@ -298,6 +299,7 @@ class Forwarder:
     ) -> UpstreamError:
         content = b"".join([part async for part in self._parts(response)])
         keys = [forwarded.headers.get(name, "").removeprefix("Bearer ") for name in self._credentials]
+        keys = [key for key in keys if len(key) >= _SHORTEST_KEY]  # others stand for none
         for secret in (*keys, self._endpoint.key(), self._endpoint.url, str(response.url.netloc, "ascii")):
             content = content.replace(secret.encode(), b"***") if secret else content
         status = response.status_code if response.status_code >= 400 else 502
