@@ -39,7 +39,7 @@ _DAY = 86_400.0
 _PORT = 8765
 _ALONE = "you"
 """Who asks on a machine of one's own, where a request names nobody."""
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 
 _key_option = click.option(
     "--key-env", default=_KEY, show_default=True, metavar="NAME", help="Environment variable with the key."
@@ -128,20 +128,38 @@ _key_option = click.option(
     metavar="NAME=OTHER",
     help="Model that answers if another is unreachable or overloaded. Can be repeated.",
 )
-@click.option("--idle", default=3600.0, show_default=True, help="Seconds after which an unused session ends.")
-@click.option("--max-sessions", default=10_000, show_default=True, help="Maximum number of sessions in progress.")
+@click.option(
+    "--idle", type=_SECONDS, default=3600.0, show_default=True, help="Seconds after which an unused session ends."
+)
+@click.option(
+    "--max-sessions", type=_COUNT, default=10_000, show_default=True, help="Maximum number of sessions in progress."
+)
 @click.option(
     "--max-concurrency",
-    type=int,
+    type=_COUNT,
     help="Maximum number of answers at once. Default: 1000 in front of a provider, else that of the policy, or 64.",
 )
 @click.option(
     "--max-queue", default=1000, show_default=True, help="Maximum number of requests that wait for the policy."
 )
-@click.option("--queue-timeout", default=60.0, show_default=True, help="Maximum time that a request waits, in seconds.")
-@click.option("--drain", default=30.0, show_default=True, help="Seconds that answers have to end when it is stopped.")
+@click.option(
+    "--queue-timeout",
+    type=_SECONDS,
+    default=60.0,
+    show_default=True,
+    help="Maximum time that a request waits, in seconds.",
+)
+@click.option(
+    "--drain",
+    type=_SECONDS,
+    default=30.0,
+    show_default=True,
+    help="Seconds that answers have to end when it is stopped.",
+)
 @click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
-@click.option("--max-body", default=64_000_000, show_default=True, help="Maximum size of a request, in bytes.")
+@click.option(
+    "--max-body", type=_COUNT, default=64_000_000, show_default=True, help="Maximum size of a request, in bytes."
+)
 @learning_options
 @json_option
 @click.pass_context
@@ -196,6 +214,7 @@ def serve(
         return
     from agentfw.host import runs_directory
 
+    from .callers import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
@@ -203,25 +222,13 @@ def serve(
     from .start import Start, refuse_other_keys, with_defaults
     from .stderr_thread import stderr_in_a_thread
 
-    given_limits = {
-        "--idle": idle,
-        "--max-sessions": max_sessions,
-        "--max-concurrency": 1 if max_concurrency is None else max_concurrency,
-        "--max-queue": max_queue,
-        "--queue-timeout": queue_timeout,
-        "--drain": drain,
-        "--max-body": max_body,
-    }
-    for name, limit in given_limits.items():
-        if not limit > 0:
-            raise UsageError(f"{name} is {limit}, and must be more than 0", fix=f"leave {name} out")
     context.with_resource(stderr_in_a_thread())
     if log is not None:
         log_as_json()
     root = runs_directory(runs)
     key = os.environ.get(key_env, "").strip()
     keys_of_users = keys_at(key_file, root)
-    has_keys, is_local = bool(key) or keys_of_users.exists, host in _LOOPBACK
+    has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
     if not is_local and not has_keys:
         raise SettingsError(
             f"{host} can be reached from other machines, so a key is required",

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agentfw import Policy, Request
@@ -22,7 +22,7 @@ from agentfw.request import Forwarded
 
 from .callers import LOOPBACK
 
-__all__ = ["Found", "check_address", "look", "models_in", "providers"]
+__all__ = ["Found", "check_address", "look", "providers"]
 
 _DEADLINE = 5.0  # seconds for the question at the start
 _SHOWN = 4
@@ -94,7 +94,9 @@ async def look(policy: Policy, url: str, key_variable: str) -> str:
     try:
         async with asyncio.timeout(_DEADLINE):
             passed = await policy.forward(Request([]), Forwarded({}, "", "models", method="GET"))
-            names = models_in(json.loads(passed.content))
+            reply = json.loads(passed.content)
+        rows = reply.get("data") or reply.get("models")
+        names = [str(row.get("id") or row["name"]) for row in rows]
     except TimeoutError:
         return f"{url} hasn't answered within {_DEADLINE:g} s; requests are passed on all the same"
     except UpstreamError as error:
@@ -103,14 +105,7 @@ async def look(policy: Policy, url: str, key_variable: str) -> str:
         if error.content:
             return f"{url}, which lists no models (HTTP {error.status})"
         return f"{url} can't be reached; requests are refused until it can"
-    except (AgentfwError, ValueError, RecursionError):
+    except (AgentfwError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"{url}, which lists no models"
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     return f"{url}: {len(names)} model{'' if len(names) == 1 else 's'}" + (f" ({shown})" if names else "")
-
-
-def models_in(reply: object) -> Sequence[str]:
-    """The names in a server's list of models, in the form of OpenAI or of Google."""
-    listed: Any = reply.get("data", reply.get("models")) if isinstance(reply, dict) else None
-    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-    return [str(row.get("id") or str(row.get("name", "")).removeprefix("models/")) for row in rows]

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentfw.errors import SettingsError
+from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.runs import LiveRun
 
 from ..memories.graph_errors import translated_errors
@@ -83,7 +83,7 @@ class Start(NamedTuple):
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
         elif not find_spec("faiss"):
-            yield 'memory: none; for one, pip install "agentfw[memory]" (in a checkout, pip install ".[memory]")'
+            yield f"memory: none; for one: {MissingExtraError('the memory', 'memory').fix}"
         else:
             yield "memory: none"
         known = len(self.live.sessions) + len(self.live.ended)
@@ -105,18 +105,16 @@ class Start(NamedTuple):
         return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {path}"
 
     def _keys(self) -> Iterator[str]:
-        variables = [str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices]
-        lacking = [name for name in dict.fromkeys(variables) if name and not os.environ.get(name, "").strip()]
-        if self.limits.upstream_key == "callers":
-            yield "the provider's key: the one that the program sends; the gateway's is in x-agentfw-key"
-        elif variables and any(variables):
-            there = [name for name in dict.fromkeys(variables) if name and name not in lacking]
-            if there:
-                yield f"the provider's key: {', '.join(there)}"
-            if lacking and self.limits.upstream_key == "either":
-                yield f"{', '.join(lacking)} is not set: the program's key is passed on, and never recorded"
-            elif lacking:
-                yield f"{', '.join(lacking)} is not set, and no key is passed on: set it, or add --upstream-key client"
+        named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
+        for variable in filter(None, named):
+            if self.limits.upstream_key == "callers":
+                yield f"the key for {variable}: the program's, whose key of the gateway is in x-agentfw-key"
+            elif os.environ.get(variable, "").strip():
+                yield f"the provider's key: {variable}"
+            elif self.limits.upstream_key == "either":
+                yield f"{variable} is not set: the program's key is passed on, and never recorded"
+            else:
+                yield f"{variable} is not set, and no key is passed on: set it, or add --upstream-key client"
         if self.has_keys:
             yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file}"
         else:
