@@ -76,7 +76,8 @@ class Models:
     @property
     def names(self) -> tuple[str, ...]:
         """What programs are told that there is, besides the models of a server that they may choose among."""
-        return tuple(dict.fromkeys((*(self._names or (OWN,)), *self.others)))
+        usual = (OWN,) if self.own.forwards else sorted(self._own_names - {""})
+        return tuple(dict.fromkeys((*(self._names or usual), *self.others)))
 
     @property
     def are_the_servers(self) -> bool:

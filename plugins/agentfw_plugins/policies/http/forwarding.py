@@ -47,6 +47,7 @@ _NOT_RETURNED = {
     *("server", "date", "set-cookie", "location", "via", "alt-svc", "strict-transport-security", "www-authenticate"),
 }
 _ASKING = 10.0  # seconds for a question of what a server knows; the first requests wait for it
+_NEXT_TRY = 60.0  # seconds; nobody waits for a server that could not be asked a moment ago
 _GIVE_TOKENS = {"vllm", "agentfw"}
 """Who owns the models, as the list of models says, on servers that give token ids."""
 _SHORTEST_KEY = 16
@@ -107,6 +108,8 @@ class Forwarder:
         self._endpoint, self.protocol, self._apis = endpoint, protocol, apis
         self._extra_body = dict(extra_body or {})
         self._tokens = wants_tokens if protocol.gives_tokens else False
+        self._ask_again = 0.0
+        """When a server is asked again that could not be."""
         self._counts = True
         """Whether the server takes the question for the token counts of a stream."""
         self._speaks: dict[str, bool] = {}
@@ -344,16 +347,19 @@ class Forwarder:
 
     async def _gives_tokens(self) -> bool:
         """Whether token ids are asked for. The server's list of models is looked at, once."""
-        if self._tokens is None:
+        now = asyncio.get_running_loop().time()
+        if self._tokens is None and now >= self._ask_again:
             async with self._endpoint.lock():
-                if self._tokens is None:
+                if self._tokens is None and now >= self._ask_again:
                     try:
                         async with asyncio.timeout(_ASKING), self._sent("/models", None, None, "GET") as response:
                             listed = json.loads(b"".join([part async for part in self._parts(response)]))
                             owners = {str(table(row).get("owned_by")) for row in table(listed).get("data") or ()}
                             self._tokens = bool(owners & _GIVE_TOKENS)
-                    except (UpstreamError, TimeoutError, ValueError, RecursionError, TypeError):
-                        return False  # a server that could not be asked is asked again
+                    except (UpstreamError, TimeoutError):
+                        self._ask_again = now + _NEXT_TRY
+                    except (ValueError, RecursionError, TypeError):
+                        self._tokens = False
         return bool(self._tokens)
 
 
