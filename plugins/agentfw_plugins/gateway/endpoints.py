@@ -81,7 +81,7 @@ class Endpoints:
         path, model = str(request.path_params["path"]), self._models.of_client(request)
         policy = model.policy
         if policy is None or not model.forwards or not {"", ".", ".."}.isdisjoint(path.split("/")):
-            raise BadRequest(f"the gateway has no {request.method} /v1/{path[:200]}", 404, code="no_such_path")
+            raise BadRequest(f"the gateway has no {request.method} {request.url.path[:200]}", 404, code="no_such_path")
         caller = caller_of(request, Body({}))
         if caller.key is not None and self._models.key != "callers" and path not in _OF_KEYS:
             raise BadRequest(f"/v1/{path[:200]} is not passed on for keys of users", 403, code="operators_only")
