@@ -175,11 +175,11 @@ class LiveRun:
 
     async def __aenter__(self) -> Self:
         self.folder.lock()
-        if self._about is not None and json.loads(json.dumps(self._about["spec"])) != self.folder.about["spec"]:
-            before = self.folder.about
-            self.folder.rewrite({**before, **self._about, "began_with": before.get("began_with", before["spec"])})
         self._memories = MemoryThread()
         try:
+            before = self.folder.about
+            if self._about is not None and json.loads(json.dumps(self._about["spec"])) != before["spec"]:
+                self.folder.rewrite({**before, **self._about, "began_with": before.get("began_with", before["spec"])})
             for guarded in self.assembly.memories:
                 guarded.inside = self._memories.beside(guarded.inside)
             await self.assembly.open(self.folder.path)
