@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 
 from ..protocols import BadRequest
 
@@ -63,9 +64,7 @@ def _inflated(raw: bytes, most: int, bits: int) -> bytes:
 
 
 def _brotli(raw: bytes, most: int) -> bytes:
-    import brotli
-
-    reader, found = brotli.Decompressor(), bytearray()
+    reader, found = import_module("brotli").Decompressor(), bytearray()
     given = raw
     while len(found) < most and not reader.is_finished():
         # Versions before 1.2 can't be told where to stop, and then nothing is read.

@@ -102,7 +102,8 @@ class Endpoints:
         watching = asyncio.create_task(_stop(request, task))
         self._passing.add(watching)
         watching.add_done_callback(self._passing.discard)
-        await asyncio.wait([task, began], return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [task, began]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not began.done():
             request.state.native = True  # the server's refusal is passed on as it is
             await asyncio.wait([task])

@@ -131,9 +131,16 @@ class Models:
         """A request as it is passed on to the server of a model, in the protocol that it is written in."""
         known = self.known_to_server(model, name)
         values = body.values if known else {key: value for key, value in body.values.items() if key != "model"}
-        key = self.key_for(request)
-        address = {"path": path.partition("?")[0], "model": known, "query": query_of(request)}
-        return Forwarded(values, protocol.name, **address, raw=body.raw, headers={**request.headers}, key=key)
+        return Forwarded(
+            values,
+            protocol.name,
+            path.partition("?")[0],
+            known,
+            query_of(request),
+            body.raw,
+            {**request.headers},
+            key=self.key_for(request),
+        )
 
 
 def query_of(request: Request) -> str:
