@@ -212,8 +212,7 @@ class Forwarded:
 
     body: Mapping[str, Any]
     protocol: str = "chat"
-    """The protocol that it is written in, by the name that `Policy.speaks` is asked with. Empty: nobody reads it, and
-    it is passed on as it is, with its answer in parts of any size."""
+    """The protocol that it is written in, by the name that `Policy.speaks` is asked with. Empty: nobody reads it."""
     path: str = "chat/completions"
     """Where it goes, below the address of the server. `{model}` in it stands for the model's name."""
     model: str = ""
@@ -225,8 +224,7 @@ class Forwarded:
     """The program's headers, of which those that concern only this connection are not passed on."""
     method: str = "POST"
     key: Literal["own", "either", "callers"] = "own"
-    """The key that it is sent with: the policy's, or the one in the headers; `either`: that one if the policy has none.
-    """
+    """Whose key it is sent with: the policy's, or that of its headers; `either`: of the headers if it has none."""
     recalled: str = ""
     """What the memories recalled, which is added to the system message."""
     sampling: Sampling = field(default_factory=Sampling)
