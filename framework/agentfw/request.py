@@ -223,8 +223,7 @@ class Forwarded:
     headers: Mapping[str, str] = field(default_factory=dict)
     """The program's headers, of which those that concern only this connection are not passed on."""
     method: str = "POST"
-    key: Literal["own", "either", "callers"] = "own"
-    """Whose key it is sent with: the policy's, or that of its headers; `either`: of the headers if it has none."""
+    key: Literal["own", "either", "callers"] = "own"  # the policy's, or that in the headers; either: if it has none
     recalled: str = ""
     """What the memories recalled, which is added to the system message."""
     sampling: Sampling = field(default_factory=Sampling)
