@@ -38,7 +38,8 @@ from agentfw_benchmarks import TESTS, Options, print_markdown, tell
 sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
 
 Body = dict[str, Any]
-OWN = [{"role": "user", "content": "Hi"}]
+COUNTED = {"include_usage": True}
+"""What the gateway asks of a stream."""
 """What the gateway itself asks at the start."""
 Ask = Callable[[str, Body], Any]
 COUNT = "messages/count_tokens"
@@ -391,10 +392,10 @@ def _within(wanted: Any, found: Any) -> bool:
 
 
 def tried(feature: Feature, ask: Ask, server: Any, script: list[Any]) -> str:
-    script[:] = [feature.reply]
+    script[:] = [feature.reply, feature.given.get("stream_options")]
     before = len(server.bodies)
     got = ask(feature.path, {"model": MODELS.get((feature.path, feature.native), "served"), **feature.given})
-    asked = [body for body in server.bodies[before:] if body.get("messages") != OWN]
+    asked = server.bodies[before:]
     named = feature.name.split("[")[0].split(".")[-1] if feature.path != COUNT else "count_tokens"
     try:
         if feature.holds(asked[-1] if asked else {}, got):
@@ -433,7 +434,7 @@ def asking(url: str) -> Ask:
 @contextmanager
 def through_agentfw(upstream: str, folder: Path) -> Iterator[Ask]:
     command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", "--policy"]
-    command += ["openai", "--set", f"policy.base_url={upstream}"]
+    command += ["openai", "--memory", "none", "--set", f"policy.base_url={upstream}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
@@ -491,13 +492,19 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
     script: list[Any] = []
 
     def answer(body: Body) -> Any:
-        return refusal(400, "not known") if body.get("messages") == OWN else script[0]
+        # It takes no question that the client didn't ask.
+        reply, counted = script
+        own = body.get("stream_options") == COUNTED != counted
+        return refusal(400, "stream_options is not known") if own else reply
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address, server = stack.enter_context(serving(answer))
         native_at, native = stack.enter_context(serving(answer, apis=("responses", "messages")))
-        here = [stack.enter_context(through_agentfw(at, folder)) for at in (address, native_at)]
+        here = [
+            stack.enter_context(through_agentfw(at, folder / str(number)))
+            for number, at in enumerate((address, native_at))
+        ]
         ways = {"agentfw": here}
         if litellm:
             url, _ = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))

@@ -52,7 +52,7 @@ class Gateway:
         options = ["--policy", "scripted", "--set", 'policy.replies=["yes"]', "--idle", "100000", "--drain", "5"]
         command = [sys.executable, "-m", "agentfw", "serve", "--port", str(self.port), "--runs", str(self.folder)]
         self.process = subprocess.Popen(
-            [*command, "--json", "--continue", "--sessions", self.where, *options],
+            [*command, "--json", "--sessions", self.where, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

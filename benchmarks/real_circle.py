@@ -6,9 +6,9 @@
 
 Everything goes through the command line and HTTP, as a user would do it:
 
-    agentfw serve --set policy.model=MODEL --set policy.template=plain
+    agentfw serve --set policy.model=MODEL --set policy.template=plain --memory none
     agentfw train --from RUN --optimizer kto
-    agentfw serve --policy RUN
+    agentfw serve --policy RUN --memory none
 
 Simulated users ask short questions, and like answers of at most --words words, which nobody tells the model: two of the
 four examples in the prompt are long. What is measured is the share of liked answers of users whose questions were not

@@ -22,4 +22,4 @@ USER agentfw
 WORKDIR /data
 VOLUME /data
 EXPOSE 8765
-CMD ["agentfw", "serve", "--spec", "/etc/agentfw/gateway.toml", "--runs", "/data/runs", "--host", "0.0.0.0", "--continue", "--log", "json"]
+CMD ["agentfw", "serve", "--spec", "/etc/agentfw/gateway.toml", "--runs", "/data/runs", "--host", "0.0.0.0", "--log", "json"]

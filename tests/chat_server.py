@@ -68,8 +68,8 @@ def refusal(status: int, message: str, **more: Any) -> Reply:
 class Server:
     """What is asked and answered, in order."""
 
-    def __init__(self, script: tuple[Script, ...], models: tuple[str, ...]) -> None:
-        self.script, self.models = script or (completion(),), models
+    def __init__(self, script: tuple[Script, ...], models: tuple[str, ...], owner: str) -> None:
+        self.script, self.models, self.owner = script or (completion(),), models, owner
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -95,17 +95,22 @@ class Server:
 
 @contextmanager
 def serving(
-    *script: Script, models: tuple[str, ...] = ("served", "other"), apis: tuple[str, ...] = ()
+    *script: Script, models: tuple[str, ...] = ("served", "other"), apis: tuple[str, ...] = (), owner: str = "us"
 ) -> Iterator[tuple[str, Server]]:
-    """The base URL of a running server, and the server. `apis` are those of responses and messages that it speaks."""
-    server = Server(script, models)
+    """The base URL of a running server, and the server. `apis` are those of responses and messages that it speaks.
+
+    `owner` is who owns the models, as its list of them says.
+    """
+    server = Server(script, models, owner)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             server.asked_for_models += 1
-            self._send(Reply({"object": "list", "data": [{"id": name} for name in server.models]}))
+            self._send(
+                Reply({"object": "list", "data": [{"id": name, "owned_by": server.owner} for name in server.models]})
+            )
 
         def do_POST(self) -> None:
             with server.lock:

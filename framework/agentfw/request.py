@@ -212,7 +212,7 @@ class Forwarded:
 
     body: Mapping[str, Any]
     protocol: str = "chat"
-    """The protocol that it is written in, by the name that `Policy.speaks` is asked with."""
+    """The protocol that it is written in, by the name that `Policy.speaks` is asked with. Empty: nobody reads it."""
     path: str = "chat/completions"
     """Where it goes, below the address of the server. `{model}` in it stands for the model's name."""
     model: str = ""
@@ -222,6 +222,8 @@ class Forwarded:
     """The body's bytes. They are sent as they are if nothing has to be changed. Empty: there are none."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The program's headers, of which those that concern only this connection are not passed on."""
+    method: str = "POST"
+    key: Literal["own", "either", "callers"] = "own"  # the policy's, or that in the headers; either: if it has none
     recalled: str = ""
     """What the memories recalled, which is added to the system message."""
     sampling: Sampling = field(default_factory=Sampling)

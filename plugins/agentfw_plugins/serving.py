@@ -10,7 +10,7 @@ import asyncio
 import math
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from agentfw.errors import MissingExtraError, UsageError
@@ -36,6 +36,7 @@ async def serving(
     except ImportError as error:
         raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
+    _open_many_files()
     listener = _bound(host, port)
     config = uvicorn.Config(
         app,
@@ -72,6 +73,17 @@ async def serving(
         hurrying.cancel()
         await running
         listener.close()
+
+
+def _open_many_files() -> None:
+    """Let this process have as many connections as it may. Each answer that is passed on takes two."""
+    try:
+        import resource
+    except ImportError:  # on Windows there is no such limit
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -26,6 +26,15 @@ def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[st
     assert (killed["kills"], killed["lost"]) == (1, 0)
 
 
+def test_streams_at_once_and_hang_ups_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    size = ["--streams", "5", "--seconds", "1", "--hangups", "20", "--json"]
+    result = load("gateway").main(["streams", *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["places still taken"], result["of so many"]) == (0, 1000)
+    assert 0 < result["last first byte, through the gateway"] < result["last end, through the gateway"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["", "skillgraph"])
 def test_no_user_of_a_gateway_gets_at_what_is_anothers(memory: str, capsys: pytest.CaptureFixture[str]) -> None:

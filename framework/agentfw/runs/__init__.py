@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .from_python import RunResult
-    from .live import EndedSession, LiveRun, read_sessions
+    from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPISODE_FIGURES",
+    "Again",
     "Assembly",
     "Choice",
     "EndedSession",
@@ -86,7 +87,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.journal": ("Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"),
     "records.mirror": ("Mirror", "check_address"),
     "from_python": ("RunResult",),
-    "live": ("EndedSession", "LiveRun", "read_sessions"),
+    "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
     "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),

@@ -23,7 +23,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from ..boundary.layers import MemoryThread
 from ..episode import Episode, Task
@@ -31,6 +31,7 @@ from ..errors import StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
 from ..seeds import Seeds
+from ..settings import operational_keys
 from ..tool import Tool
 from ..tracker import PlayedEpisode
 from ..turns.session import Session, Unfinished, extended
@@ -47,6 +48,7 @@ from .spec.resolution import resolve, resolve_again
 from .spec.run_spec import RunSpec
 
 __all__ = [
+    "Again",
     "LiveRun",
     "Streams",
     "read_sessions",
@@ -113,6 +115,7 @@ class Streams:
 
 
 Answer = TypeVar("Answer")
+Again = Literal["", "newest", "free"]
 
 _TURNS, _HEARD = "turns", "heard"
 _WHOLE = "whole"
@@ -131,8 +134,9 @@ class EndedSession(NamedTuple):
 class LiveRun:
     """An open run, for the duration of `async with`."""
 
-    def __init__(self, folder: RunFolder, assembly: Assembly) -> None:
-        self.folder, self.assembly = folder, assembly
+    def __init__(self, folder: RunFolder, assembly: Assembly, about: Mapping[str, Any] | None = None) -> None:
+        """`about` is what run.json says from now on, if a run of other options is continued."""
+        self.folder, self.assembly, self._about = folder, assembly, about
         self.sessions: dict[str, Session] = {}
         """The sessions in progress, by name."""
         self.ended: dict[str, EndedSession] = {}
@@ -144,19 +148,23 @@ class LiveRun:
         """The highest number of a session."""
 
     @classmethod
-    def create(cls, spec: RunSpec, host: Host, root: Path, *, again: bool = False) -> Self:
+    def create(cls, spec: RunSpec, host: Host, root: Path, *, again: Again = "") -> Self:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made.
 
-        With `again`, continue the newest run of the same spec instead, if there is one.
+        With `again`, continue the newest run of the same environment and policy instead, if there is one, with what
+        the spec says now: other memories and rewards, or another address of the same server. `free`: of those that no
+        process works on.
         """
         resolved, sources = resolve(spec, host)
         assembly = assemble(resolved, host)
         about = {**describe_run(resolved, sources, assembly), "episodes": 0}
         if again:
-            wanted = json.loads(json.dumps(about["spec"]))
+            wanted = _who_answers(json.loads(json.dumps(about["spec"])), resolved)
             for folder in list_runs(root):
-                if folder.about["spec"] == wanted:
-                    return cls(folder, assembly)
+                if again == "free" and folder.state == "running":
+                    continue
+                if _who_answers(folder.about["spec"], resolved) == wanted:
+                    return cls(folder, assembly, about)
         return cls(RunFolder.create(root, spec.environment.name, about), assembly)
 
     @classmethod
@@ -169,6 +177,9 @@ class LiveRun:
         self.folder.lock()
         self._memories = MemoryThread()
         try:
+            before = self.folder.about
+            if self._about is not None and json.loads(json.dumps(self._about["spec"])) != before["spec"]:
+                self.folder.rewrite({**before, **self._about, "began_with": before.get("began_with", before["spec"])})
             for guarded in self.assembly.memories:
                 guarded.inside = self._memories.beside(guarded.inside)
             await self.assembly.open(self.folder.path)
@@ -426,6 +437,14 @@ def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
         news = Episode.from_record(line)
         found[news.id] = news if replaces or news.id not in found else extended(found[news.id], news)
     return list(found.values())
+
+
+def _who_answers(spec: Mapping[str, Any], now: RunSpec) -> tuple[Any, ...]:
+    """What a run has to have in common with the one that continues it."""
+    policy = spec["policy"]
+    free = operational_keys(now.policy.checked) if now.policy.checked is not None else {}
+    settings = {key: value for key, value in policy["settings"].items() if key not in free}
+    return spec["environment"], policy["name"], settings, spec["seed"]
 
 
 def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:

@@ -68,13 +68,15 @@ def chat(
             " --set policy.model=NAME\n"
             "       a folder of weights: agentfw chat --policy transformers --set policy.model=path/to/model",
         )
+    from agentfw.host import runs_directory
+
     from ..gateway.live import opened
     from .commands import LineScreen
 
     live = opened(
-        runs or _runs(),
+        runs_directory(runs),
         start="chat",
-        again=not fresh,
+        again="" if fresh else "newest",
         policy=policy,
         memories=memories,
         tools=tools,
@@ -143,10 +145,3 @@ async def _converse(conversation: Conversation, screen: Screen, out: Out) -> Non
 
     assert isinstance(screen, TerminalScreen)
     await talk_in_terminal(conversation, screen, conversation.live.folder.path / "typed")
-
-
-def _runs() -> Path:
-    from agentfw.host import find_project
-
-    project = find_project()
-    return project.runs if project is not None else Path("runs")

@@ -7,8 +7,9 @@ recorded in any case.
     answers = AnswersInProgress(finder, Line(at_once=32, waiting=1000, patience=60))
     reply = await answers.begin(session, caller, ModelRoute(model, asked)).reply()
 
-At most so many answers are given at once. The other requests wait, and clients take turns, however many requests each
-of them has in the line. When the line is full, the client with the most requests in it loses its last one.
+At most so many answers are given at once, and nothing else limits them. The other requests wait, and clients take
+turns, however many requests each of them has in the line. When the line is full, the client with the most requests in
+it loses its last one.
 """
 
 from __future__ import annotations
@@ -244,7 +245,9 @@ class Line:
             longest = max(self._queues, key=lambda one: len(self._queues[one]), default=client)
             if len(self._queues.get(longest, ())) <= len(self._queues.get(client, ())) + 1:
                 raise self._busy("the line is full")
-            self._queues[longest].pop().set_exception(self._busy("the line is full"))
+            last = self._queues[longest].pop()
+            if not last.done():  # it may have given up, and not left yet
+                last.set_exception(self._busy("the line is full"))
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append(turn)
         try:
@@ -281,4 +284,5 @@ class Line:
     def _busy(self, why: str) -> BadRequest:
         seconds = math.ceil(self._seconds * (self.length + 1) / self.at_once)
         advice = min(max(1, seconds), _LONGEST_ADVICE)
-        return BadRequest(f"this server is busy: {why}", 503, code="server_busy", headers={"retry-after": str(advice)})
+        words = f"this server is busy: it gives {self.at_once} answers at once (--max-concurrency), and {why}"
+        return BadRequest(words, 503, code="server_busy", headers={"retry-after": str(advice)})

@@ -33,20 +33,27 @@ from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protoco
 from ..protocols.bodies import read_body
 from ..protocols.chat import Chunks, headed, write_completion
 from ..protocols.protocol import problem_of
+from .encodings import too_large, unpacked
 
-__all__ = ["Writing", "body_of", "error_answer", "json_answer", "problem_of_error"]
+__all__ = ["Writing", "body_of", "bytes_of", "error_answer", "json_answer", "problem_of_error"]
 
 
 async def body_of(request: Request, most: int, *, optional: bool = False) -> Body:
     """The body of a request, of at most so many bytes."""
+    raw = await bytes_of(request, most)
+    return Body({}) if optional and not raw.strip() else read_body(raw)
+
+
+async def bytes_of(request: Request, most: int) -> bytes:
+    """The body of a request, unpacked."""
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise BadRequest(f"the body has more than {most:,} bytes", 413, code="body_too_large")
+            raise too_large(most)
         parts.append(part)
-    raw = b"".join(parts)
-    return Body({}) if optional and not raw.strip() else read_body(raw)
+    encodings = request.headers.get("content-encoding", "")
+    return unpacked(b"".join(parts), encodings, most) if encodings else b"".join(parts)
 
 
 def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentfw import Memory, Policy, Session
 from agentfw.errors import AgentfwError, MissingExtraError, in_words
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Gateway"]
 
 _CHAT = ChatCompletions()
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]
 
 _WORDS = {
@@ -68,7 +69,7 @@ class Gateway:
         *,
         models: Models | None = None,
         callers: Callers | None = None,
-        max_body: int = 8_000_000,
+        max_body: int = 64_000_000,
         page: Page | None = None,
         line: Line | None = None,
         health: Health | None = None,
@@ -88,9 +89,9 @@ class Gateway:
         endpoints = Endpoints(self.models, self.callers, self.answers.line, memories=memories, max_body=max_body)
         routes = []
         for below in ("", "/s/{session}"):
-            routes.append(Route(f"{below}/v1/models", self._guarded("models", self._list_models), methods=["GET"]))
+            routes.append(Route(f"{below}/v1/models", self._guarded("models", endpoints.models), methods=["GET"]))
             routes.append(
-                Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", self._model), methods=["GET"])
+                Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", endpoints.model), methods=["GET"])
             )
             for protocol in protocols().values():
                 answer = self._answer if protocol.converses else endpoints.embeddings
@@ -110,10 +111,18 @@ class Gateway:
                 ]
         routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
+        routes += [
+            Route(f"{below}/v1/{{path:path}}", self._guarded("others", endpoints.others), methods=_METHODS)
+            for below in ("", "/s/{session}")
+        ]
         if page is not None:
             routes.append(Route("/", self._guarded("page", page.html, needs_key=False), methods=["GET"]))
             routes += [
                 Route(path, self._guarded(path, handler), methods=[method]) for method, path, handler in page.handlers
+            ]
+            routes += [
+                Route(path, self._guarded(path, handler, admits=False), methods=[method])
+                for method, path, handler in page.views
             ]
         if health is not None:
             routes.append(Route("/healthz", health.alive, methods=["GET"]))
@@ -135,6 +144,7 @@ class Gateway:
         speaks = protocol or _CHAT
 
         async def handled(request: Request) -> Response:
+            request.state.needs_key = self.callers.needs_key
             try:
                 if admits and (needs_key or not self.callers.needs_key):
                     request.state.caller = self.callers.admit(request, speaks.key_header)
@@ -176,14 +186,6 @@ class Gateway:
             }
             logger.info("request", extra={"figures": figures})
 
-    async def _list_models(self, request: Request) -> Response:
-        return json_answer({"object": "list", "data": [_told_of_model(name) for name in self.models.names]})
-
-    async def _model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        self.models.find(name)
-        return json_answer(_told_of_model(name))
-
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
         value, turn = _feedback_value(body), body.whole("turn", 0)
@@ -206,13 +208,15 @@ class Gateway:
     async def _answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
         given = await body_of(request, self.max_body)
         body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
-        route = await self._route(protocol, given, body, request, self.models.find(body.name("model")))
+        route = await self._route(protocol, given, body, request, self.models.find(body.name("model"), protocol.name))
         asked = route.asked
         caller = caller_of(request, body, asked.user)
         if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
         self.callers.count(caller, self.answers.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
+        if not request.state.needs_key:
+            caller = self.finder.asking(caller, name)
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
@@ -370,10 +374,6 @@ async def _spoken_by(policy: Policy, protocol: Protocol, model: str) -> Protocol
 def _no_text(protocol: Protocol) -> BadRequest:
     words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
     return BadRequest(words, code="unsupported_parameter")
-
-
-def _told_of_model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}
 
 
 async def _watch(request: Request, answers: Sequence[AnswerInProgress]) -> None:

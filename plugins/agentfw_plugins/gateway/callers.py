@@ -59,8 +59,9 @@ class Caller:
 class Callers:
     """Lets requests in."""
 
-    def __init__(self, operators: Sequence[str] = (), file: KeyFile | None = None) -> None:
-        self.operators, self.file = operators, file
+    def __init__(self, operators: Sequence[str] = (), file: KeyFile | None = None, *, own_header: bool = False) -> None:
+        """With `own_header`, keys of the gateway come in `x-agentfw-key` alone, and others are the provider's."""
+        self.operators, self.file, self._own_header = operators, file, own_header
         self._has_keys = bool(operators)
         self._asked: dict[str, tuple[float, float]] = {}
         """How many answers each key may still ask for, and as of when."""
@@ -74,7 +75,7 @@ class Callers:
     def admit(self, request: Request, key_header: str) -> Caller:
         """The caller of a request, before its body is read. Raises BadRequest for whoever is not let in.
 
-        The key is in `authorization`, or in the header where the protocol of the request has it.
+        The key is in `x-agentfw-key`, in `authorization`, or where the protocol of the request has it.
         """
         address = request.client.host if request.client else ""
         if not self.needs_key:
@@ -83,15 +84,22 @@ class Callers:
             if not _is_local(f"//{request.headers.get('host', '')}") or (origin and not _is_local(origin)):
                 raise BadRequest("without a key, only programs of this machine are served", 403, code="not_local")
             return Caller(address)
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        given = given.strip() if scheme.lower() == "bearer" else request.headers.get(key_header, "")
-        right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]
-        if any(right):
+        given = request.headers.get("x-agentfw-key", "")
+        if not (given or self._own_header):
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            given = given.strip() if scheme.lower() == "bearer" else request.headers.get(key_header, "")
+        if self.is_operator(given):
             return Caller(address)
         key = self.file.find(given) if self.file is not None else None
         if key is None:
-            raise BadRequest("the key is missing or wrong", 401, code="invalid_api_key")
+            where = "the gateway's key, in x-agentfw-key," if self._own_header else "the key"
+            raise BadRequest(f"{where} is missing or wrong", 401, code="invalid_api_key")
         return Caller(f"{key.name}:", key=key)
+
+    def is_operator(self, given: str) -> bool:
+        """Whether this is a key of who runs the gateway."""
+        right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]  # each, in equal time
+        return any(right)
 
     def count(self, caller: Caller, at_once: int) -> None:
         """Count a request for an answer. Raises BadRequest (429) beyond the limits of its key."""

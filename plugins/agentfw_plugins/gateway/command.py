@@ -1,5 +1,6 @@
 """`agentfw serve` and `agentfw feedback`.
 
+    agentfw serve
     agentfw serve --policy transformers --set policy.model=path/to/model
     agentfw feedback SESSION good
     agentfw feedback SESSION --correction "It opens at nine." --turn 2
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 from contextlib import ExitStack
 from functools import partial
@@ -35,7 +37,9 @@ __all__ = ["feedback", "serve"]
 _KEY = "AGENTFW_KEY"
 _DAY = 86_400.0
 _PORT = 8765
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_ALONE = "you"
+"""Who asks on a machine of one's own, where a request names nobody."""
+_COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 
 _key_option = click.option(
     "--key-env", default=_KEY, show_default=True, metavar="NAME", help="Environment variable with the key."
@@ -46,9 +50,16 @@ _key_option = click.option(
 @click.option(
     "--policy",
     metavar="NAME",
-    help="Policy that answers, or a run, such as `last`: the newest version of a training. Default: transformers.",
+    help="Policy that answers, or a run, such as `last`: the newest version of a training. Default: the provider that "
+    "OPENAI_BASE_URL and OPENAI_API_KEY name, or ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY.",
 )
-@click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
+@click.option(
+    "--memory",
+    "memories",
+    multiple=True,
+    metavar="NAME",
+    help="Memory to use, or `none`. Can be repeated. Default: skillgraph, if it is installed.",
+)
 @click.option(
     "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
 )
@@ -58,10 +69,8 @@ _key_option = click.option(
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
-@click.option("--resume", metavar="RUN", help="Continue the sessions of this run.")
-@click.option(
-    "--continue", "again", is_flag=True, help="Continue the newest run with the same options, if there is one."
-)
+@click.option("--resume", metavar="RUN", help="Continue the sessions of this run. Default: of the newest.")
+@click.option("--new", "fresh", is_flag=True, help="Begin a new record of sessions. The memory stays.")
 @click.option(
     "--sessions",
     "shared",
@@ -89,8 +98,21 @@ _key_option = click.option(
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Name of this gateway under which a browser may look at sessions. Can be repeated.",
+)
 @_key_option
 @key_file_option
+@click.option(
+    "--upstream-key",
+    type=click.Choice(["own", "client"]),
+    help="Key that the provider gets: the gateway's own, or the client's, who sends a key of the gateway in "
+    "x-agentfw-key. Default: own, and the client's where there is none, on this machine without keys.",
+)
 @click.option(
     "--model",
     "models",
@@ -106,18 +128,38 @@ _key_option = click.option(
     metavar="NAME=OTHER",
     help="Model that answers if another is unreachable or overloaded. Can be repeated.",
 )
-@click.option("--idle", default=3600.0, show_default=True, help="Seconds after which an unused session ends.")
-@click.option("--max-sessions", default=10_000, show_default=True, help="Maximum number of sessions in progress.")
 @click.option(
-    "--max-concurrency", type=int, help="Maximum number of answers at once. Default: that of the policy, or 64."
+    "--idle", type=_SECONDS, default=3600.0, show_default=True, help="Seconds after which an unused session ends."
+)
+@click.option(
+    "--max-sessions", type=_COUNT, default=10_000, show_default=True, help="Maximum number of sessions in progress."
+)
+@click.option(
+    "--max-concurrency",
+    type=_COUNT,
+    help="Maximum number of answers at once. Default: 1000 in front of a provider, else that of the policy, or 64.",
 )
 @click.option(
     "--max-queue", default=1000, show_default=True, help="Maximum number of requests that wait for the policy."
 )
-@click.option("--queue-timeout", default=60.0, show_default=True, help="Maximum time that a request waits, in seconds.")
-@click.option("--drain", default=30.0, show_default=True, help="Seconds that answers have to end when it is stopped.")
+@click.option(
+    "--queue-timeout",
+    type=_SECONDS,
+    default=60.0,
+    show_default=True,
+    help="Maximum time that a request waits, in seconds.",
+)
+@click.option(
+    "--drain",
+    type=_SECONDS,
+    default=30.0,
+    show_default=True,
+    help="Seconds that answers have to end when it is stopped.",
+)
 @click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
-@click.option("--max-body", default=8_000_000, show_default=True, help="Maximum size of a request, in bytes.")
+@click.option(
+    "--max-body", type=_COUNT, default=64_000_000, show_default=True, help="Maximum size of a request, in bytes."
+)
 @learning_options
 @json_option
 @click.pass_context
@@ -131,15 +173,17 @@ def serve(
     spec: Path | None,
     runs: Path | None,
     resume: str | None,
-    again: bool,
+    fresh: bool,
     shared: str,
     keep_ended: float | None,
     engine: str,
     replicas: str | None,
     host: str,
     port: int,
+    hosts: tuple[str, ...],
     key_env: str,
     key_file: Path | None,
+    upstream_key: str | None,
     models: tuple[str, ...],
     fallbacks: tuple[str, ...],
     idle: float,
@@ -158,42 +202,45 @@ def serve(
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
 
-    It speaks OpenAI's chat completions, completions, responses and embeddings, Anthropic's messages and Google's
-    generateContent. A program needs nothing but another base URL: http://127.0.0.1:8765/s/SESSION/v1, where SESSION is
-    any name. The address itself is a page to talk with the policy, and to read and rate sessions.
+    Without options, it is put in front of the provider that OPENAI_BASE_URL and OPENAI_API_KEY name. A program needs
+    nothing but another base URL, which is printed at the start. It speaks OpenAI's chat completions, completions,
+    responses and embeddings, Anthropic's messages and Google's generateContent. The address itself is a page to talk
+    with the policy, and to read and rate sessions.
 
-    Ctrl-C ends all sessions. SIGTERM, which service managers send, keeps them for a process that continues the run.
-    With --sessions, several gateways answer in the same sessions, and the end of one ends none of them.
+    The memory and the record of sessions are below the directory of runs, and the next `agentfw serve` goes on with
+    them. With --sessions, several gateways answer in the same sessions.
     """
     if context.invoked_subcommand is not None:
         return
+    from agentfw.host import runs_directory
+
+    from .callers import LOOPBACK
     from .health import log_as_json
+    from .keys import is_weak
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
+    from .start import Start, refuse_other_keys, with_defaults
     from .stderr_thread import stderr_in_a_thread
 
-    given_limits = {
-        "--idle": idle,
-        "--max-sessions": max_sessions,
-        "--max-concurrency": 1 if max_concurrency is None else max_concurrency,
-        "--max-queue": max_queue,
-        "--queue-timeout": queue_timeout,
-        "--drain": drain,
-        "--max-body": max_body,
-    }
-    for name, limit in given_limits.items():
-        if not limit > 0:
-            raise UsageError(f"{name} is {limit}, and must be more than 0", fix=f"leave {name} out")
     context.with_resource(stderr_in_a_thread())
     if log is not None:
         log_as_json()
+    root = runs_directory(runs)
     key = os.environ.get(key_env, "").strip()
-    keys_of_users = keys_at(key_file, runs)
-    if host not in _LOOPBACK and not (key or keys_of_users.exists):
+    keys_of_users = keys_at(key_file, root)
+    has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
+    if not is_local and not has_keys:
         raise SettingsError(
             f"{host} can be reached from other machines, so a key is required",
             fix=f"set the environment variable {key_env}, run: agentfw serve keys add NAME, or leave --host out",
         )
+    if not is_local and key and is_weak(key):
+        raise SettingsError(
+            f"the key in {key_env} is easy to guess, and {host} can be reached from other machines",
+            fix=f"export {key_env}=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
+        )
+    if not has_keys:
+        refuse_other_keys(keys_of_users.path, keys_at(None).path)
     given: dict[str, Any] = {
         "policy": policy,
         "memories": memories,
@@ -204,10 +251,12 @@ def serve(
         "models": [model for model in models if "=" in model],
         "fallbacks": fallbacks,
     }
-    if resume and (again or any(given.values())):
+    if resume and (fresh or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
+    if not resume:
+        given = with_defaults(given, root, host, port, shared=bool(shared))
     own = tuple(model for model in models if "=" not in model)
     limits = Limits(
         keys=(key,) if key else (),
@@ -220,17 +269,23 @@ def serve(
         drain=drain,
         shared=shared,
         keep_ended=None if keep_ended is None else keep_ended * _DAY,
+        hosts=(host, *hosts),
+        once=secrets.token_urlsafe(32) if has_keys else "",
+        upstream_key="callers"
+        if upstream_key == "client"
+        else ("either" if is_local and not has_keys and upstream_key is None else "own"),
+        default_user=_ALONE if is_local and not (has_keys or shared) else "",
     )
     if engine == "ray":
         from .ray_replicas import serve_replicas
 
-        if resume or again or learn:
+        if resume or learn:
             raise UsageError(
                 "each replica on Ray begins a run of its own, and trains no versions",
-                fix="leave --resume, --continue and --learn out; a gateway with --learn can share the --sessions",
+                fix="leave --resume and --learn out; a gateway with --learn can share the --sessions",
             )
         serve_replicas(
-            runs or _runs(),
+            root,
             given,
             limits,
             host,
@@ -244,36 +299,39 @@ def serve(
         return
     if replicas is not None:
         raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
-    live = opened(runs or _runs(), resume, again=again, **given)
+    live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
     learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
     limits = limits_of(live, limits, own, max_concurrency)
     names, others = limits.models, tuple(live.assembly.models)
-
-    starting = ExitStack()
+    start = Start(live, limits, key_env, has_keys)
+    starting, fronts, remembered = ExitStack(), list[str](), ""
 
     def ready(url: str) -> None:
         starting.close()
+        programs = list(start.programs(url))
         if out.json:
-            out.data({"url": url, "folder": str(live.folder.path), "models": [*names, *others]})
+            about = {"url": url, "folder": str(live.folder.path), "models": [*names, *others]}
+            out.data({**about, "providers": fronts, "export": programs})
         else:
-            out.line(f"{url}/s/SESSION/v1   {live.assembly.spec.policy.name}   {live.folder.path}/")
-            if not (key or keys_of_users.exists):
-                out.note("no key: everybody who can log in on this machine can read and lead all sessions")
-            if live.assembly.memories:
-                out.note("memories take part in requests that name a user: `user`, x-agentfw-user, or a user's key")
+            out.line(f"{url}   {'; '.join(fronts) or live.assembly.spec.policy.name}")
+            for line in programs:
+                out.line(line)
+            for note in start.notes(remembered):
+                out.note(note)
             if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
                 out.note("a memory acts through tools, so requests are rewritten: see docs/reference/gateway.md")
-            out.note(
-                f"{url}/ to talk, read and rate; models: {', '.join((*(names or ('any',)), *others))}; stop with Ctrl-C"
-            )
+            login = f"login?once={limits.once}" if limits.once else "view/"
+            out.note(f"{url}/ to talk and rate, {url}/{login} to look at everything; stop with Ctrl-C")
         out.stream.flush()
 
     async def main() -> None:
         stop, loop = Stop(), asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, stop.set)
-        loop.add_signal_handler(signal.SIGTERM, partial(stop.set, keeps_sessions=True))
-        if again:
-            await until_free(live, drain)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, partial(stop.set, keeps_sessions=True))
+        nonlocal remembered
+        fronts.extend(await start.providers())
+        remembered = "" if out.json else await asyncio.to_thread(start.remembered)
+        await until_free(live, drain, lambda: out.note("waiting until the gateway before this one has ended"))
         await serve_until(stop, live, host, port, limits, ready, learning)
 
     try:
@@ -283,7 +341,7 @@ def serve(
     except RunInUseError as error:
         raise RunInUseError(
             f"{error.message}, and one process at a time serves a run",
-            fix="stop it first, or leave --resume out and serve with the same options: that begins a new run",
+            fix="stop it first, or begin another record: agentfw serve --new, with the same options",
         ) from None
     if not out.json:
         out.note(_told_at_the_end(live, shared))
@@ -334,16 +392,11 @@ def feedback(
 
 def _told_at_the_end(live: LiveRun, shared: str) -> str:
     """What was kept, and how to go on."""
-    folder, open_ones, ended = live.folder.path, len(live.sessions), len(live.ended)
+    folder, count = live.folder.path, len(live.sessions)
     if shared:
         return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
-    if open_ones:
-        return f"{_sessions(open_ones)} kept in {folder}/; go on with: agentfw serve --resume {folder.name}"
-    return f"{_sessions(ended)} recorded in {folder}/; read with: agentfw view {folder}"
-
-
-def _sessions(count: int) -> str:
-    return "1 session is" if count == 1 else f"{count} sessions are"
+    kept = "1 session is" if count == 1 else f"{count} sessions are"
+    return f"{kept} kept in {folder}/ for the next agentfw serve; look at all: agentfw view {folder}"
 
 
 def _number(value: str | None) -> str | float | None:
@@ -365,10 +418,3 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
     if answer.is_error:
         raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix="see: agentfw feedback --help")
     return result
-
-
-def _runs() -> Path:
-    from agentfw.host import find_project
-
-    project = find_project()
-    return project.runs if project is not None else Path("runs")

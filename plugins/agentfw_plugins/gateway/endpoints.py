@@ -1,30 +1,45 @@
-"""Requests about a text that nobody answers: its vectors, and how many tokens it has.
+"""Requests that belong to no session, and that no record has: vectors, token counts, models, and all that is unknown.
 
-They belong to no session, and no record has them. Where a server has the endpoint, they are passed on as they are.
+Where a server has the endpoint, they are passed on as they are.
 
     POST /v1/embeddings    POST /v1/messages/count_tokens    POST /v1beta/models/MODEL:countTokens
+    GET /v1/models         and whatever else a server has below /v1: files, pictures, audio, stored responses
+
+With a key of one user, few of the latter are: what a server keeps, it keeps for all who share its key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from agentfw import Memory, Policy
 from agentfw import Request as Asking
-from agentfw.errors import UpstreamError
+from agentfw.errors import AgentfwError, UpstreamError
+from agentfw.request import Forwarded
 
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
 from ..protocols.embeddings import Embeddings
 from .answering import Line
-from .answers import body_of, json_answer
+from .answers import body_of, bytes_of, json_answer
 from .callers import Callers, caller_of
-from .models import OWN, Model, Models
+from .models import OWN, Model, Models, query_of
 
 __all__ = ["Endpoints"]
+
+_LISTING = 10.0  # seconds for a server's list of models
+_OF_KEYS = {
+    *("audio/speech", "audio/transcriptions", "audio/translations", "moderations", "rerank"),
+    *("images/edits", "images/generations", "images/variations", "responses/input_tokens"),
+}
+"""What is passed on for keys of users: a server keeps nothing of it."""
 
 
 class Endpoints:
@@ -36,6 +51,78 @@ class Endpoints:
         """`memories` are those whose embedding model can be used."""
         self._models, self._callers, self._line = models, callers, line
         self._memories, self._max_body = memories, max_body
+        self._passing = set[asyncio.Task[None]]()
+
+    async def models(self, request: Request) -> Response:
+        """The models that can be asked for: the gateway's own, and those of its server."""
+        rows: list[Any] = [_told(name) for name in self._models.names]
+        policy = self._models.of_client(request).policy
+        if policy is not None and self._models.are_the_servers:
+            try:
+                async with asyncio.timeout(_LISTING):
+                    passed = await policy.forward(Asking([]), self._unread(request, "models"))
+                listed = json.loads(passed.content)
+                rows += [row for row in listed["data"] if row["id"] not in self._models.names]
+            except (AgentfwError, TimeoutError, ValueError, KeyError, TypeError, RecursionError):
+                pass  # the server has no list, or none of this form
+        return json_answer({"object": "list", "data": rows})
+
+    async def model(self, request: Request) -> Response:
+        name, policy = request.path_params["name"], self._models.of_client(request).policy
+        if name not in self._models.names and policy is not None and self._models.are_the_servers:
+            request.state.native = True
+            passed = await policy.forward(Asking([]), self._unread(request, f"models/{quote(name)}"))
+            return Response(passed.content, headers=dict(passed.headers))
+        self._models.find(name, "")
+        return json_answer(_told(name))
+
+    async def others(self, request: Request) -> Response:
+        """Pass on what the gateway doesn't know, piece by piece."""
+        path, model = str(request.path_params["path"]), self._models.of_client(request)
+        policy = model.policy
+        if policy is None or not model.forwards or not {"", ".", ".."}.isdisjoint(path.split("/")):
+            raise BadRequest(f"the gateway has no {request.method} {request.url.path[:200]}", 404, code="no_such_path")
+        caller = caller_of(request, Body({}))
+        if caller.key is not None and self._models.key != "callers" and path not in _OF_KEYS:
+            raise BadRequest(f"/v1/{path[:200]} is not passed on for keys of users", 403, code="operators_only")
+        self._callers.count(caller, self._line.of(caller.client))
+        raw = await bytes_of(request, self._max_body)
+        began: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        async def passing() -> None:
+            given = self._unread(request, quote(path), raw, begun=began.set_result, hear=pieces.put_nowait)
+            try:
+                async with self._line.place(caller.client):
+                    await policy.forward(Asking([]), given)
+            finally:
+                pieces.put_nowait(None)
+
+        task = asyncio.create_task(passing())
+        watching = asyncio.create_task(_stop(request, task))
+        self._passing.add(watching)
+        watching.add_done_callback(self._passing.discard)
+        either: list[asyncio.Future[Any]] = [task, began]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not began.done():
+            request.state.native = True  # the server's refusal is passed on as it is
+            await asyncio.wait([task])
+            if task.cancelled():
+                return Response(status_code=400)  # nobody is there
+            await task
+
+        async def content() -> AsyncIterator[bytes]:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            await task  # a stream that broke off must not look like one that ended
+
+        return StreamingResponse(content(), headers={**began.result()})
+
+    def _unread(self, request: Request, path: str, raw: bytes = b"", **more: Any) -> Forwarded:
+        """A request that nobody reads on its way."""
+        key, headers = self._models.key_for(request), {**request.headers}
+        given = {"raw": raw, "headers": headers, "method": request.method, "key": key, **more}
+        return Forwarded({}, "", path, query=query_of(request), **given)
 
     async def embeddings(self, protocol: Protocol, request: Request) -> Response:
         assert isinstance(protocol, Embeddings)
@@ -58,7 +145,7 @@ class Endpoints:
         given = await body_of(request, self._max_body)
         body = protocol.addressed(given, request.path_params, streams=False)
         name, path = body.name("model"), protocol.count_path
-        model = self._models.find(name)
+        model = self._models.find(name, protocol.name)
         self._count(request, body, recorded(protocol, body).user)
         if model.policy is None:
             raise BadRequest("tokens can't be counted here", 404, code="not_supported")
@@ -98,3 +185,20 @@ class Endpoints:
         async with self._line.place("memories"):
             found = await memory.embed(texts)
         return json_answer(protocol.write_vectors(found.vectors, model, body))
+
+
+async def _stop(request: Request, task: asyncio.Task[None]) -> None:
+    """Stop when the client hangs up."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    watch = asyncio.create_task(gone())
+    await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+    task.cancel()
+    watch.cancel()
+
+
+def _told(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "agentfw"}

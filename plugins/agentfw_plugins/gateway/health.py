@@ -46,6 +46,7 @@ class Health:
         self.live, self.figures, self.is_stopping = live, Figures(), False
         self.figures.show("sessions", "Sessions in progress", lambda: len(live.sessions))
         self.figures.show("answers_in_progress", "Answers that the policy is giving", line.served.total)
+        self.figures.show("places", "Maximum number of answers at once", lambda: line.at_once)
         self.figures.show("requests_waiting", "Requests that wait for the policy", lambda: line.length)
         self.figures.show("sayings_waiting", "Messages of users that no memory has heard yet", live.hearing.waiting)
         self.figures.show("ready", "1 if the gateway takes requests", lambda: not self.hindrance)

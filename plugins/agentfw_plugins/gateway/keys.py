@@ -23,7 +23,7 @@ from pathlib import Path
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder, write_whole
 
-__all__ = ["Key", "KeyFile"]
+__all__ = ["Key", "KeyFile", "is_weak"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
@@ -115,6 +115,11 @@ class KeyFile:
                 f"can't read the keys in {self.path}: {error}", fix="restore the file, or remove it and add keys again"
             ) from error
         self._read, self._keys = version, {key.digest: key for key in keys}
+
+
+def is_weak(secret: str) -> bool:
+    """Whether a key that somebody made up can be guessed by trying."""
+    return len(secret) < 16 or len(set(secret)) < 8
 
 
 def _digest(secret: str) -> str:

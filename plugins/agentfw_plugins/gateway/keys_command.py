@@ -35,14 +35,19 @@ def key_file_option(command: Command) -> Command:
     )(command)
 
 
+def _where(command: Command) -> Command:
+    """The options that say which file of keys is meant, as `agentfw serve` has them."""
+    runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+    return key_file_option(runs(command))
+
+
 def keys_at(path: Path | None, runs: Path | None = None) -> KeyFile:
     """The file of keys of a gateway."""
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
 
     from .keys import KeyFile
 
-    project = find_project()
-    return KeyFile(path or (runs or (project.runs if project is not None else Path("runs"))) / "keys.json")
+    return KeyFile(path or runs_directory(runs) / "keys.json")
 
 
 @click.group()
@@ -59,7 +64,7 @@ def keys() -> None:
 @click.option("--any-user", is_flag=True, help="Let the program that has the key name the user in each request.")
 @click.option("--per-minute", type=click.IntRange(1), help="Maximum number of answers in a minute.")
 @click.option("--concurrency", type=click.IntRange(1), help="Maximum number of requests at once.")
-@key_file_option
+@_where
 @json_option
 def add(
     name: str,
@@ -68,27 +73,28 @@ def add(
     per_minute: int | None,
     concurrency: int | None,
     key_file: Path | None,
+    runs: Path | None,
     out: Out,
 ) -> None:
     """Make a key, and print it. It is shown once; the file has only its digest."""
     if user is not None and any_user:
         raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")
-    file = keys_at(key_file)
+    file = keys_at(key_file, runs)
     whose = None if any_user else user or ""
     secret = file.add(name, user=whose, per_minute=per_minute, concurrency=concurrency)
     if out.json:
         out.data({"name": name, "user": None if any_user else user or name, "key": secret})
         return
     out.line(secret)
-    out.note(f"the key of {name}; it is not shown again")
+    out.note(f"the key of {name}, in {file.path}; it is not shown again")
 
 
 @keys.command("list")
-@key_file_option
+@_where
 @json_option
-def list_(key_file: Path | None, out: Out) -> None:
+def list_(key_file: Path | None, runs: Path | None, out: Out) -> None:
     """List the keys, without their secrets."""
-    found = keys_at(key_file).keys()
+    found = keys_at(key_file, runs).keys()
     if out.json:
         out.data([{name: value for name, value in asdict(key).items() if name != "digest"} for key in found])
         return
@@ -102,11 +108,11 @@ def list_(key_file: Path | None, out: Out) -> None:
 
 @keys.command()
 @click.argument("name")
-@key_file_option
+@_where
 @json_option
-def revoke(name: str, key_file: Path | None, out: Out) -> None:
+def revoke(name: str, key_file: Path | None, runs: Path | None, out: Out) -> None:
     """Take a key back. The gateway refuses its next request."""
-    keys_at(key_file).revoke(name)
+    keys_at(key_file, runs).revoke(name)
     if out.json:
         out.data({"revoked": name})
     else:

@@ -11,14 +11,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
-from agentfw.runs import LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
+from agentfw.runs import Again, Assembly, LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
 
 from ..serving import serving
 from .answering import Line
@@ -27,6 +27,7 @@ from .callers import Callers
 from .health import Health
 from .keys import KeyFile
 from .learning.learning import Learning
+from .logins import Logins
 from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
@@ -34,6 +35,7 @@ from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinde
 __all__ = [
     "Limits",
     "Stop",
+    "answers_at_once",
     "gateway_of",
     "limits_of",
     "opened",
@@ -44,6 +46,10 @@ __all__ = [
 ]
 
 
+_PASSED_ON = 1000
+"""Maximum number of answers at once in front of a provider, who has limits of its own."""
+
+
 class Limits(NamedTuple):
     """Who is served, and how much."""
 
@@ -52,7 +58,7 @@ class Limits(NamedTuple):
     key_file: Path | None = None
     idle: float = 3600.0
     sessions: int = 10_000
-    body: int = 8_000_000
+    body: int = 64_000_000
     concurrency: int = 64
     queue: int = 1000
     queue_timeout: float = 60.0
@@ -61,6 +67,14 @@ class Limits(NamedTuple):
     """Where the sessions are that other gateways lead, too."""
     keep_ended: float | None = None
     """Seconds that shared sessions are kept after their end. None: they stay."""
+    upstream_key: Literal["own", "either", "callers"] = "own"
+    """Whose key requests are passed on with, as in `Forwarded`."""
+    hosts: Sequence[str] = ()
+    """Names of the gateway under which a browser may log in, besides those of this machine."""
+    once: str = ""
+    """What a browser can log in with once."""
+    default_user: str = ""
+    """Who asks where a request names nobody. Empty: nobody."""
 
 
 class Stop:
@@ -81,7 +95,7 @@ class Stop:
         await self._event.wait()
 
 
-def opened(runs: Path, resume: str | None = None, *, again: bool = False, **given: Any) -> LiveRun:
+def opened(runs: Path, resume: str | None = None, *, again: Again = "", **given: Any) -> LiveRun:
     """A new live run of what is given (see `spec_values`), or one of an earlier process."""
     host = Host.load(HostOptions.from_environment(project=find_project()))
     if resume:
@@ -147,8 +161,16 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
             names = ()
     return limits._replace(
         models=() if "any" in names else tuple(dict.fromkeys(name for name in names if name)),
-        concurrency=at_once or int(getattr(policy.checked, "concurrency", limits.concurrency)),
+        concurrency=at_once or answers_at_once(live.assembly),
     )
+
+
+def answers_at_once(assembly: Assembly) -> int:
+    """The usual maximum number of answers at once: what a policy in this process sets, if it does."""
+    usual = Limits().concurrency
+    if assembly.policy.forwards:
+        return _PASSED_ON
+    return int(getattr(assembly.spec.policy.checked, "concurrency", usual))
 
 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
@@ -211,12 +233,17 @@ async def gateway_of(
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
+    callers = Callers(
+        limits.keys,
+        KeyFile(limits.key_file) if limits.key_file else None,
+        own_header=limits.upstream_key == "callers",
+    )
     gateway = Gateway(
         finder,
-        models=served_models(live, limits.models),
-        callers=Callers(limits.keys, KeyFile(limits.key_file) if limits.key_file else None),
+        models=served_models(live, limits.models, limits.upstream_key),
+        callers=callers,
         max_body=limits.body,
-        page=Page(finder, max_body=limits.body),
+        page=Page(finder, Logins(callers, limits.hosts, limits.once), max_body=limits.body),
         line=line,
         health=health,
         memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],
@@ -237,7 +264,7 @@ async def gateway_of(
 
 async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     if not limits.shared:
-        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle)
+        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle, default_user=limits.default_user)
     from .sessions.session_store import SessionStore
     from .sessions.shared_session_finder import SharedSessionFinder
 
@@ -247,9 +274,11 @@ async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     )
 
 
-async def until_free(live: LiveRun, seconds: float) -> None:
-    """Wait while an earlier process still works on the run."""
+async def until_free(live: LiveRun, seconds: float, waits: Callable[[], object]) -> None:
+    """Wait while an earlier process still works on the run. `waits` is called if one does."""
     end = time.monotonic() + seconds
+    if live.folder.state == "running":
+        waits()
     while live.folder.state == "running" and time.monotonic() < end:
         await asyncio.sleep(0.1)
 

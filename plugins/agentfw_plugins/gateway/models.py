@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agentfw import Policy
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
-from agentfw.runs import LiveRun
+from agentfw.runs import Choice, LiveRun
 
 from ..protocols import BadRequest, Body, Protocol
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["OWN", "Model", "Models", "is_away", "served_models"]
+__all__ = ["OWN", "Model", "Models", "is_away", "query_of", "served_models"]
 
 OWN = "agentfw"
 """What the policy of the run can always be called."""
@@ -40,6 +40,8 @@ class Model:
     """Whether requests are passed on as they are."""
     fallback: str = ""
     """The model that answers if this one is away."""
+    protocol: str = ""
+    """The protocol of its server, if requests are passed on."""
 
     @property
     def follows_schemas(self) -> bool:
@@ -54,24 +56,54 @@ class Models:
     """All models of a gateway."""
 
     def __init__(
-        self, own: Model | None = None, others: Sequence[Model] = (), *, names: Sequence[str] = (), known: str = ""
+        self,
+        own: Model | None = None,
+        others: Sequence[Model] = (),
+        *,
+        names: Sequence[str] = (),
+        known: str = "",
+        key: Literal["own", "either", "callers"] = "own",
     ) -> None:
         """`names` are those of the run's policy; without any, it answers to all that no other model has.
 
-        `known` is a name of the policy that means no model of its server.
+        `known` is a name of the policy that means no model of its server. `key` says whose key requests are passed on
+        with, as in `Forwarded`.
         """
+        self.key: Literal["own", "either", "callers"] = key
         self.own, self.others = own or Model(), {model.name: model for model in others}
         self._names, self._own_names = tuple(names), {OWN, known}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What programs are told that there is."""
-        return tuple(dict.fromkeys((*(self._names or sorted(self._own_names - {""})), *self.others)))
+        """What programs are told that there is, besides the models of a server that they may choose among."""
+        usual = (OWN,) if self.own.forwards else sorted(self._own_names - {""})
+        return tuple(dict.fromkeys((*(self._names or usual), *self.others)))
 
-    def find(self, name: str) -> Model:
-        """The model that a program asks for. Raises BadRequest (404) if there is none."""
+    @property
+    def are_the_servers(self) -> bool:
+        """Whether programs may choose among the models of a server, by the names that it gives them."""
+        return self.own.forwards and not self._names
+
+    def of_client(self, request: Request) -> Model:
+        """The model whose server a request is for that names none."""
+        return self._speaking("messages" if "anthropic-version" in request.headers else self.own.protocol)
+
+    def _speaking(self, protocol: str) -> Model:
+        if self.own.protocol == protocol:
+            return self.own
+        speaking = (model for model in self.others.values() if model.forwards and model.protocol == protocol)
+        return next(speaking, self.own)
+
+    def find(self, name: str, protocol: str) -> Model:
+        """The model that a program asks for. Raises BadRequest (404) if there is none.
+
+        A name that says nothing to the gateway is one of the server that speaks the protocol of the request: with
+        two providers, requests, and the keys in them, go to the one that they are for.
+        """
         if name in self.others:
             return self.others[name]
+        if self.own.forwards and not self._names and name not in self._own_names:
+            return self._speaking(protocol)
         if self._names and name not in (*self._names, OWN):
             raise BadRequest(
                 f'there is no model "{name[:200]}"; there is: {", ".join(self.names)}',
@@ -89,15 +121,32 @@ class Models:
         """The name that a program asks a model by. Empty if its server doesn't know it."""
         return "" if name in self._own_names or (model is self.own and name in self.others) else name
 
+    def key_for(self, request: Request) -> Literal["own", "either", "callers"]:
+        """Whose key a request is passed on with. A key of the gateway, which there may be by now, never leaves it."""
+        return "own" if self.key == "either" and request.state.needs_key else self.key
+
     def forwarded(
         self, model: Model, protocol: Protocol, path: str, name: str, body: Body, request: Request
     ) -> Forwarded:
         """A request as it is passed on to the server of a model, in the protocol that it is written in."""
         known = self.known_to_server(model, name)
         values = body.values if known else {key: value for key, value in body.values.items() if key != "model"}
-        query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
-        address = path.partition("?")[0], known, f"?{'&'.join(query)}" if query else ""
-        return Forwarded(values, protocol.name, *address, body.raw, {**request.headers})
+        return Forwarded(
+            values,
+            protocol.name,
+            path.partition("?")[0],
+            known,
+            query_of(request),
+            body.raw,
+            {**request.headers},
+            key=self.key_for(request),
+        )
+
+
+def query_of(request: Request) -> str:
+    """The query of a request as it is passed on."""
+    query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
+    return f"?{'&'.join(query)}" if query else ""
 
 
 def is_away(error: AgentfwError) -> bool:
@@ -107,14 +156,24 @@ def is_away(error: AgentfwError) -> bool:
     return isinstance(error, EndpointError) and not isinstance(error, BudgetSpentError)
 
 
-def served_models(live: LiveRun, names: Sequence[str]) -> Models:
+def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "either", "callers"] = "own") -> Models:
     """The models of a live run. `names` are those of its policy."""
     assembly, spec = live.assembly, live.assembly.spec
     # Where the gateway has to call tools of a memory itself, it has to read each answer.
     acts = any(memory.overrides("tools") for memory in assembly.memories)
-    own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback)
+    own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback, _protocol_of(spec.policy))
     others = [
-        Model(choice.alias, assembly.traced(policy, choice.alias), policy.forwards and not acts, choice.fallback)
+        Model(
+            choice.alias,
+            assembly.traced(policy, choice.alias),
+            policy.forwards and not acts,
+            choice.fallback,
+            _protocol_of(choice),
+        )
         for choice, policy in zip(spec.models, assembly.models.values(), strict=True)
     ]
-    return Models(own, others, names=names, known=spec.policy.name)
+    return Models(own, others, names=names, known=spec.policy.name, key=key)
+
+
+def _protocol_of(choice: Choice) -> str:
+    return str(getattr(choice.checked, "protocol", ""))

@@ -13,7 +13,7 @@ in the gateway: the one of its key, or whom it names. Nobody is shown or changes
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
@@ -30,6 +30,7 @@ from ..view.app import Viewer
 from ..view.index import Index
 from .answers import body_of, json_answer
 from .callers import caller_of
+from .logins import Handler, Logins
 from .sessions.session_finder import LiveSessionFinder
 
 __all__ = ["Page"]
@@ -39,13 +40,10 @@ _VIEW = "/view"
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-
 class Page:
     """The page of a live run."""
 
-    def __init__(self, finder: LiveSessionFinder, *, max_body: int = 8_000_000) -> None:
+    def __init__(self, finder: LiveSessionFinder, logins: Logins, *, max_body: int = 64_000_000) -> None:
         self.finder, self.max_body = finder, max_body
         folder, host = finder.live.folder, finder.live.assembly.host
         viewer = Viewer(Index(folder.path), host, of_gateway=True)
@@ -65,9 +63,14 @@ class Page:
             ("DELETE", "/memory", self._forget),
             ("PATCH", "/memory/{item:path}", self._correct),
             ("DELETE", "/memory/{item:path}", self._forget_one),
-            *((("GET", f"{_VIEW}{path}", _of_the_operator(handler)) for path, handler in viewer.handlers.items())),
         ]
         """What the page asks for: method, path and handler."""
+        self.views: list[tuple[str, str, Handler]] = [
+            ("GET", "/login", logins.form),
+            ("POST", "/login", logins.login),
+            *(("GET", f"{_VIEW}{path}", logins.for_operator(handler)) for path, handler in viewer.handlers.items()),
+        ]
+        """What admits whoever asks for it by itself."""
 
     async def html(self, request: Request) -> Response:
         return Response(self._html, headers=self._headers, media_type="text/html")
@@ -136,17 +139,6 @@ class Page:
     @property
     def _tools(self) -> dict[str, Tool]:
         return {tool.action.name: tool for tool in self.finder.live.assembly.tools}
-
-
-def _of_the_operator(handler: Handler) -> Handler:
-    """These pages show the sessions of everybody, so a key of one caller isn't enough."""
-
-    async def handled(request: Request) -> Response:
-        if request.state.caller.key is not None:
-            raise BadRequest("only whoever runs the gateway can read all sessions", 403, code="another_user")
-        return await handler(request)
-
-    return handled
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, assemble, parse_spec, resolve
 
 from .health import log_as_json, logger
-from .live import Limits, Stop, gateway_of, limits_of, spec_values
+from .live import Limits, Stop, answers_at_once, gateway_of, limits_of, spec_values
 from .sessions.session_store import SessionStore
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def serve_replicas(
     plugins = Host.load(options)
     values = spec_values(plugins, runs, **given)
     assembly = assemble(resolve(parse_spec(values), plugins)[0], plugins)  # what is wrong with it, is told here
-    at_once = at_once or int(getattr(assembly.spec.policy.checked, "concurrency", limits.concurrency))
+    at_once = at_once or answers_at_once(assembly)
     SessionStore(limits.shared).close()
     recipe = Recipe(values, options.plain(), os.path.abspath(runs), limits, names, at_once, json_log)
     # Ray gives its listener 5 seconds to start, which are too few on a busy machine.

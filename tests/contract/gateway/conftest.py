@@ -228,6 +228,7 @@ class Process:
 
     def __init__(self, runs: Path, *options: str) -> None:
         command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(runs), "--json", *options]
+        command += [] if {"--memory", "--resume", "--spec"} & {*options} else ["--memory", "none"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         text = ""
         assert self._process.stdout is not None

@@ -60,7 +60,7 @@ def play(runs: Path, memory: Memory, lead: Play) -> Path:
     }
 
     async def run() -> Path:
-        live = LiveRun.create(parse_spec(spec), Host.load(), runs, again=True)
+        live = LiveRun.create(parse_spec(spec), Host.load(), runs, again="newest")
         [guarded] = live.assembly.memories
         guarded.inside = memory
         async with live:

@@ -18,10 +18,7 @@ __all__ = ["Upstream", "endless", "until"]
 
 
 class Upstream:
-    """Answers "now" at once, and everything else with words until it is told to stop.
-
-    What the gateway itself asks at the start ("Hi") is refused.
-    """
+    """Answers "now" at once, and everything else with words until it is told to stop."""
 
     def __init__(self) -> None:
         self.url, self.begun, self.gone, self.stopping = "", 0, 0, threading.Event()
@@ -45,9 +42,6 @@ def endless() -> Iterator[Upstream]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if body["messages"][-1]["content"] == "Hi":
-                self._send("application/json", b"{}", 400)
-                return
             if body["messages"][-1]["content"] == "now":
                 self._send("application/json", json.dumps({"choices": [_choice("message", "fine")]}).encode())
                 return

@@ -28,6 +28,7 @@ def start(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str, Path]:
 
 def begun(folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", *more]
+    command += [] if {"--memory", "--resume", "--spec"} & {*more} else ["--memory", "none"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

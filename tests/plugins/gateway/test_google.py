@@ -144,7 +144,7 @@ def test_a_stream_is_translated_as_it_comes(upstream: Callable[..., Passing]) ->
     rest = [{"index": 0, "function": {"arguments": '"Rome"}'}}]
     usage = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
     whole = (chunk(content="Sun"), chunk(content="ny."), chunk(tool_calls=pieces), chunk(tool_calls=rest))
-    gateway = upstream(chunks(*whole, chunk("tool_calls"), usage), assignments=NO_MORE)
+    gateway = upstream(chunks(*whole, chunk("tool_calls"), usage), counts=True, assignments=NO_MORE)
 
     answer = post(gateway, ASK, streams=True)
 

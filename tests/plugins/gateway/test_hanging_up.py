@@ -34,12 +34,16 @@ def in_front_of(serve: Serve, upstream: Upstream, concurrency: int, limits: Limi
 
 def asking(gateway: Served, session: str, *, stream: bool) -> socket.socket:
     """A connection on which an answer without an end was asked for."""
-    given = json.dumps(body("for ever", stream=stream)).encode()
     host, port = gateway.url.removeprefix("http://").split(":")
     line = socket.create_connection((host, int(port)))
-    head = f"POST /s/{session}/v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(given)}\r\n\r\n"
-    line.sendall(head.encode() + given)
+    line.sendall(request(session, stream=stream))
     return line
+
+
+def request(session: str, *, stream: bool) -> bytes:
+    given = json.dumps(body("for ever", stream=stream)).encode()
+    head = f"POST /s/{session}/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    return f"{head}Content-Length: {len(given)}\r\n\r\n".encode() + given
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -58,6 +62,32 @@ def test_a_client_that_hangs_up_stops_its_request_upstream(serve: Serve, stream:
         assert upstream.begun <= 12
         hung_up = [gateway.live.sessions[f"gone-{number}"].episode.events for number in range(12)]
         until(lambda: all(any(event.name == "hung_up" for event in events) for events in hung_up))
+
+
+@pytest.mark.slow
+def test_places_come_back_from_clients_that_hang_up_at_every_byte(serve: Serve) -> None:
+    given = request("every", stream=True)
+    with endless() as upstream:
+        gateway = in_front_of(serve, upstream, 8, Limits(concurrency=8, queue=10_000))
+        host, port = gateway.url.removeprefix("http://").split(":")
+
+        def hang_up(number: int) -> None:
+            with socket.create_connection((host, int(port))) as line:
+                line.sendall(given[:number])
+                left = number - len(given)
+                while left > 0 and (heard := line.recv(left)):
+                    left -= len(heard)
+
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(hang_up, range(len(given) + 400)))
+        figures = ("answers_in_progress", "requests_waiting")
+        told = [f"\nagentfw_{name} 0.0" for name in figures]
+        until(lambda: all(figure in httpx.get(f"{gateway.url}/metrics").text for figure in told), 120)
+        lines = [asking(gateway, f"after-{number}", stream=True) for number in range(8)]
+
+        assert [line.recv(8) for line in lines] == [b"HTTP/1.1"] * 8, "all places are there"
+        for line in lines:
+            line.close()
 
 
 def test_what_was_streamed_to_who_hung_up_stays_in_the_record(serve: Serve) -> None:

@@ -13,7 +13,7 @@ import anthropic
 import httpx
 import openai
 import pytest
-from chat_server import Reply, chunks, completion
+from chat_server import Reply, completion
 
 from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
@@ -280,15 +280,7 @@ def test_a_setting_says_that_nothing_is_passed_on(upstream: Callable[..., Passin
 
 def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Callable[..., Passing]) -> None:
     token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
-    own = chunks(
-        {
-            "id": "c",
-            "model": "served",
-            "prompt_token_ids": [1],
-            "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop", **token}],
-        }
-    )
-    gateway = upstream(completion("fine", **token), own=own)
+    gateway = upstream(completion("fine", **token), owner="vllm")
 
     post(gateway, "responses", {"model": "served", "input": "hi"})
 

@@ -160,7 +160,7 @@ def test_what_a_message_can_not_have_is_refused_by_name(
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_message_has_all_of_the_answer(upstream: Callable[..., Passing], stream: bool) -> None:
     anthropic = pytest.importorskip("anthropic")
-    gateway = upstream(STREAM if stream else RICH)
+    gateway = upstream(STREAM if stream else RICH, counts=True)
     client = anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
     given: Any = {"model": "openai", "messages": HELLO, "max_tokens": 50}
 
@@ -185,7 +185,7 @@ def test_a_stream_that_fails_ends_with_an_error(
     upstream: Callable[..., Passing], path: str, given: Body, last: object
 ) -> None:
     begun = {**HEAD, "choices": [{"index": 0, "delta": {"content": "Sun"}}]}
-    gateway = upstream(chunks(begun, last, done=False))
+    gateway = upstream(chunks(begun, last, done=False), counts=True)
 
     answer = post(gateway, path, {**given, "stream": True})
 

@@ -19,45 +19,46 @@ Body = dict[str, Any]
 class Passing(Served):
     """The gateway, and the server behind it."""
 
-    def __init__(self, gateway: Served, server: Server) -> None:
+    def __init__(self, gateway: Served, server: Server, refused: list[Body]) -> None:
         super().__init__(gateway.url, gateway.live, gateway.stop)
-        self.server = server
+        self.server, self._refused = server, refused
 
     @property
     def asked(self) -> list[Body]:
-        """What the server was asked, without the gateway's own question at the start."""
-        return [body for body in self.server.bodies if not own_question(body)]
-
-
-def own_question(body: Body) -> bool:
-    said: bool = body.get("messages") == [{"role": "user", "content": "Hi"}]
-    return said
+        """What the server was asked, without what it didn't take of the gateway's own."""
+        return [body for body in self.server.bodies if not any(body is one for one in self._refused)]
 
 
 @contextmanager
 def passing(
     folder: Path,
     *script: Script,
-    own: Reply | None = None,
+    counts: bool = False,
+    owner: str = "us",
     assignments: tuple[str, ...] = (),
     apis: tuple[str, ...] = (),
     **options: Any,
 ) -> Iterator[Passing]:
-    """`own` answers the gateway's own question. By default, it is refused. `apis` are what else the server speaks."""
+    """A server that doesn't take the question for the token counts of a stream unless it `counts`.
+
+    `owner` is who owns its models. `apis` are what else it speaks.
+    """
     steps = iter(script)
     last: list[Script] = []
+    refused: list[Body] = []
 
     def answer(body: Body) -> Reply:
-        if own_question(body):
-            return own or refusal(400, "return_token_ids is not known")
+        if body.get("stream_options") == {"include_usage": True} and not (counts or refused):
+            refused.append(body)
+            return refusal(400, "stream_options is not known")
         last[:] = [next(steps, *last)]
         return last[0] if isinstance(last[0], Reply) else last[0](body)
 
     with ExitStack() as stack:
-        address, server = stack.enter_context(serving(answer, apis=apis))
+        address, server = stack.enter_context(serving(answer, apis=apis, owner=owner))
         settings = [f"policy.base_url={address}", "policy.model=served", *assignments]
         gateway = stack.enter_context(served(folder, policy="openai", assignments=settings, **options))
-        yield Passing(gateway, server)
+        yield Passing(gateway, server, refused)
 
 
 Start = Callable[..., Passing]

@@ -42,6 +42,9 @@ __all__ = [
 ENDED, IDLE, CLOSED = "ended", "idle", "closed"
 """How a session ends that its program ends, one that nobody used for a while, and one that the gateway's end ended."""
 
+_ANSWERED = "answered"
+"""Notes where a conversation without a name can go on from, so that it does in the next process, too."""
+_UNNAMED = "auto-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -55,6 +58,10 @@ class _Answer(NamedTuple):
 
 class SessionFinder(Protocol):
     """What the gateway asks about sessions."""
+
+    def asking(self, caller: Caller, name: str) -> Caller:
+        """The caller of a request for an answer, who may have named nobody. `name` is empty or their session's."""
+        ...
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         """The session of a request, which may be a new one. `name` is empty or what the caller calls it."""
@@ -80,11 +87,12 @@ class SessionFinder(Protocol):
 class LiveSessionFinder:
     """The sessions of a live run."""
 
-    def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0) -> None:
-        self.live, self.most, self.idle = live, most, idle
+    def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0, default_user: str = "") -> None:
+        """`default_user` asks where a request names nobody, unless its session is another user's."""
+        self.live, self.most, self.idle, self._default_user = live, most, idle, default_user
         self.reading = Reading(live)
         self._answers: dict[_Answer, str] = {}
-        """The session of each conversation up to an answer; of sessions without a name."""
+        """The session of each conversation up to an answer; of sessions without a name. The record has them, too."""
         self._conversations: dict[str, list[_Answer]] = {}
         self._in_use = Counter[str]()
         """Number of requests of each session, with those that wait to be answered."""
@@ -94,6 +102,19 @@ class LiveSessionFinder:
             first, _, number = name.partition("~")
             if number:
                 self._newest[first] = name
+        for session in live.sessions.values():
+            answered = [event for event in session.episode.events if (event.kind, event.name) == ("session", _ANSWERED)]
+            if answered or session.name.rpartition(":")[2].startswith(_UNNAMED):
+                self._conversations[session.name] = []
+            for event in answered:
+                self._goes_on_from(session, bytes.fromhex(event.data["digest"]))
+
+    def asking(self, caller: Caller, name: str) -> Caller:
+        if caller.user or caller.key is not None or not self._default_user:
+            return caller
+        session = self.live.sessions.get(self._full(caller, name))
+        user = session.episode.task.user if session is not None else ""
+        return replace(caller, user=user or self._default_user)
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         if not name:
@@ -145,7 +166,7 @@ class LiveSessionFinder:
     def _new_name(self, caller: Caller, name: str) -> str:
         """What the record will call a new session."""
         if not name:
-            return f"{caller.space}auto-{secrets.token_hex(6)}"
+            return f"{caller.space}{_UNNAMED}{secrets.token_hex(6)}"
         if not _NAME.fullmatch(name):
             raise BadRequest(
                 "a session's name has 1 to 100 letters, digits, dots, dashes and underscores", field="session"
@@ -173,12 +194,17 @@ class LiveSessionFinder:
             raise BadRequest("this session belongs to another user", 403, code="another_user")
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        await self.live.keep(session)
         if reply is not None and session.name in self._conversations:
-            space, _, _ = session.name.rpartition(":")
-            key = _Answer(space, session.episode.task.user, digests_of([*messages, reply.message])[-1])
-            self._answers[key] = session.name
-            self._conversations[session.name].append(key)
+            digest = digests_of([*messages, reply.message])[-1]
+            session.note("session", _ANSWERED, {"digest": digest.hex()})
+            self._goes_on_from(session, digest)
+        await self.live.keep(session)
+
+    def _goes_on_from(self, session: Session, digest: bytes) -> None:
+        """Remember whose conversation has come to an answer."""
+        key = _Answer(session.name.rpartition(":")[0], session.episode.task.user, digest)
+        self._answers[key] = session.name
+        self._conversations[session.name].append(key)
 
     async def end(self, session: Session) -> float:
         if session.in_flight:
@@ -225,6 +251,9 @@ class OpenSessionFinder:
         name = f"p-{secrets.token_hex(12)}"
         self.sessions[name] = session
         return name
+
+    def asking(self, caller: Caller, name: str) -> Caller:
+        return caller
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         return await self.known(caller, name)

@@ -235,12 +235,19 @@ class Endpoint:
 
     @asynccontextmanager
     async def once(
-        self, path: str, content: bytes | None, headers: Mapping[str, str], method: str = "POST"
+        self,
+        path: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+        method: str = "POST",
+        *,
+        with_key: bool = True,
     ) -> AsyncIterator[httpx.Response]:
         """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
         from .hanging_up import sent
 
-        headers = {**self._own_headers, **headers, **self._headers()}
+        kind = {} if "content-type" in headers else {"content-type": "application/json"}
+        headers = {**self._own_headers, **kind, **headers, **(self._headers() if with_key else {})}
         with self._client() as client:
             request = client.build_request(method, self.url + path, content=content, headers=headers)
             response = await sent(client, request)
@@ -252,7 +259,7 @@ class Endpoint:
     def _headers(self) -> dict[str, str]:
         key = self.key()
         sent = f"Bearer {key}" if self._key_header == "authorization" else key
-        return {"content-type": "application/json", **({self._key_header: sent} if key else {})}
+        return {self._key_header: sent} if key else {}
 
     async def _send(
         self,

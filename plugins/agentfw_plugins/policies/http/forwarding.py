@@ -1,8 +1,9 @@
 """Passes requests on to a server, and its answers back, as they are, in whichever API they are written.
 
-What is added is what the record needs: token ids with logprobs, and the token counts of a stream. It is added only
-where the server is known to take it, which it is asked once, with a question of our own. What was added for us is taken
-out of the answer. Nothing that a program asks changes what is added for another.
+What is added is what the record needs. Token ids with logprobs are asked for where the server's list of models says
+that vLLM or agentfw serves them, or if the run insists. The token counts of a stream are asked for everywhere: a server
+that refuses the field by its name is asked again without it. What was added for us is taken out of the answer. Nothing
+is asked that costs anything, and nothing that a program asks changes what is added for another.
 
     forwarder = Forwarder(endpoint, protocol_named("chat"))
     passed = await forwarder.forward(request, forwarded, model="served")
@@ -38,16 +39,19 @@ logger = logging.getLogger(__name__)
 _NOT_SENT = {
     *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "accept-encoding"),
     *("connection", "keep-alive", "te", "trailer", "upgrade", "proxy-authorization", "proxy-connection", "expect"),
-    *("authorization", "api-key", "cookie", "origin", "referer", "forwarded", "via"),
+    *("cookie", "origin", "referer", "forwarded", "via"),
 }
 """Headers of a request that are about its connection, or for the gateway."""
 _NOT_RETURNED = {
     *("content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "trailer", "upgrade"),
     *("server", "date", "set-cookie", "location", "via", "alt-svc", "strict-transport-security", "www-authenticate"),
 }
-_ASKING = 10.0  # seconds for the question of what a server takes; the first requests wait for it
-_MOST_LINES = 100  # of the answer to it, which should be one token
-_MOST_MODELS = 1000  # whose answers are remembered
+_ASKING = 10.0  # seconds for a question of what a server knows; the first requests wait for it
+_NEXT_TRY = 60.0  # seconds; nobody waits for a server that could not be asked a moment ago
+_GIVE_TOKENS = {"vllm", "agentfw"}
+"""Who owns the models, as the list of models says, on servers that give token ids."""
+_SHORTEST_KEY = 16
+_CREDENTIALS = {"authorization", "api-key"}
 _FOR_TOKENS = {"logprobs": True, "return_token_ids": True}
 _CHANGING = {
     *("logit_bias", "frequency_penalty", "presence_penalty", "repetition_penalty", "top_k", "min_p"),
@@ -57,13 +61,6 @@ _CHANGING = {
 _MISSING = {404, 405, 501}
 """What a server answers that doesn't have an API."""
 _CUT_OFF = "the model's server ended the stream before the answer"
-
-
-class _Taken(NamedTuple):
-    """What a server takes that agentfw may add."""
-
-    tokens: bool = False
-    usage: bool = False
 
 
 class _Added(NamedTuple):
@@ -102,13 +99,19 @@ class Forwarder:
         *,
         apis: Sequence[str] | None = None,
         extra_body: Mapping[str, Any] | None = None,
-        wants_tokens: bool = True,
+        wants_tokens: bool | None = None,
     ) -> None:
-        """`apis` are what the server speaks besides `protocol`; without them, it is asked."""
+        """`apis` are what the server speaks besides `protocol`; without them, it is asked.
+
+        `wants_tokens` says whether token ids are asked for; None: where the server gives them.
+        """
         self._endpoint, self.protocol, self._apis = endpoint, protocol, apis
-        self._extra_body, self._wants_tokens = dict(extra_body or {}), wants_tokens
-        self._known: dict[str, _Taken] = {}
-        """What each model of the server takes."""
+        self._extra_body = dict(extra_body or {})
+        self._tokens = wants_tokens if protocol.gives_tokens else False
+        self._ask_again = 0.0
+        """When a server is asked again that could not be."""
+        self._counts = True
+        """Whether the server takes the question for the token counts of a stream."""
         self._speaks: dict[str, bool] = {}
         """The APIs that the server was asked about."""
 
@@ -129,41 +132,54 @@ class Forwarder:
                 if found is None:
                     return False
                 self._speaks[name] = found
-        if not self._speaks[name] or counts or not self.protocol.gives_tokens or not self._wants_tokens:
-            return self._speaks[name]
-        return not (await self._taken(model)).tokens
+        return self._speaks[name] and (counts or not await self._gives_tokens())
 
     async def _has(self, protocol: Protocol, model: str) -> bool | None:
         """Whether the server knows a protocol: an empty request is then refused for that. None: it didn't say."""
         try:
             path = protocol.address(protocol.path, model or "model")
-            async with asyncio.timeout(_ASKING), self._sent(path, b"{}", {}) as response:
+            async with asyncio.timeout(_ASKING), self._sent(path, b"{}") as response:
                 status = response.status_code
         except (UpstreamError, TimeoutError):
             return None
+        if status in (401, 403) and not self._endpoint.key():
+            return True  # it asks programs for their keys, which this question doesn't have
         return None if status in (401, 403, 429) or (status >= 500 and status != 501) else status not in _MISSING
 
     async def forward(self, request: Request, forwarded: Forwarded, model: str) -> Passed:
+        if not forwarded.protocol:
+            return await self._unread(forwarded)
         protocol = protocol_named(forwarded.protocol)
-        taken = await self._taken(model) if protocol.gives_tokens else _Taken()
-        body, added = self._body(protocol, forwarded, model, taken)
+        body, added = self._body(
+            protocol, forwarded, model, tokens=protocol.gives_tokens and await self._gives_tokens()
+        )
         try:
             path = protocol.address(forwarded.path, model) + forwarded.query
         except BadRequest as problem:
             raise UpstreamError(problem.message, problem.status) from None
-        content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
-        held = _NOT_SENT | {one.key_header for one in protocols().values()}
-        headers = {name: value for name, value in forwarded.headers.items() if _passes(name, held)}
-        names = {action.name for action in request.actions}
-        async with self._sent(path, content, headers) as response:
-            told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
-            if response.status_code != 200:
-                raise await self._refusal(response, told)
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
-                forwarded.begun(told)
-                generations = await self._streamed(response, protocol, forwarded, added, names)
-                return Passed(_marked(generations, body), headers=told)
-            received = b"".join([part async for part in self._parts(response)])
+        names, without_counts = {action.name for action in request.actions}, False
+        while True:
+            content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
+            async with self._sent(path, content, forwarded) as response:
+                told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
+                if response.status_code != 200:
+                    refusal = await self._refusal(response, told, forwarded)
+                    if not (added.usage and refusal.status in (400, 403, 422) and b"stream_options" in refusal.content):
+                        raise refusal
+                    logger.warning("%s rejects stream_options, so it is omitted", self._endpoint.url)
+                    without_counts, added = True, added._replace(usage=False)
+                    body.pop("stream_options")
+                    if "stream_options" in forwarded.body:
+                        body["stream_options"] = forwarded.body["stream_options"]
+                    continue
+                if without_counts and "stream_options" not in forwarded.body:
+                    self._counts = False  # only now: the message may have been about something else
+                if response.headers.get("content-type", "").startswith("text/event-stream"):
+                    forwarded.begun(told)
+                    generations = await self._streamed(response, protocol, forwarded, added, names)
+                    return Passed(_marked(generations, body), headers=told)
+                received = b"".join([part async for part in self._parts(response)])
+            break
         try:
             reply = json.loads(received)
             generations = _generations(protocol.read_answer(reply) if request.messages else _counted(reply), names)
@@ -173,8 +189,23 @@ class Forwarder:
         generations = _marked(generations, body)
         return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told)
 
+    async def _unread(self, forwarded: Forwarded) -> Passed:
+        """Pass on what nobody reads: files, pictures, lists, and whatever else a server has."""
+        address = f"/{forwarded.path}{forwarded.query}"
+        async with self._sent(address, forwarded.raw or None, forwarded, forwarded.method) as response:
+            told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
+            if not 200 <= response.status_code < 300:
+                raise await self._refusal(response, told, forwarded)
+            forwarded.begun(told)
+            content = bytearray()
+            async for part in self._parts(response):
+                if forwarded.method == "GET" and forwarded.path.startswith("models"):
+                    content += part
+                forwarded.hear(part)
+        return Passed((Generation(),), bytes(content), told)
+
     def _body(
-        self, protocol: Protocol, forwarded: Forwarded, model: str, taken: _Taken
+        self, protocol: Protocol, forwarded: Forwarded, model: str, *, tokens: bool
     ) -> tuple[dict[str, Any], _Added]:
         asked = forwarded.body
         named = {} if "{model}" in forwarded.path else {"model": model}
@@ -182,11 +213,12 @@ class Forwarder:
         body |= self._extra_body
         if forwarded.recalled:
             body = protocol.with_recalled(body, forwarded.recalled)
-        if taken.tokens:
+        if tokens:
             body |= _FOR_TOKENS
-        added = _Added(taken.tokens and not asked.get("logprobs"), taken.tokens and not asked.get("return_token_ids"))
+        added = _Added(tokens and not asked.get("logprobs"), tokens and not asked.get("return_token_ids"))
         options = asked.get("stream_options") or {}
-        if taken.usage and asked.get("stream") is True and not options.get("include_usage"):
+        counts = self._counts and protocol.gives_tokens and asked.get("stream") is True
+        if counts and isinstance(options, dict) and not options.get("include_usage"):
             body["stream_options"] = {**options, "include_usage": True}
             added = added._replace(usage=True)
         return body, added
@@ -265,9 +297,13 @@ class Forwarder:
                 raise UpstreamError(f"the answer of the model's server has more than {LARGEST // 1_000_000} MB", 502)
             yield part
 
-    async def _refusal(self, response: httpx.Response, headers: Mapping[str, str]) -> UpstreamError:
+    async def _refusal(
+        self, response: httpx.Response, headers: Mapping[str, str], forwarded: Forwarded
+    ) -> UpstreamError:
         content = b"".join([part async for part in self._parts(response)])
-        for secret in (self._endpoint.key(), self._endpoint.url, str(response.url.netloc, "ascii")):
+        keys = [forwarded.headers.get(name, "").removeprefix("Bearer ") for name in self._credentials]
+        keys = [key for key in keys if len(key) >= _SHORTEST_KEY]  # others stand for none
+        for secret in (*keys, self._endpoint.key(), self._endpoint.url, str(response.url.netloc, "ascii")):
             content = content.replace(secret.encode(), b"***") if secret else content
         status = response.status_code if response.status_code >= 400 else 502
         words = f"the model's server refused the request: HTTP {response.status_code}"
@@ -275,15 +311,30 @@ class Forwarder:
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _credentials(self) -> set[str]:
+        """The headers that programs send their keys in."""
+        return _CREDENTIALS | {one.key_header for one in protocols().values()}
+
     @asynccontextmanager
-    async def _sent(self, path: str, content: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
+    async def _sent(
+        self, path: str, content: bytes | None, forwarded: Forwarded | None = None, method: str = "POST"
+    ) -> AsyncIterator[httpx.Response]:
         """Send a request. Failures to get an answer are UpstreamErrors without the address."""
         import httpx
 
+        headers: dict[str, str] = {}
+        callers = False
+        if forwarded is not None:
+            callers = forwarded.key == "callers" or (forwarded.key == "either" and not self._endpoint.key())
+            held = _NOT_SENT if callers else _NOT_SENT | self._credentials
+            held = held if forwarded.protocol else held - {"content-type"}
+            headers = {name: value for name, value in forwarded.headers.items() if _passes(name, held)}
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._endpoint.deadline):
-                    response = await stack.enter_async_context(self._endpoint.once(path, content, headers))
+                    sending = self._endpoint.once(path, content, headers, method, with_key=not callers)
+                    response = await stack.enter_async_context(sending)
             except TimeoutError:
                 raise self._silent() from None
             except httpx.RequestError as error:
@@ -294,56 +345,22 @@ class Forwarder:
     def _silent(self) -> UpstreamError:
         return UpstreamError(f"the model's server has sent nothing for {self._endpoint.deadline:g} s", 504)
 
-    async def _taken(self, model: str) -> _Taken:
-        """What the server takes, which it is asked before the first request to a model is passed on."""
-        async with self._endpoint.lock():
-            if model not in self._known:
-                try:
-                    async with asyncio.timeout(_ASKING):
-                        found = await self._asked(model)
-                except TimeoutError:
-                    found = _Taken()
-                if found is None:
-                    return _Taken()
-                if len(self._known) >= _MOST_MODELS:  # programs choose the names
-                    self._known.clear()
-                self._known[model] = found
-        return self._known[model]
-
-    async def _asked(self, model: str) -> _Taken | None:
-        if not self.protocol.gives_tokens:
-            return _Taken()
-        asked = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-        usage = {"stream_options": {"include_usage": True}}
-        refused = False
-        for more in ({**_FOR_TOKENS, **usage}, usage) if self._wants_tokens else (usage,):
-            for limit in ({"max_tokens": 1}, {"max_completion_tokens": 16}):  # newer models refuse the first
-                found = await self._answered({**asked, **more, **limit})
-                if isinstance(found, dict):
-                    choices = found.get("choices") or [{}]
-                    tokens = "return_token_ids" in more and bool(choices[0].get("token_ids"))
-                    return _Taken(tokens, bool(found.get("usage")))
-                refused = refused or found
-        return _Taken() if refused else None  # a server that could not be asked is asked again
-
-    async def _answered(self, body: dict[str, Any]) -> dict[str, Any] | bool:
-        """The reply to a question of ours, or whether it was refused."""
-        reply = StreamedReply(self.protocol.reader)
-        try:
-            content = json.dumps(body | self._extra_body).encode()
-            async with self._sent(f"/{self.protocol.path}", content, {}) as response:
-                if response.status_code != 200:
-                    return response.status_code in (400, 403, 404, 422)
-                count = 0
-                async with aclosing(self._lines(response)) as lines:
-                    async for line in lines:
-                        reply.take(line)
-                        count += 1
-                        if count > _MOST_LINES:
-                            break  # it doesn't know the limit
-            return reply.so_far()
-        except (UpstreamError, Malformed):
-            return False
+    async def _gives_tokens(self) -> bool:
+        """Whether token ids are asked for. The server's list of models is looked at, once."""
+        now = asyncio.get_running_loop().time()
+        if self._tokens is None and now >= self._ask_again:
+            async with self._endpoint.lock():
+                if self._tokens is None and now >= self._ask_again:
+                    try:
+                        async with asyncio.timeout(_ASKING), self._sent("/models", None, None, "GET") as response:
+                            listed = json.loads(b"".join([part async for part in self._parts(response)]))
+                            owners = {str(table(row).get("owned_by")) for row in table(listed).get("data") or ()}
+                            self._tokens = bool(owners & _GIVE_TOKENS)
+                    except (UpstreamError, TimeoutError):
+                        self._ask_again = now + _NEXT_TRY
+                    except (ValueError, RecursionError, TypeError):
+                        self._tokens = False
+        return bool(self._tokens)
 
 
 def _broken_off(words: str) -> BadRequest:

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-_GUESSING = 10.0  # seconds; maximum time to look up a suggestion for an error
+_GUESSING = 10.0  # seconds; maximum time to look up the name of a model for a request, or for an error
 _THIS_ONE = {400, 413, 422}  # refusals that concern one request; another request may succeed
 _OWN_FIELDS = {"messages", "model", "n", "stream", "stream_options", "tools"}
 
@@ -169,7 +169,7 @@ class OpenAIPolicy(Policy):
             self._protocol,
             apis=settings.apis,
             extra_body=settings.extra_body,
-            wants_tokens=settings.token_ids != "off",
+            wants_tokens={"on": True, "off": False}.get(settings.token_ids),
         )
 
     def open(self, folder: Path) -> None:
@@ -198,16 +198,19 @@ class OpenAIPolicy(Policy):
         return await self._forwarder.speaks(protocol, self.settings.model or model)
 
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
-        async with self._endpoint.slot() as until:
-            # Without a conversation, it takes another kind of model.
-            if forwarded.model and not (self.settings.model and protocol_named(forwarded.protocol).converses):
-                return await self._forwarder.forward(request, forwarded, forwarded.model)
-            try:
-                model = await self._named(until)
-            except (EndpointError, Refused):
-                logger.warning("%s doesn't list its models", self.settings.base_url, exc_info=True)
-                raise UpstreamError("the model's server doesn't list its models", 502) from None
-            return await self._forwarder.forward(request, forwarded, model)
+        # As many at once as come: `concurrency` is for the requests of a run, and a gateway counts its own.
+        # Without a conversation, it takes another kind of model.
+        named = forwarded.model and not (
+            forwarded.protocol and self.settings.model and protocol_named(forwarded.protocol).converses
+        )
+        if named or not forwarded.protocol:
+            return await self._forwarder.forward(request, forwarded, forwarded.model)
+        try:
+            model = await self._named(asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline))
+        except (EndpointError, Refused):
+            logger.warning("%s doesn't list its models", self.settings.base_url, exc_info=True)
+            raise UpstreamError("the model's server doesn't list its models", 502) from None
+        return await self._forwarder.forward(request, forwarded, model)
 
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
         names = {action.name for action in request.actions}

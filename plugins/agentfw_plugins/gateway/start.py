@@ -1,0 +1,134 @@
+"""What `agentfw serve` begins with where nothing else is asked for, and what it says of itself at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.runs import LiveRun
+
+from ..memories.graph_errors import translated_errors
+from .live import Limits
+from .provider import check_address, look, providers
+
+__all__ = ["Start", "refuse_other_keys", "with_defaults"]
+
+_MEMORY = "skillgraph"
+_FILE = "memory.db"
+
+
+def with_defaults(given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: bool) -> dict[str, Any]:
+    """The options of a gateway, with the provider of the environment and the memory of the directory of runs.
+
+    It will be at this host and port. Gateways that share sessions don't get a memory which only one would have.
+    """
+    given = {**given}
+    chosen = given["policy"] or given["spec"] or any(text.startswith("policy") for text in given["assignments"])
+    if not chosen:
+        found = providers(os.environ, host, port)
+        given["policy"] = found.policy
+        given["assignments"] = (*found.assignments, *given["assignments"])
+        given["models"] = [*found.models, *given["models"]]
+    if given["memories"] == ("none",):
+        given["memories"] = ()
+    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("faiss", "networkx"))):
+        given["memories"] = (_MEMORY,)
+    place = f"memory.{_MEMORY}.path"
+    if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
+        given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
+    return given
+
+
+class Start(NamedTuple):
+    """A gateway that is about to serve."""
+
+    live: LiveRun
+    limits: Limits
+    key_variable: str
+    has_keys: bool
+
+    async def providers(self) -> list[str]:
+        """What there is at each provider, in words. Raises for an address that is none."""
+        asking = []
+        policies = [self.live.assembly.policy, *self.live.assembly.models.values()]
+        for choice, policy in zip(self._choices, policies, strict=True):
+            url = getattr(choice.checked, "base_url", "")
+            if policy.forwards and url:
+                check_address(url)
+                variable = str(getattr(choice.checked, "api_key_env", ""))
+                asking.append(look(policy, url, variable if os.environ.get(variable, "").strip() else ""))
+        return await asyncio.gather(*asking)
+
+    def programs(self, url: str) -> Iterator[str]:
+        """What a program has to be told."""
+        protocols = {getattr(choice.checked, "protocol", "chat") for choice in self._choices}
+        if protocols != {"messages"}:
+            yield f"export OPENAI_BASE_URL={url}/v1"
+        if "messages" in protocols:
+            yield f"export ANTHROPIC_BASE_URL={url}"
+
+    @property
+    def _choices(self) -> list[Any]:
+        return [self.live.assembly.spec.policy, *self.live.assembly.spec.models]
+
+    def notes(self, remembered: str) -> Iterator[str]:
+        """What whoever starts it has to know."""
+        if self.live.assembly.memories:
+            yield f"memory: {remembered}"
+            instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
+            yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
+        elif not find_spec("faiss"):
+            yield f"memory: none; for one: {MissingExtraError('the memory', 'memory').fix}"
+        else:
+            yield "memory: none"
+        known = len(self.live.sessions) + len(self.live.ended)
+        yield f"record: {_counted(known, 'session')}, {self.live.folder.path}/"
+        yield from self._keys()
+
+    def remembered(self) -> str:
+        """How much is remembered, in words."""
+        choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
+        path = getattr(choice and choice.checked, "path", "")
+        if choice is None or not path:
+            return ", ".join(each.name for each in self.live.assembly.spec.memories)
+        if not Path(path).is_file():
+            return f"nothing yet, {path}"
+        from agentfw_memory import SkillGraph
+
+        with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
+            items, users = graph.stats().nodes.get("skill", 0), len(graph.owners())
+        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {path}"
+
+    def _keys(self) -> Iterator[str]:
+        named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
+        for variable in filter(None, named):
+            if self.limits.upstream_key == "callers":
+                yield f"the key for {variable}: the program's, whose key of the gateway is in x-agentfw-key"
+            elif os.environ.get(variable, "").strip():
+                yield f"the provider's key: {variable}"
+            elif self.limits.upstream_key == "either":
+                yield f"{variable} is not set: the program's key is passed on, and never recorded"
+            else:
+                yield f"{variable} is not set, and no key is passed on: set it, or add --upstream-key client"
+        if self.has_keys:
+            yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file}"
+        else:
+            yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
+
+
+def refuse_other_keys(path: Path, usual: Path) -> None:
+    """Refuse to start without keys where somebody made some, for the usual directory of runs."""
+    if not path.exists() and usual.exists():
+        raise SettingsError(
+            f"there are keys in {usual}, and none in {path}, so this gateway would be open",
+            fix=f"add --key-file {usual}, or make keys: agentfw serve keys add NAME --key-file {path}",
+        )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,191 @@
+"""`agentfw serve` with nothing else: in front of the provider that the environment names, with what was remembered."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from chat_server import completion, refusal, serving
+
+pytest.importorskip("faiss")
+openai = pytest.importorskip("openai")
+anthropic = pytest.importorskip("anthropic")
+
+PATIENCE = 120.0
+OF_PROVIDERS = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "AGENTFW_KEY")
+
+
+class Alone:
+    """A gateway that was started without options."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
+        self.process, self._errors = process, errors
+        self.lines: list[str] = []
+        assert process.stdout is not None
+        while not any(line.startswith("export ") for line in self.lines):
+            line = process.stdout.readline()
+            assert line, errors.read_text()
+            self.lines.append(line.rstrip())
+        self.url = self.lines[0].split()[0]
+        self.base_url = self.lines[1].partition("=")[2]
+
+    @property
+    def told(self) -> str:
+        return self._errors.read_text()
+
+    def remembered(self, user: str) -> list[str]:
+        """What is kept of a user, once it has heard what was said so far."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = httpx.get(f"{self.url}/memory", params={"user": user}, timeout=60).raise_for_status().json()
+            if not answer["waiting"]:
+                return [item["text"] for item in answer["items"]]
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+@contextmanager
+def started(folder: Path, *options: str, **environment: str) -> Iterator[Alone]:
+    """`agentfw serve` in a folder. It is killed at the end."""
+    errors = folder / "errors"
+    whole = {**{name: value for name, value in os.environ.items() if name not in OF_PROVIDERS}, **environment}
+    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", *options]
+    with errors.open("w") as file:
+        process = subprocess.Popen(command, cwd=folder, env=whole, stdout=subprocess.PIPE, stderr=file, text=True)
+        try:
+            yield Alone(process, errors)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def refused(folder: Path, *options: str, **environment: str) -> str:
+    """What it says that doesn't start."""
+    with pytest.raises(AssertionError) as raised, started(folder, *options, **environment):
+        pass
+    return str(raised.value)
+
+
+def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(tmp_path: Path) -> None:
+    with serving(completion("Noted.")) as (address, server):
+        environment = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "sk-provider"}
+        with started(tmp_path, **environment) as gateway:
+            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+            said = [{"role": "user", "content": "I live in Rome."}]
+            first = client.chat.completions.with_raw_response.create(model="served", messages=said)
+            assert gateway.remembered("you")
+            begun, line = gateway.told, gateway.lines[0]
+        with started(tmp_path, **environment) as gateway:
+            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+            said += [{"role": "assistant", "content": "Noted."}, {"role": "user", "content": "Where do I live?"}]
+            second = client.chat.completions.with_raw_response.create(model="served", messages=said)
+            client.chat.completions.create(model="served", messages=[{"role": "user", "content": "Where do I live?"}])
+            again = gateway.told
+        with started(tmp_path, "--new", **environment) as gateway:
+            anew = gateway.told
+
+    assert "2 models (served, other)" in line
+    assert 'otherwise "you"' in begun
+    assert "memory: 1 user, 1 item" in again
+    assert "record: 1 session," in again
+    assert first.headers["x-agentfw-session"] == second.headers["x-agentfw-session"]
+    assert "I live in Rome" in str(server.bodies[-1]["messages"][0]), "a new conversation is told what is remembered"
+    assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-provider"}
+    assert "memory: 1 user, 1 item" in anew
+    assert "record: 0 sessions," in anew
+
+
+def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> None:
+    messages = {"type": "message", "role": "assistant", "model": "served", "stop_reason": "end_turn"}
+    reply = {**messages, "id": "m", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}
+
+    def answer(body: dict[str, object]) -> object:
+        if body.get("max_tokens") == 1:
+            return refusal(401, "the key sk-of-eve-which-is-wrong is unknown")
+        return completion("Noted.")
+
+    with (
+        serving(answer) as (address, server),  # type: ignore[arg-type]
+        serving(completion("Noted.", top=reply), apis=("messages",)) as (other, native),
+    ):
+        environment = {"OPENAI_BASE_URL": address, "ANTHROPIC_BASE_URL": other.removesuffix("/v1")}
+        with started(tmp_path, "--memory", "none", **environment) as gateway:
+            said = [{"role": "user", "content": "hello"}]
+            openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada-which-is-right").chat.completions.create(
+                model="served", messages=said
+            )
+            wrong = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-eve-which-is-wrong", max_retries=0)
+            with pytest.raises(openai.AuthenticationError):
+                wrong.chat.completions.create(model="served", messages=said, max_tokens=1)
+            anthropic.Anthropic(base_url=gateway.url, auth_token="oauth-of-ada-which-is-right").messages.create(
+                model="claude", messages=said, max_tokens=9, extra_headers={"anthropic-beta": "oauth-2025-04-20"}
+            )
+            told = gateway.told
+
+    assert "the program's key is passed on" in told
+    assert [headers["authorization"] for headers in server.headers] == [
+        "Bearer sk-of-ada-which-is-right",
+        "Bearer sk-of-eve-which-is-wrong",
+    ]
+    assert native.headers[-1]["authorization"] == "Bearer oauth-of-ada-which-is-right"
+    assert "x-api-key" not in native.headers[-1]
+    assert native.headers[-1]["anthropic-beta"] == "oauth-2025-04-20"
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for key in (b"sk-of-ada-which-is-right", b"oauth-of-ada-which-is-right", b"sk-of-eve-which-is-wrong"):
+        assert key not in kept
+
+
+def test_with_keys_of_its_own_a_program_sends_both(tmp_path: Path) -> None:
+    with serving(completion("Noted.")) as (address, server):
+        environment = {"OPENAI_BASE_URL": address, "AGENTFW_KEY": "key-of-the-gateway"}
+        with started(tmp_path, "--memory", "none", "--upstream-key", "client", **environment) as gateway:
+            both = {"x-agentfw-key": "key-of-the-gateway"}
+            client = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada-which-is-right", default_headers=both)
+            client.chat.completions.create(model="served", messages=[{"role": "user", "content": "hello"}])
+            alone = openai.OpenAI(base_url=gateway.base_url, api_key="key-of-the-gateway", max_retries=0)
+            with pytest.raises(openai.AuthenticationError, match="x-agentfw-key"):
+                alone.chat.completions.create(model="served", messages=[{"role": "user", "content": "hello"}])
+
+    [headers] = server.headers
+    assert headers["authorization"] == "Bearer sk-of-ada-which-is-right"
+    assert "x-agentfw-key" not in headers
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "words"),
+    [
+        ((), {}, "export OPENAI_BASE_URL="),
+        ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
+        (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),
+        (("--host", "0.0.0.0"), {"OPENAI_BASE_URL": "http://[::1]/v1", "AGENTFW_KEY": "secret"}, "is easy to guess"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_what_to_do(
+    tmp_path: Path, options: tuple[str, ...], environment: dict[str, str], words: str
+) -> None:
+    assert words in refused(tmp_path, *options, "--memory", "none", **environment)
+
+
+def test_keys_that_somebody_made_are_those_of_another_directory_of_runs_too(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "agentfw", "serve", "keys", "add", "ada"], cwd=tmp_path, check=True)
+
+    told = refused(tmp_path, "--runs", "others", "--memory", "none", OPENAI_BASE_URL="http://[::1]/v1")
+    add = ["serve", "keys", "add", "ada", "--runs", "others"]
+    subprocess.run([sys.executable, "-m", "agentfw", *add], cwd=tmp_path, check=True)
+
+    assert f"there are keys in {tmp_path}/runs/keys.json" in told
+    assert (tmp_path / "others" / "keys.json").exists()
+
+
+def test_a_provider_that_does_not_answer_costs_no_start(tmp_path: Path) -> None:
+    with started(tmp_path, "--memory", "none", OPENAI_BASE_URL="http://127.0.0.1:9/v1") as gateway:
+        line = gateway.lines[0]
+
+    assert "can't be reached" in line
