@@ -30,7 +30,7 @@ CONTEXTS = {context.command_path: context for context in contexts()}
 def section(text: str, title: str) -> dict[str, str]:
     part = text.partition(f"{title}:\n")[2].partition("\n\n")[0]
     rows = (line.split(maxsplit=1) for line in part.splitlines() if line[:3].strip())
-    return {name: words for name, words in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 def test_eight_commands_come_first_each_with_its_own_line(agentfw: Agentfw) -> None:
