@@ -131,7 +131,7 @@ def _what_is_kept(folder: RunFolder) -> str:
     from agentfw.runs.records.kept_answers import count_kept
 
     try:
-        done = f" ({folder.done} of {folder.total} {folder.unit})"
+        done = f" ({folder.how_far})"
     except AgentfwError:  # damaged: the next command says so
         done = ""
     episodes, answers = count_kept(folder.path)

@@ -31,6 +31,8 @@ _BARS = 5
 
 def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]) -> None:
     stages, episodes = run.folder.stages(), run.folder.metrics()
+    for reason, count in summary.failed.items():
+        out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     if len(stages) > 1:
         _evaluations(run, summary, stages, out)
         _figures_before_and_after(run, summary, out)
@@ -50,8 +52,6 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     words = usage_words(summary.to_record())
     if words:
         out.line(f"tokens   {words}")
-    for reason, count in summary.failed.items():
-        out.note(f"failed and left out, {counted(count, 'episode')}: {reason}")
     heads, calls = call_table([row for row in read_calls(run.folder.path) if row["failures"]])
     if calls:
         out.line()

@@ -126,7 +126,7 @@ def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ..
 
     listed, shown, resumed = agentfw("runs", "list"), agentfw("runs", "show", "last"), agentfw("runs", "resume", "last")
 
-    assert "1/3 episodes  interrupted" in listed.out
+    assert "interrupted, 1 of 3 episodes" in listed.out
     assert f"agentfw runs resume {folder.name}" in listed.err
     assert "interrupted, 1 of 3 episodes" in shown.out
     assert "1 of them are there already" in resumed.err

@@ -76,12 +76,29 @@ class RunFolder:
 
     @property
     def total(self) -> int:
-        """What is planned. A live run has no plan: it has what is done."""
-        return self.planned_updates or int(self.about["episodes"]) or self.done
+        """What is planned. A live run has no plan: it has what is done, and what failed."""
+        return self.planned_updates or int(self.about["episodes"]) or self.evaluation(0).count()
 
     @property
     def done(self) -> int:
-        return State.read(self.path).update if self.planned_updates else self.evaluation(0).count()
+        """How many have ended well. Those that failed are not among them."""
+        if self.planned_updates:
+            return State.read(self.path).update
+        return sum(1 for _ in self.evaluation(0).concluded())
+
+    @property
+    def how_far(self) -> str:
+        """How much is done, in words, what failed first: `2 failed, 7 of 20 episodes`."""
+        failed = 0 if self.planned_updates else len(self.failed())
+        done, total = self.done, self.total
+        of = "" if done == total or self.is_live else f" of {total:,}"
+        count = f"{done:,}{of} {self.unit if (total if of else done) != 1 else self.unit[:-1]}"
+        return f"{failed:,} failed, {count}" if failed else count
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its episodes are sessions that come from outside, so that nothing was planned."""
+        return not self.planned_updates and not self.about["episodes"]
 
     @property
     def headline(self) -> str:

@@ -55,6 +55,8 @@ def write_report(folder: RunFolder) -> list[Path]:
     """Write report.html and curve.svg. Returns both paths."""
     records = folder.metrics()
     if not records:
+        if failed := reasons(folder.failed()):
+            raise UsageError(f"no episode of {folder.id} has ended well: {next(iter(failed))}", fix="run it again")
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
     files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
@@ -65,12 +67,9 @@ def write_report(folder: RunFolder) -> list[Path]:
 def _page(folder: RunFolder, records: _Records) -> Page:
     spec: Mapping[str, Any] = folder.about["spec"]
     lines, stages = folder.updates(), folder.stages()
-    done = len(lines) if folder.planned_updates else len(records)
-    count = f"{done:,}" if done == folder.total else f"{done:,} of {folder.total:,}"
     title = f"{spec['environment']['name']}, {spec['policy']['name']}"
     title += f" by {spec['optimizer']['name']}" if folder.planned_updates else ""
-    unit = folder.unit.removesuffix("s") if folder.total == 1 else folder.unit
-    page = Page(title, subtitle=f"{folder.id}, {count} {unit}")
+    page = Page(title, subtitle=f"{folder.id}, {folder.how_far}")
     for note in training_notes(lines):
         page.paragraph(note)
     summary = folder.summary()
@@ -122,8 +121,9 @@ def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str,
     figures = intervals(records)
     headline = leading(figures, folder.headline)
     shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
-    cards = []
-    for name in shown:
+    failed = folder.failed()
+    cards = [("failed", f"{len(failed):,}", "in no other figure")] if failed else []
+    for name in filter(figures.__contains__, shown):
         note = _noted(_range(figures[name]), beyond if name == folder.headline else "")
         cards.append((figure_title(name, folder), figure_text(name, figures[name].estimate), note))
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
@@ -341,8 +341,9 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
     notes.append(f"Any other: agentfw runs show {folder.id} --episode ID{more}")
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
-        reward = next(record["reward"] for record in records if record["episode"] == episode.id)
-        note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"
+        record = next(record for record in records if record["episode"] == episode.id)
+        rated = "unrated" if record.get("unrated") else f"reward {record['reward']:.3f}"
+        note = f"{rated}, {counted(len(episode.turns), 'turn')}"
         text = transcript(episode)
         rest = f"\n\n... the rest: agentfw runs show {folder.id} --episode {episode.id}"
         page.details(f"Episode {episode.id}", text if len(text) <= _LONGEST else text[:_LONGEST] + rest, note=note)
