@@ -18,7 +18,7 @@ from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.figures import means
 from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading
 from agentfw.runs.results.comparison import change
-from agentfw.runs.results.run_report import training_notes
+from agentfw.runs.results.run_report import training_notes, what_each_did
 from agentfw_cli.common import figure_row, name_of, usage_words
 
 __all__ = ["print_result"]
@@ -52,6 +52,8 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     words = usage_words(summary.to_record())
     if words:
         out.line(f"tokens   {words}")
+    out.line()
+    out.table(["", ""], [list(row) for row in what_each_did(run.folder).items()])
     heads, calls = call_table([row for row in read_calls(run.folder.path) if row["failures"]])
     if calls:
         out.line()

@@ -97,6 +97,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.summary import summarize
+    from agentfw.runs.results.run_report import what_each_did
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
@@ -135,6 +136,9 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
     _print_updates(folder.updates(), out)
+    if records:
+        out.line()
+        out.table(["", ""], [list(row) for row in what_each_did(folder).items()])
     heads, lines = call_table(calls)
     if lines:
         out.line()

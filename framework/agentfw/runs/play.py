@@ -261,6 +261,7 @@ class Play:
             "tool_calls": sum(len(turn.calls) for turn in episode.turns),
             "tool_failures": len(episode.failed_calls),
             "failed_requests": len(episode.failed_requests),
+            "recalled": len({(event.time, event.seat) for event in episode.events if event.name == "recalled"}),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, weight]

@@ -34,6 +34,7 @@ from .transcript import transcript
 
 __all__ = [
     "training_notes",
+    "what_each_did",
     "write_report",
 ]
 
@@ -97,6 +98,8 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     shown = _shown_whole(folder, records)
     _timeline(page, shown)
     _word_for_word(page, folder, records, shown)
+    page.section("What each part did")
+    page.facts(list(what_each_did(folder).items()))
     _calls(page, folder)
     _made_of(page, folder)
     # The tables come last, because they are the longest.
@@ -413,6 +416,33 @@ def _extremes(values: Sequence[float]) -> tuple[float, float]:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def what_each_did(folder: RunFolder) -> dict[str, str]:
+    """What the memories, tools, rewards and the policy of a run did, in a few words each."""
+    spec, records = folder.about["spec"], list(folder.played())
+    calls = {(row["kind"], row["name"]): row for row in read_calls(folder.path)}
+    turns, called, refused, recalled = (
+        sum(int(record.get(name, 0)) for record in records)
+        for name in ("turns", "tool_calls", "tool_failures", "recalled")
+    )
+    policy = counted(turns, "turn")
+    if turns and refused >= called > 0:
+        policy += f", and all of its {counted(called, 'call')} were refused"
+    elif called:
+        policy += f", {counted(called, 'call')}, {refused:,} of them refused"
+    elif turns and sum(int(record["failures"]) for record in records) >= turns:
+        policy += ", and no answer was understood"
+    found = {f"policy {spec['policy']['name']}": policy}
+    if memories := [str(choice["name"]) for choice in spec["memories"]]:
+        found[f"memory {' and '.join(memories)}"] = f"recalled in {recalled:,} of {counted(turns, 'turn')}"
+    for (kind, name), row in calls.items():
+        if kind == "tool":
+            found[f"tool {name}"] = f"{counted(row['calls'], 'call')}, {row['failures']:,} failed"
+    for choice in spec["rewards"]:
+        scored = sum(choice["name"] in record.get("scored_by", {}).values() for record in records)
+        found[f"reward {choice['name']}"] = f"scored {scored:,} of {counted(len(records), 'episode')}"
+    return found
 
 
 _NOTABLE = 0.01
