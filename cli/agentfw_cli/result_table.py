@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -62,8 +64,6 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     if failures:
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
     _next(run, episodes, out)
-    if run.folder.inspector:
-        out.note(f"      agentfw view {name_of(run.folder)}")
 
 
 def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:
@@ -130,21 +130,23 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
 
 
 def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
-    """Commands that are likely to be wanted now."""
-    where = "" if name_of(run.folder) == run.id else f" --runs {run.folder.path.parent}"
+    """Commands that are likely to be wanted now, one a line, each of which works as it is printed."""
+    where = "" if name_of(run.folder) == run.id else f" --runs {shlex.quote(str(run.folder.path.parent))}"
     end, environment = run.id.rpartition("-")[2], run.spec.environment.name
-    if run.spec.planned_updates:
-        out.note(f"next: agentfw runs show last{where}    agentfw compare {end} OTHER{where}")
-    elif by_round(episodes):
-        out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
-    elif any(event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events):
+    commands = []
+    if not (run.spec.planned_updates or by_round(episodes)) and any(
+        event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events
+    ):
         # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
-        again = f"agentfw run {environment} --interface {other}{where}"
-        out.note(f"next: {again} && agentfw compare {end} last{where}")
-        out.note("      agentfw plugins list")
-    else:
-        out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
+        commands.append(f"agentfw run {environment} --interface {other}{where} && agentfw compare {end} last{where}")
+    commands.append(
+        f"agentfw view {shlex.quote(name_of(run.folder))}"
+        if find_spec("starlette")
+        else f"agentfw runs show last{where}"
+    )
+    for number, command in enumerate(commands):
+        out.note(f"{'next: ' if number == 0 else '      '}{command}")
 
 
 def _range(interval: Interval) -> str:
