@@ -46,6 +46,7 @@ def execute_spec(
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.errors import SettingsError
     from agentfw.runs.run import Run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
     from agentfw.runs.spec.start import policy_of_run, with_choices
@@ -60,7 +61,13 @@ def execute_spec(
     values = with_choices(start(host, environment, file), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     check(values)
-    execute(Run.create(parse_spec(values), host, root), host, out)
+    try:
+        parsed = parse_spec(values)
+    except SettingsError as error:
+        # Nobody has typed that.
+        error.message, error.fix = (text.replace("spec.", "") for text in (error.message, error.fix))
+        raise
+    execute(Run.create(parsed, host, root), host, out)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:

@@ -299,7 +299,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
     from agentfw.boundary.plugin_calls import blame
-    from agentfw.errors import in_words, is_failure
+    from agentfw.errors import disk_fix, in_words, is_failure
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error
@@ -307,14 +307,15 @@ def _unexpected(error: BaseException, out: Out) -> int:
     if distribution:
         out.error(in_words(error), f"it comes from {distribution} ({place}); tell its authors; --debug shows where")
         return 3
-    out.error(in_words(error), "this is a bug in agentfw; --debug shows where")
+    ours = "this is a bug in agentfw; --debug shows where"
+    out.error(in_words(error), disk_fix(error) if isinstance(error, OSError) and error.errno else ours)
     return 1
 
 
 def _flush() -> None:
     """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
     from agentfw.boundary.output import data_stream
-    from agentfw.errors import StorageError
+    from agentfw.errors import StorageError, disk_fix
 
     try:
         data_stream().flush()
@@ -322,7 +323,7 @@ def _flush() -> None:
         raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), data_stream().fileno())
-        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ..boundary.output import data_stream, hand_over_stdout
-from ..errors import StorageError
+from ..errors import StorageError, disk_fix
 
 __all__ = ["Out", "Progress", "counted", "shown_path", "width_of"]
 
@@ -149,7 +149,7 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
 
 
 def _tell(text: str) -> None:

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...episode import Episode
-from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
+from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, disk_fix
 from .journal import Journal, read_journal, write_whole
 from .play_records import EARLIER, Records, State, migrate, migrate_about
 from .run_index import newest_first
@@ -228,7 +228,8 @@ class RunFolder:
                     continue
         except OSError as error:
             raise StorageError(
-                f"can't make a run folder below {root}: {error.strerror}", fix="choose another folder with --runs"
+                f"can't make a run folder below {root}: {error.strerror}",
+                fix=f"{disk_fix(error)}; another folder: --runs FOLDER",
             ) from None
         folder = cls(path, whole)
         try:
@@ -278,9 +279,7 @@ class RunFolder:
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise StorageError(
-                f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and free disk space"
-            ) from None
+            raise StorageError(f"can't resume {self.path}: {error.strerror}", fix=disk_fix(error)) from None
         # A process that only reads the state holds the lock for an instant.
         for wait in (0.02, 0.05, 0.1, 0.2, None):
             try:
