@@ -13,8 +13,8 @@ Agentfw = Callable[..., Any]
 COMMANDS = "trian:train comapre:compare pluginz:plugins docter:doctor veiw:view srve:serve chatt:chat rums:runs"
 COMMANDS += " reprot:report memroy:memory rewrad:reward feedbak:feedback lop:loop forgot:forget dta:data exprot:export"
 OPTIONS = {
-    "run": "--episode:--episodes --plicy:--policy --memry:--memory --tol:--tool --rewards:--reward --intrface:--interface"
-    " --sed:--seed --quite:--quiet --jsn:--json --sett:--set --spek:--spec --run:--runs --plugins:--plugin",
+    "run": "--episode:--episodes --plicy:--policy --memry:--memory --tol:--tool --rewards:--reward "
+    "--intrface:--interface --sed:--seed --quite:--quiet --jsn:--json --sett:--set --spek:--spec --run:--runs --plugins:--plugin",
     "train": "--update:--updates --optimiser:--optimizer --lerner:--learner --techer:--teacher --form:--from"
     " --sample:--samples",
     "runs list": "--limt:--limit --run:--runs",
