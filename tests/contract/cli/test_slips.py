@@ -14,7 +14,8 @@ COMMANDS = "trian:train comapre:compare pluginz:plugins docter:doctor veiw:view 
 COMMANDS += " reprot:report memroy:memory rewrad:reward feedbak:feedback lop:loop forgot:forget dta:data exprot:export"
 OPTIONS = {
     "run": "--episode:--episodes --plicy:--policy --memry:--memory --tol:--tool --rewards:--reward "
-    "--intrface:--interface --sed:--seed --quite:--quiet --jsn:--json --sett:--set --spek:--spec --run:--runs --plugins:--plugin",
+    "--intrface:--interface --sed:--seed --quite:--quiet --jsn:--json --sett:--set"
+    " --spek:--spec --run:--runs --plugins:--plugin",
     "train": "--update:--updates --optimiser:--optimizer --lerner:--learner --techer:--teacher --form:--from"
     " --sample:--samples",
     "runs list": "--limt:--limit --run:--runs",
