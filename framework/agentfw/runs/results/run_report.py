@@ -124,8 +124,8 @@ def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str,
     figures = intervals(records)
     headline = leading(figures, folder.headline)
     shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
-    failed = folder.failed()
-    cards = [("failed", f"{len(failed):,}", "in no other figure")] if failed else []
+    left_out = len(folder.failed())
+    cards = [("failed", f"{left_out:,}", "in no other figure")] if left_out else []
     for name in filter(figures.__contains__, shown):
         note = _noted(_range(figures[name]), beyond if name == folder.headline else "")
         cards.append((figure_title(name, folder), figure_text(name, figures[name].estimate), note))
