@@ -143,7 +143,8 @@ def scan(group: str) -> Scan:
             )
             continue
         try:
-            about = dict(installed.metadata.items())
+            parsed = installed.metadata
+            about = {key: parsed[key] for key in ("Name", "Version", "Summary") if key in parsed}
             name, version = normalise(about.get("Name") or own), about.get("Version") or own_version
         except Exception as error:  # a METADATA file may be anything
             unreadable(normalise(own), own_version, "METADATA", error)
