@@ -23,12 +23,12 @@ from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubS
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy
 from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts
-from agentfw_plugins.worlds.calendar.policies import LinearPolicy, LinearSettings, RulesPolicy, RulesSettings
+from agentfw_plugins.worlds.calendar.policies import RulesPolicy, RulesSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox
 
 INTERFACES: dict[str, Interface] = {"event driven": EventDriven(), "polling 15": Polling(15), "step loop": StepLoop()}
 DAYS = 100
-TINY = "tiny + strategyhub"
+TINY = "learns its user"
 
 
 async def play(interface: Interface, seed: int) -> Episode:
@@ -82,23 +82,22 @@ def interfaces() -> Canvas:
 def learning() -> Canvas:
     """The error of who learns over a year, beside policies that learn nothing."""
     policies: dict[str, Policy] = {
-        "linear": LinearPolicy(LinearSettings()),
         TINY: TinyPolicy(),
         "most urgent first": RulesPolicy(RulesSettings(rule="most_urgent")),
-        "random": RandomPolicy(),
+        "by chance": RandomPolicy(),
     }
     return line_chart(
         [year(name, policy) for name, policy in policies.items()],
         title="Error falls as the agent learns its user",
-        y_label="share of wrong decisions in the last 10 conflicts of 5 events; ten users; bands: 95%",
-        x_label="conflict",
+        y_label="wrong decisions, share of the last 10 rounds; ten users; bands: 95%",
+        x_label="round",
         y_range=(0, 1),
-        width=960,
+        width=600,
     )
 
 
 def year(name: str, policy: Policy) -> Series:
-    """The mean error of ten users by conflict, each smoothed over the last ten."""
+    """The mean error of ten users by round, each smoothed over the last ten."""
     memories = [StrategyHubMemory(StrategyHubSettings(show=True))] if name == TINY else []
 
     async def course(task: Task) -> Episode:
@@ -118,7 +117,7 @@ def year(name: str, policy: Policy) -> Series:
         [interval.estimate for interval in intervals],
         low=[interval.low for interval in intervals],
         high=[interval.high for interval in intervals],
-        quiet=name not in ("linear", TINY),
+        quiet=name != TINY,
     )
 
 

@@ -121,7 +121,7 @@ def _help(context: click.Context, distribution: str, homes: Mapping[Option, str]
         text = context.command.get_help(context)
     for option in elsewhere:
         option.hidden = False
-    for title in ("Commands", "Commands of plugins", "Worlds"):  # their sections follow
+    for title in ("Commands", "More commands", "Worlds"):  # their sections follow
         text = text.partition(f"\n\n{title}:\n")[0]
     arguments = [one.make_metavar(context) for one in context.command.params if isinstance(one, click.Argument)]
     described = text.partition("\n\n")[2]  # after the usage, which says no more than the heading and the arguments

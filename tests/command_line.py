@@ -66,12 +66,13 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
 
-    def put(distribution: str, entry_points: str, code: str) -> None:
+    def put(distribution: str, entry_points: str, code: str, *, summary: str = "") -> None:
         package = distribution.replace("-", "_")
         (folder / f"{package}.py").write_text(code, encoding="utf-8")
         dist_info = folder / f"{package}-1.0.0.dist-info"
         dist_info.mkdir()
-        (dist_info / "METADATA").write_text(f"Name: {distribution}\nVersion: 1.0.0\n", encoding="utf-8")
+        about = f"Name: {distribution}\nVersion: 1.0.0\n" + (f"Summary: {summary}\n" if summary else "")
+        (dist_info / "METADATA").write_text(about, encoding="utf-8")
         (dist_info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
         sys.modules.pop(package, None)
         packages.add(package)

@@ -124,6 +124,8 @@ def compare(
     for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
         out.note(f"the lower the {name}, the better")
     for folder, difference in zip(folders, table[0].differences, strict=True):
+        if failed := len(folder.failed()):
+            out.note(f"of {folder.id}, {counted(failed, 'episode')} failed, and are in no figure here")
         if folder.state != "done":
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
         for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):

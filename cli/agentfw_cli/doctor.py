@@ -36,6 +36,7 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     import platform
 
     import agentfw
+    from agentfw.boundary.metadata import entry_points
     from agentfw.errors import with_extra
     from agentfw.host.installing import tool_environment_warning
 
@@ -57,6 +58,11 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
         for found in host.components()
         if (extra := host.missing_extra(found))
     ]
+    for entry in entry_points("agentfw.commands"):
+        # `module:command [extra]`, as the packaging standards write what an entry point needs.
+        extra = entry.value.partition("[")[2].rstrip("] ")
+        if extra and _lacks(entry.distribution, extra):
+            missing.append({"kind": "command", "name": entry.name, "extra": extra, "distribution": entry.distribution})
     plugins: list[dict[str, Any]] = [
         {
             "name": record.name,
@@ -89,6 +95,24 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     if warning:
         out.note(warning)
     return 3 if problems else 0
+
+
+def _lacks(distribution: str, extra: str) -> bool:
+    """Whether something that an extra asks for isn't installed."""
+    from importlib.metadata import requires
+
+    from packaging.requirements import Requirement
+
+    from agentfw.boundary.metadata import version_of
+
+    asked = [Requirement(text) for text in requires(distribution) or ()]
+    return any(
+        each.marker is not None
+        and each.marker.evaluate({"extra": extra})
+        and not each.marker.evaluate({"extra": ""})
+        and not version_of(each.name)
+        for each in asked
+    )
 
 
 def _shown(name: str, value: str) -> str:

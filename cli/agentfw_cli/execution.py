@@ -46,6 +46,7 @@ def execute_spec(
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.errors import SettingsError
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
@@ -62,7 +63,13 @@ def execute_spec(
     values = with_choices(start(host, environment, file), chosen)
     values = apply_assignments(values, parse_assignments(assignments))
     check(values)
-    execute(Run.create(parse_spec(values), host, root), host, out)
+    try:
+        parsed = parse_spec(values)
+    except SettingsError as error:
+        # Nobody has typed that.
+        error.message, error.fix = (text.replace("spec.", "") for text in (error.message, error.fix))
+        raise
+    execute(Run.create(parsed, host, root), host, out)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
@@ -133,7 +140,7 @@ def _what_is_kept(folder: RunFolder) -> str:
     from agentfw.runs.records.kept_answers import count_kept
 
     try:
-        done = f" ({folder.done} of {folder.total} {folder.unit})"
+        done = f" ({folder.how_far})"
     except AgentfwError:  # damaged: the next command says so
         done = ""
     episodes, answers = count_kept(folder.path)

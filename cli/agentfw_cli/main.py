@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,23 +27,51 @@ if TYPE_CHECKING:
 __all__ = ["cli", "main"]
 
 _COMMANDS = {
-    "run": ("agentfw_cli.run:run", "Run an agent in an environment"),
-    "train": ("agentfw_cli.run:train", "Improve a policy from its own episodes"),
+    "run": ("agentfw_cli.run:run", "Run an agent in a world, and measure how well it does"),
+    "serve": ("", "Put a memory and a record in front of your model"),
+    "view": ("", "Look at everything that was recorded, in a browser"),
+    "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
+    "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
+    "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
+    "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
+    "reproduce": ("agentfw_cli.reproduce:reproduce", "Play a run again, and say whether it is equal"),
+}
+"""What a newcomer needs: where each is, and a line on it. The empty ones come by the entry points of agentfw itself."""
+_MORE = {
+    "chat": ("", "Talk with a model that remembers and learns"),
+    "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
+    "report": ("agentfw_cli.runs:report", "Write the report of a run"),
+    "export": ("", "Write a trained model for other programs"),
+    "memory": ("", "Look into a memory, search it, change it"),
+    "reward": ("", "Fit and try a reward model"),
+    "feedback": ("", "Say what you think of recorded answers"),
     "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
     "forget": ("agentfw_cli.loop:forget", "Delete all data of a user from a loop"),
-    "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
     "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
-    "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
-    "reproduce": ("agentfw_cli.reproduce:reproduce", "Play a run again, and say what differs"),
-    "report": ("agentfw_cli.runs:report", "Write the report of a run"),
-    "plugins": ("agentfw_cli.plugins:plugins", "List, search, show, check, create, install and uninstall plugins"),
-    "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
 }
+_OWN = _COMMANDS | _MORE
 _GROUP, _OURS = "agentfw.commands", "agentfw"
 
 
 class _ReaderGone(Exception):
     """The reader of our output has closed it, `head` for one; that is no error."""
+
+
+class _Formatter(click.HelpFormatter):
+    """Leaves words with a hyphen whole, such as agentfw-papers and --no-plugin: click would break lines in them."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(first, second.replace("-", _HYPHEN)) for first, second in rows], col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_HYPHEN, "-")
+
+
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+click.Context.formatter_class = _Formatter
 
 
 class _Commands(click.Group):
@@ -58,11 +87,11 @@ class _Commands(click.Group):
             raise _ReaderGone from error
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*_COMMANDS, *_from_plugins()]
+        return [name for lines in self._lines() for name in lines]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name in _COMMANDS:
-            module, _, attribute = _COMMANDS[name][0].partition(":")
+        if place := _place(name):
+            module, _, attribute = place.partition(":")
             command = getattr(importlib.import_module(module), attribute)
             assert isinstance(command, click.Command)
             return command
@@ -87,8 +116,8 @@ class _Commands(click.Group):
         """The names of the commands; click itself would import all of them."""
         from click.shell_completion import CompletionItem
 
-        names = {name: words for name, (_, words) in _COMMANDS.items()}
-        names |= {name: f"from {offers[0].distribution}" for name, offers in _from_plugins().items()}
+        first, more = self._lines()
+        names = first | more
         found = [CompletionItem(name, help=words) for name, words in names.items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, context, incomplete)
 
@@ -101,17 +130,30 @@ class _Commands(click.Group):
             raise unknown_name("command", args[0], self.list_commands(context)) from None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
-        plugins = _from_plugins()
-        if plugins:
-            with formatter.section("Commands of plugins"):
-                formatter.write_dl(
-                    [
-                        (name, f"from {' and '.join(offer.distribution for offer in offers)}")
-                        for name, offers in plugins.items()
-                    ]
-                )
+        for title, lines in zip(("Commands", "More commands"), self._lines(), strict=True):
+            with formatter.section(title):
+                formatter.write_dl(list(lines.items()))
+
+    def _lines(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The line of each command that there is: of the first ones, and of all others."""
+        found = _from_plugins()
+        first, more = (
+            {name: words for name, (place, words) in table.items() if place or name in found}
+            for table in (_COMMANDS, _MORE)
+        )
+        theirs = {name: " and ".join(map(_line, offers)) for name, offers in found.items() if name not in first | more}
+        return first, more | theirs
+
+
+def _place(name: str) -> str:
+    """Where a command of this package is; empty for what comes by an entry point, and for what there isn't."""
+    return _OWN.get(name, ("", ""))[0]
+
+
+def _line(entry: EntryPoint) -> str:
+    """What a plugin's command is, as its distribution says."""
+    words = entry.summary.rstrip(".")
+    return f"{words} ({entry.distribution})" if words else f"from {entry.distribution}"
 
 
 def _from_plugins() -> dict[str, list[EntryPoint]]:
@@ -122,10 +164,10 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
     from agentfw.boundary.metadata import entry_points
 
     entries = [entry for entry in entry_points(_GROUP) if entry.name.isprintable()]
-    names = [*_COMMANDS, *(entry.name for entry in entries)]
+    names = [*filter(_place, _OWN), *(entry.name for entry in entries)]
     found: dict[str, list[EntryPoint]] = {}
     for entry in entries:
-        plain = names.count(entry.name) == 1 or (entry.distribution == _OURS and entry.name not in _COMMANDS)
+        plain = names.count(entry.name) == 1 or (entry.distribution == _OURS and not _place(entry.name))
         found.setdefault(entry.name if plain else f"{entry.distribution}:{entry.name}", []).append(entry)
     return dict(sorted(found.items()))
 
@@ -173,7 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
         with struck_streams(), data_kept():
             code = _guarded(arguments, debug=debug)
         sys.exit(code)
-    if named not in _COMMANDS:  # a plugin's command ends as it wants to
+    if not _place(named):  # a plugin's command ends as it wants to
         with struck_streams(), data_kept(for_good=True):
             code = _guarded(arguments, debug=debug)
         sys.exit(code)
@@ -257,7 +299,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
     from agentfw.boundary.plugin_calls import blame
-    from agentfw.errors import in_words, is_failure
+    from agentfw.errors import disk_fix, in_words, is_failure
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error
@@ -265,14 +307,15 @@ def _unexpected(error: BaseException, out: Out) -> int:
     if distribution:
         out.error(in_words(error), f"it comes from {distribution} ({place}); tell its authors; --debug shows where")
         return 3
-    out.error(in_words(error), "this is a bug in agentfw; --debug shows where")
+    ours = "this is a bug in agentfw; --debug shows where"
+    out.error(in_words(error), disk_fix(error) if isinstance(error, OSError) and error.errno else ours)
     return 1
 
 
 def _flush() -> None:
     """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
     from agentfw.boundary.output import data_stream
-    from agentfw.errors import StorageError
+    from agentfw.errors import StorageError, disk_fix
 
     try:
         data_stream().flush()
@@ -280,7 +323,7 @@ def _flush() -> None:
         raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), data_stream().fileno())
-        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
 
 
 if __name__ == "__main__":

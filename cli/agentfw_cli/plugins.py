@@ -9,6 +9,7 @@ What can't be used is listed, too, with what to do about it: a plugin is never s
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ def plugins() -> None:
 @host_options
 @json_option
 def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
-    """List all components, and the plugins that can't be loaded."""
+    """List all plugins with what they offer, then all components, and what can't be loaded."""
     out = Out(json=as_json)
     if kind is not None:
         _check_kind(kind)
@@ -59,12 +60,23 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
         for record in host.plugins
         if record.state != "active"
     ]
+    offers = _offers(host) if kind is None else []
     if as_json:
-        out.data(rows + lost)
+        named = {row["distribution"] for row in rows + lost}
+        about = {"kind": "", "state": "active", "missing_extra": ""}
+        others = [
+            {**about, "name": name, "distribution": name, "version": version, "summary": f"offers {what}"}
+            for name, version, _, what in offers
+            if name not in named
+        ]
+        out.data(rows + lost + others)
         return
     if not rows + lost:
         out.note(f"no plugin has a component of the kind {kind}" if kind else "no plugin is installed")
         return
+    if offers:
+        out.table(["plugin", "version", "from", "offers"], offers)
+        out.line()
     shown = [
         [
             row["kind"] or row["state"],
@@ -277,6 +289,29 @@ def uninstall(distributions: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         out.data({"distributions": distributions, "uninstalled": gone})
     return 0 if gone else 1
+
+
+def _offers(host: Host) -> list[list[str]]:
+    """Each distribution that has plugins or commands: its version, where it comes from, and what it offers."""
+    from agentfw.boundary.metadata import direct_url, entry_points
+    from agentfw.hookspecs import LIFECYCLE_HOOKS
+    from agentfw.printing.out import counted
+
+    found: dict[tuple[str, str], list[str]] = {(record.distribution, record.version): [] for record in host.plugins}
+    kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for each in host.components():
+        kinds[each.record.distribution, each.record.version][each.kind] += 1
+    for key, counts in kinds.items():
+        found.setdefault(key, []).extend(counted(count, kind).replace("ys", "ies") for kind, count in counts.items())
+    for hook, records in host.hooks().items():
+        for record in records if hook in LIFECYCLE_HOOKS else ():
+            found[record.distribution, record.version].append(f"the hook {hook}")
+    for entry in entry_points("agentfw.commands"):
+        found.setdefault((entry.distribution, entry.version), []).append(f"agentfw {entry.name}")
+    return [
+        [*key, str(direct_url(key[0]).get("folder", "the package index" if key[1] else "")), ", ".join(offers)]
+        for key, offers in sorted(found.items())
+    ]
 
 
 def _list_hooks(host: Host, out: Out) -> None:

@@ -128,8 +128,10 @@ class _EpisodeProgress(Progress):
         if turn.calls and time.monotonic() - self._shown > _PAUSE:
             self._shown = time.monotonic()
             call = turn.calls[0]
-            words = " ".join([call.name, *(f"{key}={value}" for key, value in call.arguments.items())])
-            self._action = " ".join(f"episode {episode.task.index + 1}, at {turn.started:.1f}: {words}".split())
+            words = " ".join([call.name.replace("_", " "), *map(str, call.arguments.values())])
+            # What it came to is told best by the world itself, in the reason of the newest utility.
+            told = next((event.name for event in reversed(episode.events) if event.kind == "utility"), "")
+            self._action = " ".join((told or f"episode {episode.task.index + 1}: {words}").split())
         if turn.round:
             if not self.rounds:
                 rounds = (event for event in reversed(episode.events) if event.kind == "round")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.figures import means
 from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading
 from agentfw.runs.results.comparison import change
-from agentfw.runs.results.run_report import training_notes
+from agentfw.runs.results.run_report import training_notes, what_each_did
 from agentfw_cli.common import figure_row, name_of, usage_words
 
 __all__ = ["print_result"]
@@ -31,6 +33,8 @@ _BARS = 5
 
 def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]) -> None:
     stages, episodes = run.folder.stages(), run.folder.metrics()
+    for reason, count in summary.failed.items():
+        out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     if len(stages) > 1:
         _evaluations(run, summary, stages, out)
         _figures_before_and_after(run, summary, out)
@@ -50,8 +54,8 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     words = usage_words(summary.to_record())
     if words:
         out.line(f"tokens   {words}")
-    for reason, count in summary.failed.items():
-        out.note(f"failed and left out, {counted(count, 'episode')}: {reason}")
+    out.line()
+    out.table(["", ""], [list(row) for row in what_each_did(run.folder).items()])
     heads, calls = call_table([row for row in read_calls(run.folder.path) if row["failures"]])
     if calls:
         out.line()
@@ -60,8 +64,6 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     if failures:
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
     _next(run, episodes, out)
-    if run.folder.inspector:
-        out.note(f"      agentfw view {name_of(run.folder)}")
 
 
 def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:
@@ -128,21 +130,23 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
 
 
 def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
-    """Commands that are likely to be wanted now."""
-    where = "" if name_of(run.folder) == run.id else f" --runs {run.folder.path.parent}"
+    """Commands that are likely to be wanted now, one a line, each of which works as it is printed."""
+    where = "" if name_of(run.folder) == run.id else f" --runs {shlex.quote(str(run.folder.path.parent))}"
     end, environment = run.id.rpartition("-")[2], run.spec.environment.name
-    if run.spec.planned_updates:
-        out.note(f"next: agentfw runs show last{where}    agentfw compare {end} OTHER{where}")
-    elif by_round(episodes):
-        out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
-    elif any(event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events):
+    commands = []
+    if not (run.spec.planned_updates or by_round(episodes)) and any(
+        event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events
+    ):
         # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
-        again = f"agentfw run {environment} --interface {other}{where}"
-        out.note(f"next: {again} && agentfw compare {end} last{where}")
-        out.note("      agentfw plugins list")
-    else:
-        out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
+        commands.append(f"agentfw run {environment} --interface {other}{where} && agentfw compare {end} last{where}")
+    commands.append(
+        f"agentfw view {shlex.quote(name_of(run.folder))}"
+        if find_spec("starlette")
+        else f"agentfw runs show last{where}"
+    )
+    for number, command in enumerate(commands):
+        out.note(f"{'next: ' if number == 0 else '      '}{command}")
 
 
 def _range(interval: Interval) -> str:

@@ -165,7 +165,7 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
       agentfw train --from last --set policy.model=path/to/model
       agentfw train --from last --optimizer kto --set policy.model=path/to/model
-      agentfw train --from postgresql://db.example.org/agentfw --set policy.model=path/to/model
+      agentfw train --from postgresql://db/agentfw --set policy.model=a/model
     """
     from agentfw.runs.spec.start import start_from_runs, start_of_training
 

@@ -93,9 +93,11 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
       agentfw runs show last --episode 17
     """
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
+    from agentfw.runs.records.failures import reasons
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.summary import summarize
+    from agentfw.runs.results.run_report import what_each_did
 
     out = Out(json=as_json)
     folder = find_run(runs_folder(runs), run)
@@ -112,7 +114,9 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         more = {"about": folder.about, "summary": summary, "failures": bad, "calls": calls, "running": running}
         out.data({**row, "folder": str(folder.path), **more})
         return
-    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {row['done']} of {row['total']} {row['unit']}")
+    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {folder.how_far}")
+    for reason, count in reasons(folder.failed()).items():
+        out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     out.line()
     spec: dict[str, Any] = folder.about["spec"]
     facts = [
@@ -132,6 +136,9 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
     _print_updates(folder.updates(), out)
+    if records:
+        out.line()
+        out.table(["", ""], [list(row) for row in what_each_did(folder).items()])
     heads, lines = call_table(calls)
     if lines:
         out.line()
@@ -288,14 +295,12 @@ def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:
         [
             row["run"],
             row["policy"],
-            row["interface"],
-            f"{row['done']}/{row['total']} {row['unit']}",
-            row["state"],
+            row["state"] + (f", {row['how_far']}" if row["how_far"] else ""),
             "" if row["mean"] is None else f"{row['headline']} {row['mean']:.3f}",
         ]
         for row in rows
     ]
-    out.table(["run", "policy", "interface", "progress", "state", "headline"], shown, right=(3,))
+    out.table(["run", "policy", "state", "headline"], shown)
     unreadable = next((row["run"] for row in rows if row["state"] == "unreadable"), None)
     if unreadable:
         out.note(f"what is wrong with an unreadable run: agentfw runs show {unreadable}")
@@ -309,6 +314,7 @@ def _row(folder: RunFolder) -> dict[str, Any]:
     return {
         **_known(folder),
         "done": folder.done,
+        "how_far": folder.how_far,
         "state": folder.state,
         "mean": summary["figures"].get(folder.headline, {}).get("mean") if summary else None,
     }
@@ -322,13 +328,13 @@ def _row_of(path: Path) -> dict[str, Any]:
     try:
         folder = RunFolder.open(path)
     except RunFolderError as error:
-        empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline"), "")
+        empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline", "how_far"), "")
         nothing = {"memories": [], "total": 0, "done": 0, "state": "unreadable", "mean": None}
         return {"run": path.name, **empty, **nothing, "problem": error.message}
     try:
         return _row(folder)
     except RunFolderError as error:
-        return {**_known(folder), "done": 0, "state": "damaged", "mean": None, "problem": error.message}
+        return {**_known(folder), "done": 0, "how_far": "", "state": "damaged", "mean": None, "problem": error.message}
 
 
 def _known(folder: RunFolder) -> dict[str, Any]:

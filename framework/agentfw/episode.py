@@ -221,6 +221,11 @@ class Episode:
             str(one) for event in failed if (one := event.data.get("call"))
         )
 
+    @property
+    def failed_requests(self) -> list[str]:
+        """Why the policy of a session couldn't be asked, each time."""
+        return [str(event.data["error"]) for event in self.events if (event.kind, event.name) == ("session", "failed")]
+
     def series(self, name: str) -> list[float]:
         """The values of one measure, in order."""
         return [measure.value for measure in self.measures if measure.name == name]

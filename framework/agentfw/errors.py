@@ -53,6 +53,7 @@ __all__ = [
     "UpstreamError",
     "UsageError",
     "direct_url",
+    "disk_fix",
     "in_words",
     "is_failure",
     "known_names",
@@ -86,8 +87,19 @@ class AgentfwError(Exception):
 
     def __init__(self, message: str, *, fix: str = "", change: str = "") -> None:
         # A plugin's message may quote an address or a header.
-        self.message, self.fix, self.change = _strike(message), _strike(fix), change
+        self.message, self.change = _strike(message), change
         super().__init__(self.message)
+        self.fix = fix
+
+    @property
+    def fix(self) -> str:
+        """What to do about it. A traceback has it below the message."""
+        return self._fix
+
+    @fix.setter
+    def fix(self, text: str) -> None:
+        self._fix = _strike(text)
+        self.__notes__ = [f"fix: {self._fix}"] if text else []
 
 
 class UsageError(AgentfwError):
@@ -187,6 +199,20 @@ class InterventionRefused(Exception):
 
 class Interruption(BaseException):
     """A signal ends the run. Not an Exception, so that nothing takes it for the failure of a plugin."""
+
+
+def disk_fix(error: BaseException) -> str:
+    """What to do about a file that can't be written or read."""
+    import errno
+
+    number = getattr(error, "errno", None)
+    if number in (errno.EMFILE, errno.ENFILE):
+        return "allow more open files: ulimit -n 8192"
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "make the folder writable, or choose another one"
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "free disk space"
+    return "free disk space, and make the folder writable"
 
 
 def is_failure(error: BaseException) -> bool:

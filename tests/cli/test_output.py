@@ -126,7 +126,7 @@ def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ..
 
     listed, shown, resumed = agentfw("runs", "list"), agentfw("runs", "show", "last"), agentfw("runs", "resume", "last")
 
-    assert "1/3 episodes  interrupted" in listed.out
+    assert "interrupted, 1 of 3 episodes" in listed.out
     assert f"agentfw runs resume {folder.name}" in listed.err
     assert "interrupted, 1 of 3 episodes" in shown.out
     assert "1 of them are there already" in resumed.err
@@ -267,6 +267,23 @@ def test_a_table_wraps_its_last_column_on_a_terminal(terminal: Terminal, monkeyp
     assert lines[1].startswith("手紙  a word")
     assert lines[2].startswith("      ")
     assert lines[3] == "tea   one"
+
+
+@pytest.mark.parametrize("columns", [80, 40, 24])
+def test_a_table_is_as_wide_as_the_terminal_and_breaks_no_word(
+    columns: int, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [["2026-11-21-inbox-7f3a", "event driven, in words", "12 of 20 episodes"], ["last", "none", "1"]] * 2
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", terminal)
+
+    Out().table(["run", "interface", "progress"], rows, right=(2,))
+
+    words = {word for row in rows for cell in row for word in cell.split()}
+    assert max(map(width_of, terminal.text.splitlines())) <= columns
+    assert set(terminal.text.split()) - {"run", "interface", "progress"} == words
+    assert len(terminal.text.splitlines()) == 5 or columns < 60
 
 
 def test_colour_is_for_terminals_that_want_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import direct_url
+from ..errors import direct_url, one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 _FILE = "entry_points.txt"
+_LINE = 120
+"""Longest summary, in letters. A distribution may have written a paragraph."""
 
 
 class EntryPoint(NamedTuple):
@@ -48,6 +50,8 @@ class EntryPoint(NamedTuple):
     version: str
     file: str = ""
     """The path of a plugin that is a single file and no distribution."""
+    summary: str = ""
+    """The line on the distribution in its metadata."""
 
     @property
     def module(self) -> str:
@@ -139,7 +143,9 @@ def scan(group: str) -> Scan:
             )
             continue
         try:
-            name, version = normalise(installed.name or own), installed.version or own_version
+            parsed = installed.metadata
+            about = {key: parsed[key] for key in ("Name", "Version", "Summary") if key in parsed}
+            name, version = normalise(about.get("Name") or own), about.get("Version") or own_version
         except Exception as error:  # a METADATA file may be anything
             unreadable(normalise(own), own_version, "METADATA", error)
             continue
@@ -148,7 +154,10 @@ def scan(group: str) -> Scan:
         except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
             unreadable(name, version, _FILE, error)
             continue
-        found += [EntryPoint(each.name, each.value, name, version) for each in entries]
+        found += [
+            EntryPoint(each.name, each.value, name, version, summary=one_line(about.get("Summary", ""), _LINE))
+            for each in entries
+        ]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
     return Scan(found, sorted(problems))
 

@@ -18,6 +18,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -304,8 +305,14 @@ class Host:
 
         With `command`, the name is that of a command, and else that of a component or a spec.
 
-        A distribution that is installed is left out: what it offers is there, or it was disabled on purpose.
+        A distribution that is installed is left out: what it offers is there, or it was disabled on purpose. A plugin
+        that was written below the current directory is meant before all others.
         """
+        for folder in (name, f"agentfw-{name}"):
+            with suppress(OSError, ValueError):
+                project = Path(folder, "pyproject.toml").read_text("utf-8")
+                if "entry-points.agentfw" in project and not metadata.version_of(folder):
+                    return folder, f"-e {folder}"
         for known, record in self._known:
             offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
             if offered and not metadata.version_of(known.name):

@@ -25,18 +25,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from ..boundary.output import data_stream, hand_over_stdout
-from ..errors import StorageError
+from ..errors import StorageError, disk_fix
 
 __all__ = ["Out", "Progress", "counted", "shown_path", "width_of"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
-_NARROWEST = 20
-"""Minimum width of a wrapped last column. On narrower terminals, the terminal itself wraps."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -78,18 +77,30 @@ class Out:
         print(_harmless(text), end="", flush=True, file=data_stream())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-        """Print aligned columns. On a terminal, the last column is wrapped to the available width."""
+        """Print aligned columns. On a terminal, cells are wrapped between words where the rows would be too wide.
+
+        Where that isn't enough, each row is printed as a few lines.
+        """
         rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]
-        widths = [max(width_of(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
-        last = len(columns) - 1
-        wrap = self.stream.isatty() and last not in right
-        if wrap:
-            room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * last
-            widths[last] = max(_NARROWEST, min(widths[last], room))
+        every = list(zip(columns, *rows, strict=True))
+        widths = [max(map(width_of, column)) for column in every]
+        if self.stream.isatty():
+            room, between = shutil.get_terminal_size().columns, 2 * (len(columns) - 1)
+            words = [max((width_of(word) for cell in column for word in cell.split()), default=0) for column in every]
+            if sum(words) + between > room and len(columns) > 1:
+                for row in rows:
+                    parts = (f"{head} {cell}".strip() for head, cell in zip(columns[1:], row[1:], strict=True) if cell)
+                    for text in (row[0], *parts):
+                        for number, line in enumerate(_wrapped(text, room - 4)):
+                            self.line(f"{'' if text is row[0] else '  ' if number == 0 else '    '}{line}")
+                return
+            while sum(widths) + between > room and any(map(int.__lt__, words, widths)):
+                widest = max(range(len(widths)), key=lambda place: (widths[place] > words[place], widths[place]))
+                widths[widest] -= 1
         if any(columns):
             self.line(self.style(_row(columns, widths, right)[0], "dim"))
         for row in rows:
-            for text in _row(row, widths, right, wrap=wrap):
+            for text in _row(row, widths, right):
                 self.line(text)
 
     def note(self, text: str) -> None:
@@ -138,7 +149,7 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StorageError(f"can't write to stdout: {error.strerror}", fix="free disk space, and try again") from None
+        raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
 
 
 def _tell(text: str) -> None:
@@ -167,17 +178,20 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], *, wrap: bool = False) -> list[str]:
-    parts = []
-    for index, cell in enumerate(cells[:-1]):
-        space = " " * (widths[index] - width_of(cell))
-        parts.append(space + cell if index in right else cell + space)
-    last = cells[-1]
-    if len(cells) - 1 in right:
-        last = " " * (widths[-1] - width_of(last)) + last
-    first, *rest = _wrapped(last, widths[-1]) if wrap else [last]
-    indent = " " * sum(width + 2 for width in widths[:-1])
-    return ["  ".join([*parts, first]).rstrip(), *(indent + line for line in rest)]
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
+    """The lines of a row."""
+    wrapped = [
+        _wrapped(cell, width) if width_of(cell) > width else [cell] for cell, width in zip(cells, widths, strict=True)
+    ]
+    lines = []
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        spaces = [" " * (width - width_of(part)) for part, width in zip(parts, widths, strict=True)]
+        padded = [
+            space + part if at in right else part + space
+            for at, (part, space) in enumerate(zip(parts, spaces, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines
 
 
 def _wrapped(text: str, width: int) -> list[str]:

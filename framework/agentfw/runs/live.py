@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from ..boundary.layers import MemoryThread
 from ..episode import Episode, Task
-from ..errors import StorageError, UnknownNameError, UsageError
+from ..errors import EndpointError, StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
 from ..seeds import Seeds
@@ -216,7 +216,7 @@ class LiveRun:
             self._streams.clear()
             for journal in self._journals:
                 journal.close()
-            if not self.sessions and any(True for _ in Records(self.folder.path).concluded()):
+            if not self.sessions and Records(self.folder.path).count():
                 self._observer.finished(self.summarize())
         finally:
             self._tracking.close()
@@ -363,6 +363,11 @@ class LiveRun:
     async def _take(self, episode: Episode) -> float:
         # One after the other: memories learn in the order of the metrics, also when the run is opened again.
         async with self._learning:
+            if not episode.turns and episode.failed_requests:  # nobody could answer
+                if episode.id not in self._play.played:
+                    await self._play.episodes.commit(episode.to_record())
+                self._play.leave_out([episode.id], "answer", EndpointError(episode.failed_requests[-1]))
+                return 0.0
             await self._play.take(episode)
             reward = self._play.scored.pop(episode.id).reward
             await self._learn(episode, reward)

@@ -170,7 +170,7 @@ class Play:
             try:
                 record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
             except AgentfwError as error:
-                self._leave_out([task.id], "play", error)
+                self.leave_out([task.id], "play", error)
                 self.kept.discard(task.id)
                 return
         self.kept.discard(task.id)
@@ -202,7 +202,7 @@ class Play:
             self._complaint = error
             raise
 
-    def _leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError) -> None:
+    def leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError) -> None:
         """Leave failed episodes out, unless the run must stop."""
         if self._complaint is not None:
             raise self._complaint
@@ -223,7 +223,7 @@ class Play:
         try:
             scores = await self._scores(episodes)
         except AgentfwError as error:
-            self._leave_out([name for name in there if name not in self.concluded], "score", error)
+            self.leave_out([name for name in there if name not in self.concluded], "score", error)
             return
         self.observer.scored(scores)
         for name, episode in zip(there, episodes, strict=True):
@@ -245,6 +245,7 @@ class Play:
             "task": f"{episode.task.user}/{episode.task.seed}/{episode.task.index}/{episode.task.sample}",
             "user": episode.task.user,
             "reward": reward,
+            "unrated": bool(self.assembly.rewards) and not scores,
             "utility": episode.utility,
             "outcome": outcome,
             "headline_by_round": [
@@ -259,6 +260,8 @@ class Play:
             "failures": sum(len(turn.failures) for turn in episode.turns),
             "tool_calls": sum(len(turn.calls) for turn in episode.turns),
             "tool_failures": len(episode.failed_calls),
+            "failed_requests": len(episode.failed_requests),
+            "recalled": len({(event.time, event.seat) for event in episode.events if event.name == "recalled"}),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, weight]

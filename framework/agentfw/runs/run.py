@@ -25,7 +25,7 @@ from typing import Any
 from ..boundary.blocking import GiveUp, watched
 from ..boundary.output import struck_logs
 from ..boundary.plugin_calls import notes, noting_strays, noting_tasks
-from ..errors import StorageError, UsageError
+from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
 from ..version import __version__
 from .assembly import Assembly, assemble
@@ -92,7 +92,7 @@ def _copy(folder: RunFolder, state: State, path: Path) -> None:
                 shutil.copyfile(source, target)
         sync(path)
     except OSError as error:
-        raise StorageError(f"can't copy {folder.path}: {error.strerror or error}", fix="free disk space") from error
+        raise StorageError(f"can't copy {folder.path}: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
 def _is_known(file: Path, state: State) -> bool:

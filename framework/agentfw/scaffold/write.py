@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..boundary import metadata
 from ..boundary.metadata import normalise
 from ..component import KINDS
-from ..errors import PluginError, UnknownNameError, UsageError
+from ..errors import PluginError, UnknownNameError, UsageError, disk_fix
 from ..host.from_functions import kinds_in
 from ..host.plugin_loading import module_of
 
@@ -245,7 +245,7 @@ def write(texts: Mapping[str, str], target: Path) -> list[Path]:
             raise
     except OSError as error:
         raise UsageError(
-            f"can't write {target}: {error.strerror or error}", fix="choose another folder, or free disk space"
+            f"can't write {target}: {error.strerror or error}", fix=f"{disk_fix(error)}; another folder: --into FOLDER"
         ) from error
     return [target / path for path in texts]
 

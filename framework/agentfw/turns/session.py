@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from ..environment import Environment, World
 from ..episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
-from ..errors import AgentfwError, UsageError, not_implemented
+from ..errors import AgentfwError, EndpointError, UsageError, not_implemented
 from ..memory import Memory, Recollection
 from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
@@ -205,6 +205,10 @@ class Session:
             return reply
         except AgentfwError as error:
             self.failure = error
+            if isinstance(error, EndpointError):
+                self.note("session", "failed", {"error": error.message})
+                if self.write is not None:
+                    self.write(self)
             raise
         finally:
             self.in_flight -= 1

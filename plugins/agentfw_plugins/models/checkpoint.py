@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from safetensors import SafetensorError
 
-from agentfw.errors import SettingsError, StorageError, UsageError
+from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +103,7 @@ def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
     except (OSError, SafetensorError) as error:  # safetensors has an error of its own for a full disk
         raise StorageError(
             f"can't write {folder}: {getattr(error, 'strerror', '') or error}",
-            fix="free disk space, and make the folder writable",
+            fix=disk_fix(error),
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -62,8 +62,8 @@ class Format(RewardModel):
 class Feedback(RewardModel):
     """What the user said, from -1 (bad) to 1 (good): one score for each answer that was rated, and one for the session.
 
-    The newest feedback on an answer counts, and so does the newest on the session as a whole. A session without
-    feedback has the score 0.
+    The newest feedback on an answer counts, and so does the newest on the session as a whole. A session that nobody has
+    rated has no score.
     """
 
     components = ("feedback",)
@@ -71,7 +71,7 @@ class Feedback(RewardModel):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         scores: list[Score] = []
         for episode in group:
-            newest = {None: 0.0, **{turn: value for turn, value, _ in feedback_of(episode)}}
+            newest = {turn: value for turn, value, _ in feedback_of(episode)}
             scores += [Score(episode.id, "feedback", value, "personal", turn=turn) for turn, value in newest.items()]
         return scores
 

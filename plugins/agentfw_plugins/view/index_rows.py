@@ -199,7 +199,7 @@ class Rows:
     def _metrics(self, line: Line, record: dict[str, Any]) -> int:
         row: dict[str, Any] = {"metrics_at": line.at, "metrics_size": line.size}
         figures = figures_of(record, averaged=False)
-        row |= {"reward": _number(record["reward"]), "figures": json.dumps(figures), **self._led_by(record["outcome"])}
+        row |= {"reward": figures.get("reward"), "figures": json.dumps(figures), **self._led_by(record["outcome"])}
         return self._write(str(record["episode"]), row)
 
     def _failed(self, line: Line, record: dict[str, Any]) -> int | None:

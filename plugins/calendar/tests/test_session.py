@@ -385,7 +385,7 @@ def test_the_help_of_agentfw_tells_of_it() -> None:
         command = [sys.executable, "-m", "agentfw_cli.main", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
-    assert re.search(r"^ +calendar +from agentfw-calendar$", shown("--help"), re.M)
+    assert re.search(r"^ +calendar +Your own calendar, from files and CalDAV servers", shown("--help"), re.M)
     assert "Decide the conflicts of your own calendar." in shown("calendar", "--help")
 
 

@@ -22,9 +22,9 @@ USAGE = [
     (["run", "--reward", "utility=heavy"], '"heavy" is not a weight'),
     (["run", "inbox", "--set", "environment.rat=3"], 'environment.rat: no such key; did you mean "rate"?'),
     (["run", "inbox", "--set", "environment.rate=fast"], 'environment.rate: must be a number (got "fast")'),
-    (["run", "--set", "episods=3"], 'spec.episods: no such key; did you mean "episodes"?'),
+    (["run", "--set", "episods=3"], 'episods: no such key; did you mean "episodes"?'),
     (["run", "--set", "rate"], "isn't of the form KEY=VALUE"),
-    (["run", "--episodes", "0"], "spec.episodes: must be at least 1 (got 0)"),
+    (["run", "--episodes", "0"], "error: episodes: must be at least 1 (got 0)"),
     (["run", "--interface", "evnt_driven"], 'did you mean "event_driven"?'),
     (["run", "--spec", "missing.toml"], "there is no spec file missing.toml"),
     (["runs", "show", "nobody"], 'no run is called "nobody"'),
@@ -129,3 +129,54 @@ def test_a_number_of_zero_is_a_number(agentfw: Agentfw, quick: tuple[str, ...]) 
     agentfw(*quick, "--seed", "0")
 
     assert agentfw("runs", "show", "last", "--json").json["about"]["spec"]["seed"] == 0
+
+
+def test_too_many_open_files_is_no_full_disk(tmp_path: Path) -> None:
+    import resource
+
+    from agentfw.errors import StorageError
+    from agentfw.runs.records.journal import write_whole
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        with pytest.raises(StorageError) as caught:
+            write_whole(tmp_path / "file", "text")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    assert "Too many open files" in caught.value.message
+    assert caught.value.fix == "allow more open files: ulimit -n 8192"
+
+
+def test_an_error_in_python_carries_its_fix() -> None:
+    import traceback
+
+    import agentfw
+    from agentfw.errors import UnknownNameError
+
+    with pytest.raises(UnknownNameError) as caught:
+        agentfw.run("inbocks")
+
+    assert "fix: similar: inbox" in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_plugin_with_a_command_or_a_hook_only_is_listed(agentfw: Agentfw, install: Callable[..., None]) -> None:
+    install("agentfw-pour", "[agentfw.commands]\npour = agentfw_pour:pour\n", "")
+    watcher = "from agentfw import hookimpl\n@hookimpl\ndef agentfw_run_started(run): ...\n"
+    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", watcher)
+
+    listed, rows = agentfw("plugins", "list").out, agentfw("plugins", "list", "--json").json
+
+    for words in ("agentfw-pour 1.0.0 the package index agentfw pour", "the hook agentfw_run_started"):
+        assert words in " ".join(listed.split())
+    assert {"agentfw-pour", "agentfw-watch"} <= {row["distribution"] for row in rows}
+
+
+def test_the_doctor_knows_what_a_command_needs(agentfw: Agentfw, install: Callable[..., None]) -> None:
+    needs = "Pour\nProvides-Extra: cups\nRequires-Dist: no-such-cups; extra == 'cups'"
+    install("agentfw-pour", "[agentfw.commands]\npour = agentfw_pour:pour [cups]\n", "", summary=needs)
+
+    missing = agentfw("doctor", "--json").json["missing"]
+
+    assert {"kind": "command", "name": "pour", "extra": "cups", "distribution": "agentfw-pour"} in missing

@@ -145,3 +145,13 @@ def test_a_resumed_run_says_which_plugins_are_others_now(
 
     assert "plugin watch was agentfw-watch==1.0.0 when the run began and is not there now" in resumed.err
     assert f"plugin watch was agentfw-watch==1.0.0 in {first} and is not there in" in compared.err
+
+
+def test_a_plugin_that_was_written_here_and_not_installed_is_what_is_meant(agentfw: Agentfw) -> None:
+    assert agentfw("plugins", "new", "agentfw-cups", "--kind", "memory").code == 0
+
+    for name in ("agentfw-cups", "cups"):
+        answer = agentfw("run", "guessing", "--memory", name)
+        assert answer.code == 2
+        assert f'no memory is called "{name}"; agentfw-cups has it and isn\'t installed' in answer.err
+        assert "fix: pip install -e agentfw-cups\n" in answer.err

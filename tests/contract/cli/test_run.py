@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,8 +122,8 @@ def test_a_project_has_its_own_default_its_own_folder_and_its_pins(
 def test_a_run_elsewhere_is_named_by_its_path(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
     near, far = agentfw(*quick), agentfw(*quick, "--runs", str(tmp_path / "far away"))
 
-    assert "agentfw runs show last    " in near.err
-    assert f"last --runs {tmp_path / 'far away'}" in far.err
+    assert re.search(r"^next: agentfw view [\w-]+$", near.err, re.M)
+    assert re.search(r"^next: agentfw view 'far away/[\w-]+'$", far.err, re.M)
 
 
 def test_where_time_matters_the_next_step_is_another_interface(agentfw: Agentfw, tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_where_no_work_takes_time_no_interface_is_suggested(agentfw: Agentfw) ->
     pytest.importorskip("agentfw_papers")
     told = agentfw("run", "assistant", "--episodes", "2").err
 
-    assert "next: agentfw runs show last    agentfw plugins list\n" in told
+    assert "next: agentfw view " in told
     assert "--interface" not in told
 
 

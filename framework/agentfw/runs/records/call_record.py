@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...boundary.guard import CallCounts
-from ...errors import StorageError
+from ...errors import StorageError, disk_fix
 from .journal import make_private, read_journal
 
 __all__ = ["CallRecord", "CallRow", "call_table", "read_calls", "running_calls"]
@@ -144,9 +144,7 @@ class CallRecord(CallCounts):
             self._grow(_ROWS * _WIDTH)
             new.replace(folder / FILE)
         except OSError as error:
-            raise StorageError(
-                f"can't write {folder / FILE}: {error.strerror}", fix="free disk space, and make the folder writable"
-            ) from error
+            raise StorageError(f"can't write {folder / FILE}: {error.strerror}", fix=disk_fix(error)) from error
         for row in self.rows.values():
             row.write()
 

@@ -88,6 +88,8 @@ class Failures:
             raise self._stopped()
 
     def _too_many(self, any_succeeded: bool) -> bool:
+        if not self.planned:  # sessions come from outside: there is nothing to stop
+            return False
         # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
         first = not any_succeeded and len(self.lines) >= max(2, self.spec.concurrency)
         # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.

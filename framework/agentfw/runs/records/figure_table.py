@@ -69,9 +69,14 @@ def _share(record: Record, of: str, each: str) -> float | None:
     return record[of] / record[each] if record.get(of) and record.get(each) else None
 
 
+def _utility(record: Record) -> float | None:
+    """None in a session that nobody has rated, where nothing is measured."""
+    return record["utility"] or (None if record.get("unrated") and not record["outcome"] else 0.0)
+
+
 _EPISODE = (
-    Figure("reward", "reward", lambda record: record["reward"], better="higher"),
-    Figure("utility", "utility", lambda record: record["utility"], better="higher", listed=False),
+    Figure("reward", "reward", lambda record: None if record.get("unrated") else record["reward"], better="higher"),
+    Figure("utility", "utility", lambda record: _utility(record), better="higher", listed=False),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
@@ -89,6 +94,13 @@ _EPISODE = (
         digits=",.0f",
         averaged=False,
         listed=False,
+    ),
+    Figure(
+        "failed_requests",
+        "failed requests",
+        lambda record: record.get("failed_requests") or None,
+        digits=",.0f",
+        averaged=False,
     ),
 )
 EPISODE_FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _EPISODE}

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import PluginError, StorageError
+from ...errors import PluginError, StorageError, disk_fix
 from ...optimizer import Scored
 from ...printing.out import counted
 from .summary import columns
@@ -125,9 +125,7 @@ def sync(path: Path) -> None:
             with file.open("r+b") as handle:
                 os.fsync(handle.fileno())
         except OSError as error:
-            raise StorageError(
-                f"can't flush {file} to disk: {error.strerror or error}", fix="free disk space"
-            ) from error
+            raise StorageError(f"can't flush {file} to disk: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
 def _files(path: Path) -> list[Path]:

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...episode import Episode
-from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError
+from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, disk_fix
 from .journal import Journal, read_journal, write_whole
 from .play_records import EARLIER, Records, State, migrate, migrate_about
 from .run_index import newest_first
@@ -76,12 +76,29 @@ class RunFolder:
 
     @property
     def total(self) -> int:
-        """What is planned. A live run has no plan: it has what is done."""
-        return self.planned_updates or int(self.about["episodes"]) or self.done
+        """What is planned. A live run has no plan: it has what is done, and what failed."""
+        return self.planned_updates or int(self.about["episodes"]) or self.evaluation(0).count()
 
     @property
     def done(self) -> int:
-        return State.read(self.path).update if self.planned_updates else self.evaluation(0).count()
+        """How many have ended well. Those that failed are not among them."""
+        if self.planned_updates:
+            return State.read(self.path).update
+        return sum(1 for _ in self.evaluation(0).concluded())
+
+    @property
+    def how_far(self) -> str:
+        """How much is done, in words, what failed first: `2 failed, 7 of 20 episodes`."""
+        failed = 0 if self.planned_updates else len(self.failed())
+        done, total = self.done, self.total
+        of = "" if done == total or self.is_live else f" of {total:,}"
+        count = f"{done:,}{of} {self.unit if (total if of else done) != 1 else self.unit[:-1]}"
+        return f"{failed:,} failed, {count}" if failed else count
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its episodes are sessions that come from outside, so that nothing was planned."""
+        return not self.planned_updates and not self.about["episodes"]
 
     @property
     def headline(self) -> str:
@@ -211,7 +228,8 @@ class RunFolder:
                     continue
         except OSError as error:
             raise StorageError(
-                f"can't make a run folder below {root}: {error.strerror}", fix="choose another folder with --runs"
+                f"can't make a run folder below {root}: {error.strerror}",
+                fix=f"{disk_fix(error)}; another folder: --runs FOLDER",
             ) from None
         folder = cls(path, whole)
         try:
@@ -261,9 +279,7 @@ class RunFolder:
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise StorageError(
-                f"can't resume {self.path}: {error.strerror}", fix="make the folder writable, and free disk space"
-            ) from None
+            raise StorageError(f"can't resume {self.path}: {error.strerror}", fix=disk_fix(error)) from None
         # A process that only reads the state holds the lock for an instant.
         for wait in (0.02, 0.05, 0.1, 0.2, None):
             try:

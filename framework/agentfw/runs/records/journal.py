@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ...boundary.secrets import strike, struck
-from ...errors import RunFolderError, StorageError
+from ...errors import RunFolderError, StorageError, disk_fix
 
 __all__ = [
     "Journal",
@@ -170,7 +170,8 @@ class Journal:
 
     def _cannot_write(self, error: OSError) -> StorageError:
         return StorageError(
-            f"can't write to {self.path}: {error.strerror or error}", fix="free disk space; earlier records are intact"
+            f"can't write to {self.path}: {error.strerror or error}",
+            fix=f"{disk_fix(error)}; earlier records are intact",
         )
 
     def _take_back(self) -> None:
@@ -224,9 +225,7 @@ def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> No
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise StorageError(
-            f"can't write {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
-        ) from error
+        raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
 def make_private(path: Path) -> None:
@@ -245,9 +244,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(
-            f"can't make {path}: {error.strerror or error}", fix="free disk space, and make the folder writable"
-        ) from error
+        raise StorageError(f"can't make {path}: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
 def _mend(path: Path) -> int:

@@ -130,8 +130,8 @@ def by_round(records: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
 
 
 def leading(figures: Container[str], headline: str) -> str:
-    """The main metric: the environment's headline if it was measured, otherwise the utility."""
-    return headline if headline in figures else "utility"
+    """The main metric: the environment's headline if it was measured, otherwise the utility if that was."""
+    return headline if headline in figures or "utility" not in figures else "utility"
 
 
 def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:

@@ -103,7 +103,10 @@ def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
     headline, rounds = leading(columns(records), folder.headline), by_round(records)
     if rounds:
         return _curve_by_round(folder.headline, records, len(rounds), width)
-    values = columns(records)[headline]
+    found = columns(records)
+    if headline not in found:  # nobody has rated these sessions
+        headline, found = "turns", {"turns": [float(record["turns"]) for record in records]}
+    values = found[headline]
     span = max(1, min(10, len(values) // 4))
     series = [Series("each episode", values, quiet=True)] if span > 1 else []
     series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span)))

@@ -34,6 +34,7 @@ from .transcript import transcript
 
 __all__ = [
     "training_notes",
+    "what_each_did",
     "write_report",
 ]
 
@@ -55,6 +56,8 @@ def write_report(folder: RunFolder) -> list[Path]:
     """Write report.html and curve.svg. Returns both paths."""
     records = folder.metrics()
     if not records:
+        if failed := reasons(folder.failed()):
+            raise UsageError(f"no episode of {folder.id} has ended well: {next(iter(failed))}", fix="run it again")
         raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
     files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
@@ -65,12 +68,9 @@ def write_report(folder: RunFolder) -> list[Path]:
 def _page(folder: RunFolder, records: _Records) -> Page:
     spec: Mapping[str, Any] = folder.about["spec"]
     lines, stages = folder.updates(), folder.stages()
-    done = len(lines) if folder.planned_updates else len(records)
-    count = f"{done:,}" if done == folder.total else f"{done:,} of {folder.total:,}"
     title = f"{spec['environment']['name']}, {spec['policy']['name']}"
     title += f" by {spec['optimizer']['name']}" if folder.planned_updates else ""
-    unit = folder.unit.removesuffix("s") if folder.total == 1 else folder.unit
-    page = Page(title, subtitle=f"{folder.id}, {count} {unit}")
+    page = Page(title, subtitle=f"{folder.id}, {folder.how_far}")
     for note in training_notes(lines):
         page.paragraph(note)
     summary = folder.summary()
@@ -98,6 +98,8 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     shown = _shown_whole(folder, records)
     _timeline(page, shown)
     _word_for_word(page, folder, records, shown)
+    page.section("What each part did")
+    page.facts(list(what_each_did(folder).items()))
     _calls(page, folder)
     _made_of(page, folder)
     # The tables come last, because they are the longest.
@@ -122,8 +124,9 @@ def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str,
     figures = intervals(records)
     headline = leading(figures, folder.headline)
     shown = [headline, *(name for name in ("utility", "reward") if name != headline)][:2]
-    cards = []
-    for name in shown:
+    left_out = len(folder.failed())
+    cards = [("failed", f"{left_out:,}", "in no other figure")] if left_out else []
+    for name in filter(figures.__contains__, shown):
         note = _noted(_range(figures[name]), beyond if name == folder.headline else "")
         cards.append((figure_title(name, folder), figure_text(name, figures[name].estimate), note))
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
@@ -341,8 +344,9 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
     notes.append(f"Any other: agentfw runs show {folder.id} --episode ID{more}")
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
-        reward = next(record["reward"] for record in records if record["episode"] == episode.id)
-        note = f"reward {reward:.3f}, {counted(len(episode.turns), 'turn')}"
+        record = next(record for record in records if record["episode"] == episode.id)
+        rated = "unrated" if record.get("unrated") else f"reward {record['reward']:.3f}"
+        note = f"{rated}, {counted(len(episode.turns), 'turn')}"
         text = transcript(episode)
         rest = f"\n\n... the rest: agentfw runs show {folder.id} --episode {episode.id}"
         page.details(f"Episode {episode.id}", text if len(text) <= _LONGEST else text[:_LONGEST] + rest, note=note)
@@ -412,6 +416,33 @@ def _extremes(values: Sequence[float]) -> tuple[float, float]:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def what_each_did(folder: RunFolder) -> dict[str, str]:
+    """What the memories, tools, rewards and the policy of a run did, in a few words each."""
+    spec, records = folder.about["spec"], list(folder.played())
+    calls = {(row["kind"], row["name"]): row for row in read_calls(folder.path)}
+    turns, called, refused, recalled = (
+        sum(int(record.get(name, 0)) for record in records)
+        for name in ("turns", "tool_calls", "tool_failures", "recalled")
+    )
+    policy = counted(turns, "turn")
+    if turns and refused >= called > 0:
+        policy += f", and all of its {counted(called, 'call')} were refused"
+    elif called:
+        policy += f", {counted(called, 'call')}, {refused:,} of them refused"
+    elif turns and sum(int(record["failures"]) for record in records) >= turns:
+        policy += ", and no answer was understood"
+    found = {f"policy {spec['policy']['name']}": policy}
+    if memories := [str(choice["name"]) for choice in spec["memories"]]:
+        found[f"memory {' and '.join(memories)}"] = f"recalled in {recalled:,} of {counted(turns, 'turn')}"
+    for (kind, name), row in calls.items():
+        if kind == "tool":
+            found[f"tool {name}"] = f"{counted(row['calls'], 'call')}, {row['failures']:,} failed"
+    for choice in spec["rewards"]:
+        scored = sum(choice["name"] in record.get("scored_by", {}).values() for record in records)
+        found[f"reward {choice['name']}"] = f"scored {scored:,} of {counted(len(records), 'episode')}"
+    return found
 
 
 _NOTABLE = 0.01

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from agentfw import Host
-from agentfw.errors import RunInUseError, StorageError
+from agentfw.errors import RunInUseError, StorageError, disk_fix
 from agentfw.runs import LiveRun, RunFolder, encoded, list_runs, make_private, parse_spec, read_sessions
 
 from ...rewards.measured import feedback_of
@@ -98,5 +98,5 @@ def _fill(copy: RunFolder, journal: SessionJournal) -> None:
             os.fsync(handle.fileno())
         written.replace(turns)
     except OSError as error:
-        raise StorageError(f"can't write {turns}: {error.strerror or error}", fix="free disk space") from error
+        raise StorageError(f"can't write {turns}: {error.strerror or error}", fix=disk_fix(error)) from error
     journal.copied(copy.id)

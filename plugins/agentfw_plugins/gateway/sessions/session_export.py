@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Episode
-from agentfw.errors import MissingExtraError, StorageError
+from agentfw.errors import MissingExtraError, StorageError, disk_fix
 from agentfw.runs import make_private
 
 from ...rewards.measured import feedback_of
@@ -59,7 +59,7 @@ def write_parquet(episodes: Iterable[Episode], file: Path) -> int:
                 count += len(some)
         unfinished.replace(file)
     except OSError as error:
-        raise StorageError(f"can't write {file}: {error.strerror or error}", fix="free disk space") from error
+        raise StorageError(f"can't write {file}: {error.strerror or error}", fix=disk_fix(error)) from error
     finally:
         unfinished.unlink(missing_ok=True)
     return count

@@ -247,7 +247,11 @@ class CalendarConflicts(Environment):
         self.world.measure("error", float(not right))
         self.world.measure("ord", distance)
         self.world.measure("format", float(letter is not None and complete))
-        self.world.utility(float(right), "kept what the user keeps")
+        title = next((e.shown for e, one in zip(self._shown.events, letters, strict=True) if one == letter), "nothing")
+        verdict = "right" if right else "wrong"
+        self.world.utility(
+            float(right), f"{self._calendar.user.name}, week {self._shown.week + 1}: kept {title}: {verdict}"
+        )
         second = next((one for one in ranking if one in letters and one != letter), "")
         self._feedback = self._words(letter, second, right)
         if self._number == self.settings.rounds:

@@ -1,0 +1,132 @@
+"""A slip of the fingers is told in one line, which leads to the right words, and nothing is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Agentfw = Callable[..., Any]
+
+COMMANDS = "trian:train comapre:compare pluginz:plugins docter:doctor veiw:view srve:serve chatt:chat rums:runs"
+COMMANDS += " reprot:report memroy:memory rewrad:reward feedbak:feedback lop:loop forgot:forget dta:data exprot:export"
+OPTIONS = {
+    "run": "--episode:--episodes --plicy:--policy --memry:--memory --tol:--tool --rewards:--reward "
+    "--intrface:--interface --sed:--seed --quite:--quiet --jsn:--json --sett:--set"
+    " --spek:--spec --run:--runs --plugins:--plugin",
+    "train": "--update:--updates --optimiser:--optimizer --lerner:--learner --techer:--teacher --form:--from"
+    " --sample:--samples",
+    "runs list": "--limt:--limit --run:--runs",
+    "runs show": "--episod:--episode --jason:--json",
+    "runs resume": "--frok:--fork --samles:--samples",
+    "compare": "--figur:--figure --sweeps:--sweep",
+    "report": "--pictur:--picture --epsode:--episode",
+    "plugins list": "--kin:--kind --hook:--hooks",
+    "plugins new": "--knd:--kind --templat:--template --int:--into",
+    "doctor": "--jsom:--json --strict:--strict-plugins",
+}
+NAMES = {
+    "--policy": ("policy", "rndom:random scriptd:scripted opnai:openai transfromers:transformers tny:tiny"),
+    "--memory": ("memory", "strategihub:strategyhub skilgraph:skillgraph strategy-hub:strategyhub"),
+    "--reward": ("reward model", "utilty:utility feedbak:feedback"),
+}
+ENVIRONMENTS = "calender:calendar inbx:inbox gymnasum:gymnasium progrm:program verifyers:verifiers"
+SETTINGS = {
+    "environment.rte=1": 'environment.rte: no such key; did you mean "rate"?',
+    "environment.rate=quick": "environment.rate: must be a number",
+    "enviroment.rate=1": 'did you mean "environment"?',
+    "interfase=step_loop": 'did you mean "interface"?',
+    "sed=3": 'did you mean "seed"?',
+    "seed=three": "seed: must be",
+    "episodes=-1": "episodes: must be at least 1 (got -1)",
+    "episodes=2.5": "episodes: must be",
+    "concurency=2": 'did you mean "concurrency"?',
+    "concurrency=0": "concurrency: must be at least 1",
+    "interface=steploop": 'did you mean "step_loop"?',
+    "sampling.temprature=1": 'did you mean "temperature"?',
+    "sampling.temperature=-1": "sampling.temperature: must be",
+    "deadline=soon": "deadline: must be a number",
+    "=3": "isn't of the form KEY=VALUE",
+    "episodes": "isn't of the form KEY=VALUE",
+    "episodes 3": "isn't of the form KEY=VALUE",
+    "..=3": "isn't of the form KEY=VALUE",
+}
+OTHERS = {
+    "run --spec nowhere.toml": "there is no spec file nowhere.toml",
+    "run --spec .": "can't read .",
+    "run inbox calendar": "unexpected extra argument (calendar)",
+    "run --episodes": "requires an argument",
+    "run --episodes 1.5": "'1.5' is not a valid integer",
+    "run --plugin agentfw-nothing": "agentfw-nothing",
+    "train inbx": 'did you mean "inbox"?',
+    "train --optimizer grop inbox": 'no optimizer is called "grop"; did you mean "grpo"?',
+    "train inbox --learner lorra": 'no learner is called "lorra"; did you mean "lora"?',
+    "runs shw": "Did you mean 'show'?",
+    "runs resum last": "Did you mean 'resume'?",
+    "runs list --limit many": "'many' is not a valid integer",
+    "runs list --limit -1": "-1 is not in the range",
+    "runs show": "Missing argument",
+    "compare last": 'no run is called "last"',
+    "compare": "Missing argument",
+    "report --episode 3": 'no run is called "last"',
+    "report ./nowhere": 'no run is called "./nowhere"',
+    "plugins lst": "Did you mean 'list'?",
+    "plugins show memory:strategihub": 'did you mean "strategyhub"?',
+    "plugins show memry:strategyhub": 'did you mean "memory"?',
+    "plugins check inbx": 'did you mean "inbox"?',
+    "plugins list --kind polices": 'did you mean "policy"?',
+    "plugins new agentfw-x": "a new plugin needs either --kind, --template or --from",
+    "plugins new 9lives --kind memory": "9lives",
+    "plugins new json --kind memory": "Python already has a module called json",
+    "plugins new x --from nowhere.py": "nowhere.py",
+    "plugins uninstall agentfw-nothing": 'no installed plugin distribution is called "agentfw-nothing"',
+    "data mak": "Did you mean 'make'?",
+    "data make calender": 'did you mean "calendar"?',
+    "view nowhere": "nowhere",
+    "serve --port many": "'many' is not a valid integer",
+    "feedback": "Missing argument",
+}
+
+
+def pairs(text: str) -> list[tuple[str, str]]:
+    return [(slip, right) for slip, _, right in (one.rpartition(":") for one in text.split())]
+
+
+SLIPS = [
+    *((slip, f'did you mean "{right}"?') for slip, right in pairs(COMMANDS)),
+    *((f"{command} {slip} x", right) for command, text in OPTIONS.items() for slip, right in pairs(text)),
+    *(
+        (f"run inbox {option} {slip}", f'no {kind} is called "{slip}"; did you mean "{right}"?')
+        for option, (kind, text) in NAMES.items()
+        for slip, right in pairs(text)
+    ),
+    *(
+        (f"run {slip}", f'no environment is called "{slip}"; did you mean "{right}"?')
+        for slip, right in pairs(ENVIRONMENTS)
+    ),
+    *((words, told) for words, told in OTHERS.items()),
+]
+
+
+def check(answer: Any, told: str) -> None:
+    assert answer.code in (2, 3)
+    assert told in answer.err
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+    assert not Path("runs").exists(), "nothing is begun before everything is right"
+
+
+@pytest.mark.parametrize(("words", "told"), SLIPS, ids=[words for words, _ in SLIPS])
+def test_a_slip_leads_to_the_right_words(words: str, told: str, agentfw: Agentfw) -> None:
+    check(agentfw(*words.split()), told)
+
+
+@pytest.mark.parametrize(("setting", "told"), SETTINGS.items())
+def test_a_wrong_setting_leads_to_the_right_one(setting: str, told: str, agentfw: Agentfw) -> None:
+    check(agentfw("run", "inbox", "--set", setting), told)
+
+
+def test_there_are_a_hundred() -> None:
+    assert len(SLIPS) + len(SETTINGS) >= 100
