@@ -175,9 +175,10 @@ class LiveRun:
             records, spec = Records(self.folder.path), self.assembly.spec
             self._began = time.monotonic()
             (self.folder.path / "summary.json").unlink(missing_ok=True)  # it is not done
-            notes = self.assembly.host.notes
+            notes, decisions = self.assembly.host.notes, self.assembly.decisions
+            decisions.run = self.info
             self._tracking = Tracking(self.info, self.assembly.trackers, notes)
-            self._observer = combined_observer(HookCalls(self.info, self.assembly.host), self._tracking)
+            self._observer = combined_observer(HookCalls(self.info, decisions.hooks), self._tracking)
             self._turns, self._streams = self.folder.journal(_TURNS), Streams(self.folder.path)
             heard = self.folder.journal(_HEARD)
             self._journals = (self._turns, records.journal("episodes"), records.journal("metrics"), heard)
@@ -191,7 +192,8 @@ class LiveRun:
             self.assembly.spending.tell = self._observer.spent
             self.assembly.spending.count(*total_usage(self.folder.played()))
             await self._recover(records)
-            self._following = asyncio.create_task(self._streams.follow(lambda: list(self.sessions.values())))
+            followed = self.sessions if not decisions.records else {}
+            self._following = asyncio.create_task(self._streams.follow(lambda: list(followed.values())))
         except BaseException:
             await self._close()
             raise
@@ -345,7 +347,7 @@ class LiveRun:
         return summary
 
     def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:
-        policy = self.assembly.traced(self.assembly.policy)
+        policy = self.assembly.surrounded(self.assembly.policy)
         sampling, turned = self.assembly.spec.sampling.sampling(task.seed), self._observer.turned
         return self.assembly.session(task, policy, sampling, turned, write=self.write, tools=tools)
 

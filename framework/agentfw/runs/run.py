@@ -31,6 +31,7 @@ from ..version import __version__
 from .assembly import Assembly, assemble
 from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
+from .questions import ask_in_terminal
 from .records.call_record import running_calls
 from .records.figures import sync
 from .records.folder import RunFolder
@@ -195,7 +196,9 @@ class Run:
 
     async def _execute(self, assembly: Assembly, observer: Observer) -> Summary:
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
-        observer = combined_observer(HookCalls(self.info, self.host), tracking, observer)
+        observer = combined_observer(HookCalls(self.info, assembly.decisions.hooks), tracking, observer)
+        assembly.decisions.run = self.info
+        ask_in_terminal(assembly.decisions.questions)
         began = time.monotonic()
         try:
             if died := running_calls(self.folder.path):

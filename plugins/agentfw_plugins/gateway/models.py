@@ -110,11 +110,11 @@ def is_away(error: AgentfwError) -> bool:
 def served_models(live: LiveRun, names: Sequence[str]) -> Models:
     """The models of a live run. `names` are those of its policy."""
     assembly, spec = live.assembly, live.assembly.spec
-    # Where the gateway has to call tools of a memory itself, it has to read each answer.
-    acts = any(memory.overrides("tools") for memory in assembly.memories)
+    # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
+    acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
     own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback)
     others = [
-        Model(choice.alias, assembly.traced(policy, choice.alias), policy.forwards and not acts, choice.fallback)
+        Model(choice.alias, assembly.surrounded(policy, choice.alias), policy.forwards and not acts, choice.fallback)
         for choice, policy in zip(spec.models, assembly.models.values(), strict=True)
     ]
     return Models(own, others, names=names, known=spec.policy.name)

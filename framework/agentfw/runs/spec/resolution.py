@@ -34,7 +34,7 @@ from pydantic_core import to_jsonable_python
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError
-from ...hookspecs import LIFECYCLE_HOOKS
+from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, origin_of
 from ...settings import SHARED, input_key, marked_keys, operational_keys
@@ -233,11 +233,11 @@ def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
 
 
 def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:
-    """The plugins whose components a run has, or whose hooks are told of it."""
+    """The plugins whose components a run has, or whose hooks are called in it."""
     kinds = [(_kind(where), choice) for where, choice in _choices(spec)]
     found = [host.find(kind, choice.name).record for kind, choice in kinds]
     hooks = host.hooks()
-    found += [record for hook in LIFECYCLE_HOOKS for record in hooks[hook]]
+    found += [record for hook in (*LIFECYCLE_HOOKS, *DECIDING_HOOKS) for record in hooks[hook]]
     return sorted(set(found), key=lambda record: (record.distribution, record.name))
 
 
