@@ -395,7 +395,7 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
         ],
         learning=make_learning(spec, host, engine, policy),
         spending=spending,
-        decisions=Decisions(host.hooks_of_run(spec.hooks, spec.deadline)),
+        decisions=Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending),
         texts=texts,
         calls=calls,
         models={

@@ -3,7 +3,7 @@
 Each decision is an event of the kind `hook` in the record of its episode. A run without such hooks has none of this in
 its way.
 
-    decisions = Decisions(host.hooks_of_run(spec.hooks, spec.deadline))
+    decisions = Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending)
     policy = decisions.around(policy)
 """
 
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ..boundary.calls import Call as Crossing
 from ..boundary.crossing import Layer, layered
 from ..episode import Call, Episode, Event, Task
-from ..errors import AgentfwError, PluginError
+from ..errors import AgentfwError, BudgetSpentError, PluginError
 from ..host.hook_calls import HookManager
 from ..policy import Policy
 from ..request import Passed, Request
 from .questions import Questions
+from .spending import Spending
 
 if TYPE_CHECKING:
     from .observers import RunInfo
@@ -33,8 +34,8 @@ Note = Callable[[str, str, dict[str, Any]], object]
 class Decisions:
     """The deciding hooks of one run."""
 
-    def __init__(self, hooks: HookManager) -> None:
-        self.hooks, self.questions = hooks, Questions()
+    def __init__(self, hooks: HookManager, spending: Spending) -> None:
+        self.hooks, self.questions, self._spending = hooks, Questions(), spending
         self.run: RunInfo | None = None
         """The run, once it has begun."""
         asking = hooks.implementations("agentfw_request")
@@ -61,7 +62,11 @@ class Decisions:
 
     async def request(self, request: Request, *, passed_on: bool) -> tuple[Request, tuple[Mapping[str, Any], ...]]:
         """The request to ask, and what was done to it."""
-        decided = await self.hooks.decide("agentfw_request", run=self.run, request=request)
+        try:
+            decided = await self.hooks.decide("agentfw_request", run=self.run, request=request)
+        except BudgetSpentError:
+            await self._spending.settled()
+            raise
         if decided is None or decided.answer == request:
             return request, ()
         owner = decided.owner

@@ -101,7 +101,7 @@ class Play:
         self.room = asyncio.Semaphore(self.spec.concurrency)
         self.kept = KeptAnswers(records.path)
         self._complaint: Exception | None = None
-        """What an observer or `agentfw_record` has raised: it concerns the run, not the episode that it was raised in."""
+        """What an observer or a hook of records has raised. It concerns the run, not the episode that it was raised in."""
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Question", "Questions", "ask_in_terminal"]
+__all__ = ["Question", "Questions", "ask_in_terminal", "says_yes"]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,8 +64,13 @@ class Questions:
         return True
 
 
+def says_yes(line: str) -> bool:
+    """Whether a line that a person typed allows it."""
+    return line.strip().lower() in ("y", "yes")
+
+
 def ask_in_terminal(questions: Questions) -> None:
-    """Ask in the terminal of this process, if it has one. What isn't `y` or `yes` is a no."""
+    """Ask in the terminal of this process, if it has one. What isn't a yes is a no."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return
     turn = threading.Lock()
@@ -79,7 +84,7 @@ def ask_in_terminal(questions: Questions) -> None:
                     return
                 sys.stderr.write(f"\r\n{question.text} [y/N] ")
                 sys.stderr.flush()
-                allow = sys.stdin.readline().strip().lower() in ("y", "yes")
+                allow = says_yes(sys.stdin.readline())
             loop.call_soon_threadsafe(lambda: questions.answer(question.number, allow=allow))
 
         threading.Thread(target=ask, name="agentfw-question", daemon=True).start()

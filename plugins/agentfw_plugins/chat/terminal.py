@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.printing.out import Out
 from agentfw.runs import make_private
+from agentfw.runs.questions import says_yes
 
 from .commands import COMMANDS, END, obey, said
 from .conversation import Conversation
@@ -83,8 +84,13 @@ class _Talk:
         self.conversation, self.screen, self.out = conversation, screen, screen.out
         self.waiting: list[str] = []
         self.work: asyncio.Task[None] | None = None
+        self.questions = conversation.live.assembly.decisions.questions
+        self.questions.listeners.append(lambda question: screen.aside(f"{question.text} [y/N]"))
 
     def take(self, line: str) -> None:
+        if self.questions.open:
+            self.questions.answer(min(self.questions.open), allow=says_yes(line))
+            return
         self.waiting.append(line)
         if self.work is None:
             self._next()
