@@ -101,7 +101,7 @@ class Play:
         self.room = asyncio.Semaphore(self.spec.concurrency)
         self.kept = KeptAnswers(records.path)
         self._complaint: Exception | None = None
-        """What an observer or a hook of records has raised. It concerns the run, not the episode that it was raised in."""
+        """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
 
     @property
     def progress(self) -> tuple[int, int]:
