@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -34,8 +36,9 @@ from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
+from ..version import __version__
 from .hook_calls import HookManager, HookOwner, misused
-from .names import OWN_DISTRIBUTION, component_name
+from .names import OWN_DISTRIBUTION, component_name, is_met, parse_requirement
 
 __all__ = [
     "ALL",
@@ -230,10 +233,34 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         records.append(record)
         if _left_out(record, selection):
             continue
+        if wanted := _unmet_version(record):
+            error = f"requires {wanted}, and this is agentfw {__version__}"
+            record.stop("incompatible", error, f"pip install '{wanted}', or another version of {record.distribution}")
+            continue
         plugin = _import(entry_point, record, selection)
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
+
+
+_NEEDS_US = re.compile(
+    rf"^Requires-Dist:\s*({OWN_DISTRIBUTION}\s*(?:\[.*?\])?\s*[(<>=!~].*)$", re.MULTILINE | re.IGNORECASE
+)
+
+
+def _unmet_version(record: PluginRecord) -> str:
+    """The version of agentfw that a distribution requires, where this is another one. pip may not have checked it."""
+    if record.file or record.distribution == OWN_DISTRIBUTION:
+        return ""
+    try:
+        text = distribution(record.distribution).read_text("METADATA") or ""
+    except (PackageNotFoundError, OSError, ValueError):  # ValueError: it isn't UTF-8, which was told already
+        return ""
+    for line in _NEEDS_US.findall(text.partition("\n\n")[0]):
+        requirement = parse_requirement(line)
+        if (requirement.marker is None or requirement.marker.evaluate()) and not is_met(requirement, __version__):
+            return f"{OWN_DISTRIBUTION}{requirement.specifier}"
+    return ""
 
 
 def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:

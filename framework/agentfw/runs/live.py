@@ -43,7 +43,7 @@ from .records.journal import make_folder, make_private, read_journal, write_whol
 from .records.play_records import Records
 from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
-from .spec.resolution import resolve, resolve_again
+from .spec.resolution import resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
 
 __all__ = [
@@ -149,9 +149,9 @@ class LiveRun:
 
         With `again`, continue the newest run of the same spec instead, if there is one.
         """
-        resolved, sources = resolve(spec, host)
+        resolved, _ = resolve(spec, host)
         assembly = assemble(resolved, host)
-        about = {**describe_run(resolved, sources, assembly), "episodes": 0}
+        about = {**describe_run(resolved, assembly), "episodes": 0}
         if again:
             wanted = json.loads(json.dumps(about["spec"]))
             for folder in list_runs(root):
@@ -169,6 +169,7 @@ class LiveRun:
         self.folder.lock()
         self._memories = MemoryThread()
         try:
+            self.folder.note_segment(segment_of(self.assembly.spec, self.assembly.host))
             for guarded in self.assembly.memories:
                 guarded.inside = self._memories.beside(guarded.inside)
             await self.assembly.open(self.folder.path)
