@@ -254,10 +254,10 @@ def _unmet_version(record: PluginRecord) -> str:
         return ""
     try:
         text = distribution(record.distribution).read_text("METADATA") or ""
-    except (PackageNotFoundError, OSError, ValueError):  # ValueError: it isn't UTF-8, which was told already
+        needs = [parse_requirement(line) for line in _NEEDS_US.findall(text.partition("\n\n")[0])]
+    except (PackageNotFoundError, OSError, ValueError, UsageError):  # it can't be read, which is told elsewhere
         return ""
-    for line in _NEEDS_US.findall(text.partition("\n\n")[0]):
-        requirement = parse_requirement(line)
+    for requirement in needs:
         if (requirement.marker is None or requirement.marker.evaluate()) and not is_met(requirement, __version__):
             return f"{OWN_DISTRIBUTION}{requirement.specifier}"
     return ""

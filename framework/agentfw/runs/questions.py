@@ -82,7 +82,7 @@ def ask_in_terminal(questions: Questions) -> None:
             with turn:
                 if question.answered.done():
                     return
-                sys.stderr.write(f"\r\n{question.text} [y/N] ")
+                sys.stderr.write(f"{question.text} [y/N]\n")  # a whole line, which the live picture lets through
                 sys.stderr.flush()
                 allow = says_yes(sys.stdin.readline())
             loop.call_soon_threadsafe(lambda: questions.answer(question.number, allow=allow))
