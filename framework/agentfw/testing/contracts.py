@@ -124,6 +124,7 @@ _CONTRACTS = {
     "optimizer": _Contract("optimizers", "OPTIMIZER", "optimizer:Optimizer"),
     "learner": _Contract("learners", "LEARNER", "learner:Learner"),
     "tracker": _Contract("trackers", "TRACKER", "tracker:Tracker"),
+    "hook": _Contract("hooks", "HOOK", "hookspecs:Hook"),
 }
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chat_server import Server, completion, serving, tool_call
 from command_line import agentfw
 
-from agentfw import Episode
-from agentfw.runs import RunFolder, list_runs
-
-__all__ = ["agentfw", "mailing", "model", "the_episodes"]
+__all__ = ["agentfw", "mailing", "model"]
 
 POLICY = """
 from agentfw import Intervention
@@ -48,18 +43,3 @@ def model() -> Iterator[tuple[str, Server]]:
     sending = completion(None, message={"tool_calls": [tool_call("send_mail", to="ada", text="hello")]})
     with serving(sending, completion("It is done.")) as found:
         yield found
-
-
-def the_episodes(runs: Path) -> tuple[RunFolder, list[Episode]]:
-    """The newest run, and its episodes."""
-    folder = next(iter(list_runs(runs)))
-    return folder, list(folder.episodes())
-
-
-def decided(episode: Episode) -> list[dict[str, Any]]:
-    """What hooks did in an episode."""
-    return [event.data for event in episode.events if event.kind == "hook"]
-
-
-def as_text(value: Any) -> str:
-    return json.dumps(value)
