@@ -71,6 +71,7 @@ class Redact(Hook):
         forms = {"key": _KEYS, "password": _PASSWORDS, "card": _CARDS, "entropy": _DENSE}
         self._forms = [(kind, re.compile(forms[kind])) for kind in forms if kind in settings.kinds]
         self._forms += [("pattern", re.compile(pattern)) for pattern in settings.patterns]
+        self._count = 0
         self._redacted: set[str] = set()
         """The episodes in which something was struck."""
 
@@ -79,15 +80,15 @@ class Redact(Hook):
         found = yield
         record, self._count = record if found is None else found, 0
         for row in record["messages"]:
-            row[1] = self._struck(row[1])
+            row[1] = self.struck(row[1])
             if len(row) > 2:
-                row[2] = [[name, self._struck(arguments), call] for name, arguments, call in row[2]]
+                row[2] = [[name, self.struck(arguments), call] for name, arguments, call in row[2]]
         for event in record["events"]:
-            event[3] = {key: value if key in _NAMES else self._struck(value) for key, value in event[3].items()}
+            event[3] = {key: value if key in _NAMES else self.struck(value) for key, value in event[3].items()}
         for turn in record["turns"]:
-            turn |= {key: self._struck(turn[key]) for key in ("text", "said", "failures")}
-            turn["calls"] = [[name, self._struck(arguments), call] for name, arguments, call in turn["calls"]]
-        record["profile"] = self._struck(record["profile"])
+            turn |= {key: self.struck(turn[key]) for key in ("text", "said", "failures")}
+            turn["calls"] = [[name, self.struck(arguments), call] for name, arguments, call in turn["calls"]]
+        record["profile"] = self.struck(record["profile"])
         episode = f"{record['task']['index']}-{record['task']['sample']}"
         if self._count:
             self._redacted.add(episode)
@@ -96,14 +97,15 @@ class Redact(Hook):
                 turn |= {"prompt_ids": (), "token_ids": (), "logprobs": (), "prompt_shared": 0}
         return record
 
-    def _struck(self, value: Any) -> Any:
+    def struck(self, value: Any) -> Any:
+        """A text, or the texts in a list or a table, with what is secret replaced."""
         if isinstance(value, str):
             for kind, form in self._forms:
                 value = form.sub(lambda match, kind=kind: self._replacement(kind, match), value)
             return value
         if isinstance(value, dict):
-            return {key: self._struck(inner) for key, inner in value.items()}
-        return [self._struck(inner) for inner in value] if isinstance(value, list | tuple) else value
+            return {key: self.struck(inner) for key, inner in value.items()}
+        return [self.struck(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def _replacement(self, kind: str, match: re.Match[str]) -> str:
         text = match[0]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from subprocess import PIPE, run
+from subprocess import run
 from sys import executable
 
 from chat_server import completion, serving
 from command_line import Agentfw
 
 POLICY = """
-from agentfw import Generation, Policy, Usage
+from agentfw import Generation, Policy
+from agentfw.episode import Usage
 
 class Paid(Policy):
     async def generate(self, request):
@@ -58,7 +59,7 @@ def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Pat
         ]
         command += ["--set", f"policy.base_url={address}", "--set", "policy.model=served"]
         said = [
-            run([*command, "--user", user], cwd=tmp_path, input=lines, stdout=PIPE, stderr=PIPE, text=True, check=False)
+            run([*command, "--user", user], cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
             for user, lines in (("ada", "one\ntwo\n"), ("ada", "three\n"), ("bob", "one\n"))
         ]
 

@@ -34,7 +34,7 @@ HARMLESS = [
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_known_forms_are_struck(secret: str) -> None:
-    struck = Redact(RedactSettings.model_validate({}))._struck(f"it is {secret}, keep it")
+    struck = Redact(RedactSettings.model_validate({})).struck(f"it is {secret}, keep it")
 
     assert secret not in struck
     assert "[redacted: " in struck
@@ -43,7 +43,7 @@ def test_known_forms_are_struck(secret: str) -> None:
 
 @pytest.mark.parametrize("text", HARMLESS[:-1])
 def test_what_only_looks_like_one_stays(text: str) -> None:
-    assert Redact(RedactSettings.model_validate({}))._struck(text) == text
+    assert Redact(RedactSettings.model_validate({})).struck(text) == text
 
 
 def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
