@@ -370,7 +370,7 @@ def test_a_plugin_of_another_version_is_told(laboratory: Any, tmp_path: Path) ->
     file.write_text(file.read_text().replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"))
     host = laboratory.host()
 
-    with pytest.raises(UsageError, match="came from agentfw-laboratory==0.9 and now comes") as refused:
+    with pytest.raises(UsageError, match=r"came from agentfw-laboratory==0\.9 and now comes") as refused:
         Run.open(RunFolder.open(folder.path), host)
     run = Run.open(RunFolder.open(folder.path), host, with_changed=True)
     asyncio.run(run.execute())

@@ -300,10 +300,10 @@ class Assembly:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
         use_daemon_threads()  # a tool's function that hangs must not keep the process from ending
         self.calls.open(folder)
-        if not self.decisions.records:
+        if not self.decisions.records:  # what these keep, no hook could redact
             self.texts.open(folder)
-        for policy in (self.policy, *self.models.values()):
-            policy.open(folder)
+            for policy in (self.policy, *self.models.values()):
+                policy.open(folder)
         for memory in self.memories:
             memory.open(folder)
         for model in self.rewards.values():
