@@ -17,7 +17,8 @@ from agentfw.errors import AgentfwError, PluginError
 from agentfw.hookspecs import Verdict, hookimpl
 from agentfw.host import Host
 from agentfw.host.hook_calls import HookManager
-from agentfw.runs import Run, parse_spec
+from agentfw.runs import parse_spec
+from agentfw.runs.run import Run
 from agentfw.testing import fresh_host
 from conftest import MakePlugin
 
@@ -96,8 +97,7 @@ class Wrong:
     ],
 )
 def test_one_that_raises_hangs_or_answers_badly_is_an_error_with_its_name(plugin: object, words: str) -> None:
-    manager = fresh_host(plugin).hooks_of_run((), 60.0)
-    manager._deadline = 0.05
+    manager = fresh_host(plugin).hooks_of_run((), 0.05)
 
     with pytest.raises(PluginError, match=f"^plugin .* {words}") as caught:
         before_call(manager)

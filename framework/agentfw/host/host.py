@@ -28,7 +28,7 @@ from ..boundary.plugin_calls import PluginCall
 from ..boundary.secrets import Secrets
 from ..component import KINDS
 from ..errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
-from ..hookspecs import HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
+from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
 from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement
@@ -359,7 +359,8 @@ class Host:
 
     def hooks_of_run(self, choices: Sequence[Chosen], deadline: float) -> HookManager:
         """What calls the hooks of one run: those of all plugins, and those of the hook components that it names."""
-        manager = self._manager.for_run(deadline) if choices else self._manager
+        decides = any(self._manager.implementations(name) for name in DECIDING_HOOKS)
+        manager = self._manager.for_run(deadline) if choices or decides else self._manager
         for choice in choices:
             registered = self.find("hook", choice.name)
             owner = HookOwner(choice.label, registered.title, registered.record.mend, registered.record)
