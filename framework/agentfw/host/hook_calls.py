@@ -16,7 +16,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 
@@ -26,17 +26,14 @@ from ..boundary.plugin_calls import PluginCall
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 
-if TYPE_CHECKING:
-    from .plugin_loading import PluginRecord
-
 __all__ = ["Decided", "HookManager", "HookOwner", "misused"]
 
 
 class HookOwner:
     """Whose hooks these are: a plugin, or a hook that a run names."""
 
-    def __init__(self, name: str, title: str, fix: str, record: PluginRecord) -> None:
-        """`fix` says what to do about a mistake in its code."""
+    def __init__(self, name: str, title: str, fix: str, record: Any) -> None:
+        """`fix` says what to do about a mistake in its code, and `record` is that of its plugin."""
         self.name, self.title, self.fix, self.record = name, title, fix, record
         self.silenced = False
         """Whether one of its observers has raised. None of them is called again."""
@@ -96,7 +93,7 @@ class HookManager(PluginManager):
     def owner_of(self, implementation: HookImpl) -> HookOwner:
         return self.owners[implementation.plugin_name]
 
-    def registered(self, hook: str, records: Sequence[PluginRecord]) -> list[tuple[PluginRecord, object]]:
+    def registered(self, hook: str, records: Sequence[Any]) -> list[tuple[Any, object]]:
         """What these plugins answer to a registration hook, or the errors that they raise."""
         asked = [(self.owner_of(each), each) for each in self.implementations(hook)]
         return [(owner.record, self._ask(owner, hook, each)) for owner, each in asked if owner.record in records]
