@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Question", "Questions", "ask_in_terminal", "says_yes"]
+__all__ = ["Question", "Questions", "ask_in_terminal"]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +55,10 @@ class Questions:
             del self.open[question.number]
         return allowed, "a person said yes" if allowed else "a person said no"
 
+    def take_line(self, number: int, line: str) -> bool:
+        """Answer a question with a line that a person typed, in which anything but `y` or `yes` is a no."""
+        return self.answer(number, allow=line.strip().lower() in ("y", "yes"))
+
     def answer(self, number: int, *, allow: bool) -> bool:
         """Answer a question. False if it isn't open any more."""
         question = self.open.get(number)
@@ -62,11 +66,6 @@ class Questions:
             return False
         question.answered.set_result(allow)
         return True
-
-
-def says_yes(line: str) -> bool:
-    """Whether a line that a person typed allows it."""
-    return line.strip().lower() in ("y", "yes")
 
 
 def ask_in_terminal(questions: Questions) -> None:
@@ -84,8 +83,8 @@ def ask_in_terminal(questions: Questions) -> None:
                     return
                 sys.stderr.write(f"{question.text} [y/N]\n")  # a whole line, which the live picture lets through
                 sys.stderr.flush()
-                allow = says_yes(sys.stdin.readline())
-            loop.call_soon_threadsafe(lambda: questions.answer(question.number, allow=allow))
+                line = sys.stdin.readline()
+            loop.call_soon_threadsafe(questions.take_line, question.number, line)
 
         threading.Thread(target=ask, name="agentfw-question", daemon=True).start()
 

@@ -20,7 +20,7 @@ from typing import IO, NamedTuple
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
-from agentfw.runs.questions import Question, says_yes
+from agentfw.runs import Question
 
 from .conversation import Conversation
 
@@ -174,7 +174,7 @@ async def talk_by_lines(conversation: Conversation, source: IO[str], out: Out) -
         entry = await typed.get()
         if entry is None:
             typed.put_nowait(None)
-        questions.answer(question.number, allow=says_yes(entry or ""))
+        questions.take_line(question.number, entry or "")
 
     def listen(question: Question) -> None:
         conversation.screen.aside(f"{question.text} [y/N]")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.printing.out import Out
 from agentfw.runs import make_private
-from agentfw.runs.questions import says_yes
 
 from .commands import COMMANDS, END, obey, said
 from .conversation import Conversation
@@ -89,7 +88,7 @@ class _Talk:
 
     def take(self, line: str) -> None:
         if self.questions.open:
-            self.questions.answer(min(self.questions.open), allow=says_yes(line))
+            self.questions.take_line(min(self.questions.open), line)
             return
         self.waiting.append(line)
         if self.work is None:

@@ -19,8 +19,7 @@ from typing import Any
 from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
 from agentfw.errors import AgentfwError
-from agentfw.runs import RunFolder
-from agentfw.runs.results.transcript import decisions
+from agentfw.runs import RunFolder, decisions
 from agentfw.turns.session import extended
 
 from .index import Index
