@@ -137,7 +137,8 @@ def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, mo
 
     host = Host.load()
 
-    assert [record.state for record in host.plugins] == ["incompatible", "active", "active", "incompatible"]
+    states = [record.state for record in host.plugins if record.distribution.startswith("agentfw-api")]
+    assert states == ["incompatible", "active", "active", "incompatible"]
     assert any("is written for plugin API 1, and this agentfw supports 2 to 3" in note for note in host.notes)
     assert any("is written for plugin API 2, which goes with the next one" in note for note in host.notes)
 
@@ -170,7 +171,7 @@ def test_the_agentfw_that_a_plugin_requires_is_checked(
 
     host = Host.load()
 
-    assert [record.state for record in host.plugins] == [state]
+    assert [record.state for record in host.plugins if record.distribution == "agentfw-new"] == [state]
     assert state == "active" or "agentfw-new 1.0.0 requires agentfw" in host.notes[0]
 
 
