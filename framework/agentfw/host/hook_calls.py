@@ -166,7 +166,7 @@ class HookManager(PluginManager):
             for implementation in order:
                 owner, values = self.owner_of(implementation), _given(implementation, arguments)
                 if implementation.wrapper:
-                    around = implementation.function(*values)
+                    around: Any = implementation.function(*values)
                     await self._called(owner, hook, arguments, partial(next, around))
                     waiting.append((owner, around))
                     continue
