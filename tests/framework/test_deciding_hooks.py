@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from agentfw.host.hook_calls import HookManager
 from agentfw.runs import parse_spec
 from agentfw.runs.run import Run
 from agentfw.testing import fresh_host
-from conftest import MakePlugin
+
+MakePlugin = Callable[..., str]
 
 TASK = Task(0, seed=7)
 REQUEST = Request([Message("user", "hello")], task=TASK)
