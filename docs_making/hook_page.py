@@ -18,8 +18,11 @@ HEAD = """\
 # Hooks
 
 A plugin implements a hook by a function of that name, marked with `@hookimpl` (`from agentfw import hookimpl`), which
-takes any of the arguments by name ([guide](../guides/plugins/hook.md)). An unknown hook, an unknown argument, a hook
-wrapper and a coroutine are reported with the plugin's distribution.
+takes any of the arguments by name ([guide](../guides/plugins/hook.md)). Registration hooks return descriptions,
+observers are told what happened, and the last three decide. Order is pluggy's: `tryfirst` and `trylast` hold. Only
+hooks that decide may be wrappers (`wrapper=True`), and the first two of them coroutines. Whatever can't be called is
+reported with the plugin's distribution. How hooks change from version to version is on the page
+[Versions](versions.md).
 """
 
 

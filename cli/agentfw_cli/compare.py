@@ -71,11 +71,10 @@ def compare(
     """
     from agentfw.errors import UsageError
     from agentfw.host import find_project
-    from agentfw.host.origin import changed_origins
+    from agentfw.host.origin import changed_origins, changed_plugins
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.results.reproduction import compare_records
-    from agentfw.runs.spec.resolution import changed_plugins
     from agentfw.runs.spec.run_spec import parse_spec, read_spec
     from agentfw.runs.spec.start import with_project_defaults
 
@@ -128,6 +127,8 @@ def compare(
             out.note(f"of {folder.id}, {counted(failed, 'episode')} failed, and are in no figure here")
         if folder.state != "done":
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
+        for line in folder.segments:
+            out.note(f"{folder.id}, {line}")
         for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):
             out.note(line)
         one, other = (each.about.get("distributions", {}) for each in (first, folder))

@@ -81,6 +81,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
     _several(
         "--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated.", ComponentName("tracker")
     ),
+    _several("--hook", "hooks", "NAME", "Hook to use, such as approve. Can be repeated.", ComponentName("hook")),
     click.option(
         "--interface",
         metavar="NAME",

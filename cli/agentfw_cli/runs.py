@@ -126,6 +126,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if origin := folder.about.get("forked_from"):
         facts += [("forked from", f"{origin['run']}, after {counted(origin['update'], 'update')}")]
     facts += list(folder.about.get("components", {}).items())
+    facts += [("resumed", line) for line in folder.segments]
     facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
     words = usage_words(summary) if summary is not None else ""
     facts += [("tokens", words)] if words else []
@@ -194,6 +195,9 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
     is_flag=True,
     help="Leave RUN as it is, and begin a new training from its last complete update. Any setting of it may be other.",
 )
+@click.option(
+    "--with-changed", is_flag=True, help="Resume although the world, a reward or the policy is of another version now."
+)
 @samples_option
 @runs_option
 @host_options
@@ -203,6 +207,7 @@ def resume(
     run: str,
     assignments: tuple[str, ...],
     fork: bool,
+    with_changed: bool,
     samples: bool,
     runs: Path | None,
     blocked: tuple[str, ...],
@@ -227,7 +232,9 @@ def resume(
     folder = find_run(root, run)
     host = load_host(out, blocked, strict)
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
-    resumed = Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes)
+    resumed = (
+        Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes, with_changed=with_changed)
+    )
     if resumed.is_done:
         out.note(f"{folder.id} is done already")
     execute(resumed, host, out, samples=samples)

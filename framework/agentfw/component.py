@@ -48,6 +48,7 @@ KINDS: dict[str, Kind] = {
         Kind("optimizer", "optimizers", "agentfw_optimizers", "optimizer", "scores in, advantages and a loss out"),
         Kind("learner", "learners", "agentfw_learners", "learner", "episodes with advantages in, a new adapter out"),
         Kind("tracker", "trackers", "agentfw_trackers", "tracker", "receivers of the metrics of a run"),
+        Kind("hook", "hooks", "agentfw_hooks", "hook", "what watches a run, or decides what may happen in it"),
     )
 }
 

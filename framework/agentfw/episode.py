@@ -85,7 +85,8 @@ class Message:
 
 @dataclass(slots=True)
 class Event:
-    """One thing that happened: an observation, seen, memory, intervention, reflex, refused, work, utility or round."""
+    """One thing that happened: an observation, seen, memory, intervention, reflex, refused, hook, work, utility or
+    round."""
 
     time: Time
     kind: str

@@ -2,55 +2,67 @@
 # mypy: disable-error-code="empty-body"
 """The hooks that a plugin may implement. The page Hooks of the documentation is made from the docstrings here.
 
-A registration hook returns light descriptions and does no work. An observer hook returns nothing and changes nothing. A
-hook takes as many of the arguments below as it wants, by these names.
+A registration hook returns light descriptions and does no work. An observer hook is told what happened, gets copies and
+returns nothing. A deciding hook changes what happens: the first answer that isn't None counts. A hook takes as many of
+the arguments below as it wants, by these names.
 
     from agentfw import Component, hookimpl
+    from agentfw.hookspecs import Verdict
 
     @hookimpl
     def agentfw_tools():
         return [Component("dice", "my_plugin.dice:Dice", "Rolls dice")]
 
     @hookimpl
-    def agentfw_episode_done(episode):
-        print("one more")
+    def agentfw_before_call(call):
+        return Verdict("refuse", "not on Sundays") if call.name == "send_mail" else None
 
-Hooks are plain functions, not wrappers or coroutines: the order of plugins must not matter, and a run must not wait for
-an observer.
+The hooks of a plugin are called in every run. Those of a `Hook`, a component of the kind `hook`, are called in the runs
+that name it, and it may have settings.
+
+Hooks are called in pluggy's order: `tryfirst` and `trylast` hold, and later plugins come before earlier ones. Only
+deciding hooks may be wrappers (`@hookimpl(wrapper=True)`), and those that the run can wait for may be coroutines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pluggy import HookimplMarker, HookspecMarker
 
 from .component import KINDS, Component, Kind
 
 if TYPE_CHECKING:
-    from .episode import Episode, Turn
+    from .episode import Call, Episode, Task, Turn
+    from .request import Request
     from .scores import Score
 
 __all__ = [
+    "DECIDING_HOOKS",
     "HOOKS",
     "KNOWN_PLUGINS_HOOK",
     "LIFECYCLE_HOOKS",
+    "OLDEST_PLUGIN_API",
     "PLUGIN_API",
     "REGISTRATION_HOOKS",
     "SPECS_HOOK",
     "TEMPLATES_HOOK",
+    "Hook",
     "KnownPlugin",
     "NamedSpec",
     "NamedTemplate",
     "ObservedRun",
     "RunResults",
+    "Verdict",
     "hookimpl",
     "hookspec",
 ]
 
 PLUGIN_API = 1
 """Value for a plugin's `AGENTFW_PLUGIN_API`. It is increased when a hook changes in a way that breaks plugins."""
+OLDEST_PLUGIN_API = 1
+"""The oldest value that plugins may have. It follows `PLUGIN_API` by one version, in which what goes is deprecated."""
 
 REGISTRATION_HOOKS: dict[str, str] = {kind.hook: kind.name for kind in KINDS.values()}
 """The registration hooks, and the kind that each one registers."""
@@ -68,7 +80,9 @@ LIFECYCLE_HOOKS = (
     "agentfw_run_finished",
 )
 
-HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK, *LIFECYCLE_HOOKS)
+DECIDING_HOOKS = ("agentfw_request", "agentfw_before_call", "agentfw_record")
+
+HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK, *LIFECYCLE_HOOKS, *DECIDING_HOOKS)
 
 hookspec = HookspecMarker("agentfw")
 hookimpl = HookimplMarker("agentfw")
@@ -101,6 +115,25 @@ class KnownPlugin(NamedTuple):
     """Offered names by kind: a kind of component such as "environment", or "spec", or "command"."""
     folder: str = ""
     """Where it is in the source tree of the distribution that knows it, if it is there."""
+
+
+class Hook:
+    """Base class of components of the kind `hook`: its methods that are marked with `hookimpl` are hooks."""
+
+    changes_requests: ClassVar[bool] = True
+    """Whether its `agentfw_request` may answer with another request. A gateway then translates what it would otherwise
+    pass on as a program wrote it."""
+
+
+class Verdict(NamedTuple):
+    """What becomes of a call."""
+
+    does: Literal["allow", "refuse", "answer", "ask"]
+    """`refuse` tells the agent `text`. `answer` gives it `text` as if the tool had. `ask` asks a person first."""
+    text: str = ""
+    """The words of a refusal, the answer, or the question."""
+    seconds: float = 300.0
+    """How long a person has to answer. The call is refused then."""
 
 
 class ObservedRun(Protocol):
@@ -252,4 +285,40 @@ def agentfw_run_finished(run: ObservedRun, summary: RunResults) -> None:
     Returns: nothing.
     Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.1
+    """
+
+
+@hookspec(firstresult=True)
+def agentfw_request(run: ObservedRun, request: Request) -> Request | None:
+    """Change what a policy is asked, or keep it from being asked by raising an error of `agentfw.errors`.
+
+    Called: before each request to a policy of the run, its teacher included; not for judges.
+    With: run; request, with `request.task` for the episode and its user.
+    Returns: the request to ask instead, or None. May be a coroutine.
+    Combined: the first answer counts, and wrappers may change it. A hook that raises or hangs fails the request.
+    Since: 0.2
+    """
+
+
+@hookspec(firstresult=True)
+def agentfw_before_call(run: ObservedRun, task: Task, call: Call) -> Verdict | None:
+    """Allow a tool call, refuse it, ask a person, or answer in the place of the tool.
+
+    Called: before each tool call that a model made. A gateway asks before it passes calls on to a program.
+    With: run; task, for the episode and its user; call, with its name, arguments and id.
+    Returns: a Verdict, or None. May be a coroutine.
+    Combined: the first answer counts, and wrappers may change it. A hook that raises or hangs fails the episode.
+    Since: 0.2
+    """
+
+
+@hookspec(firstresult=True)
+def agentfw_record(run: ObservedRun, record: dict[str, Any]) -> dict[str, Any] | None:
+    """Change what is recorded of an episode: redact it, or add to it.
+
+    Called: before an episode, or what is new in a session, is written. Scores and learning use what was written.
+    With: run; record, as `Episode.to_record()` makes it, which the hook may change.
+    Returns: the record to write instead, or None. Not a coroutine.
+    Combined: the first answer counts, and wrappers may change it. A hook that raises stops the run; nothing is written.
+    Since: 0.2
     """

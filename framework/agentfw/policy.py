@@ -74,7 +74,10 @@ class Policy:
     """Prices of its tokens. None: unknown, though somebody charges for them."""
 
     def open(self, folder: Path) -> None:
-        """Keep files in this run's folder. Called once before the first request; a resumed run has the same folder."""
+        """Keep files in this run's folder. Called once before the first request; a resumed run has the same folder.
+
+        It isn't called where a hook changes what is recorded.
+        """
 
     async def generate(self, request: Request) -> Generation:
         """Answer one request. Many requests may be in flight at once."""

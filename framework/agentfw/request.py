@@ -173,6 +173,8 @@ class Generation:
     """The model that gave it, as in a turn."""
     said: str | None = None
     """The text without the calls that are spelled in it. None: what is left of it when they are parsed."""
+    hooks: tuple[Mapping[str, Any], ...] = ()
+    """What hooks did to its request: data of events of the kind `hook`."""
     in_text: CallsInText = field(default_factory=CallsInText)
     """Where in the text calls can be. `NO_CALLS` if the policy always tells calls apart by itself."""
 

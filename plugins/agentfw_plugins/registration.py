@@ -41,6 +41,7 @@ class Registration(NamedTuple):
     optimizers: Sequence[Component] = ()
     learners: Sequence[Component] = ()
     trackers: Sequence[Component] = ()
+    hooks: Sequence[Component] = ()
     specs: Sequence[NamedSpec] = ()
 
 
@@ -94,6 +95,10 @@ class FolderPlugin:
     @hookimpl
     def agentfw_trackers(self) -> list[Component]:
         return [one for folder in self.registrations.values() for one in folder.trackers]
+
+    @hookimpl
+    def agentfw_hooks(self) -> list[Component]:
+        return [one for folder in self.registrations.values() for one in folder.hooks]
 
     @hookimpl
     def agentfw_specs(self) -> list[NamedSpec]:

@@ -330,9 +330,19 @@ def test_a_plugin_of_another_version_is_told(laboratory: Any, tmp_path: Path) ->
     file.write_text(file.read_text().replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"))
     host = laboratory.host()
 
-    Run.open(RunFolder.open(folder.path), host)
+    with pytest.raises(UsageError, match=r"came from agentfw-laboratory==0\.9 and now comes") as refused:
+        Run.open(RunFolder.open(folder.path), host)
+    run = Run.open(RunFolder.open(folder.path), host, with_changed=True)
+    asyncio.run(run.execute())
 
+    assert "--with-changed" in refused.value.fix
     assert any("came from agentfw-laboratory==0.9" in note for note in host.notes)
+    (segment,) = RunFolder.open(folder.path).about["segments"]
+    assert segment["from"] == 0
+    assert "agentfw-laboratory==1.0.0" in segment["plugins"].values()
+    (line,) = RunFolder.open(folder.path).segments
+    assert "was agentfw-laboratory==0.9 before and is agentfw-laboratory==1.0.0 from then on" in line
+    Run.open(RunFolder.open(folder.path), laboratory.host())
 
 
 def test_an_episode_that_vanished_is_told(laboratory: Any, tmp_path: Path) -> None:

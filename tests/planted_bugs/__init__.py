@@ -42,7 +42,7 @@ GOOD: list[tuple[str, Callable[[], Any]]] = [
     ("tracker", watching.Lines),
     ("tracker", watching.Table),
     ("tracker", watching.Timing),
-    ("hook", watching.Diary),
+    ("plugin", watching.Diary),
     ("command", lambda: watching.count),
 ]
 
@@ -197,7 +197,7 @@ _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
         (watching.NeedsBegin, "can't be closed before a run", "closing_is_always_fine"),
         (watching.Cleaning, "deletes files of the run", "the_run_folder_stays_whole"),
     ],
-    "hook": [
+    "plugin": [
         (watching.MisspeltHook, "a hook that doesn't exist", "it_loads"),
         (watching.WrongArgument, "an argument that its hook doesn't have", "it_loads"),
         (watching.DividesByLosses, "raises after an update", "its_hooks_do_not_raise"),

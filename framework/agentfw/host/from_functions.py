@@ -30,6 +30,7 @@ from ..component import KINDS
 from ..environment import Environment
 from ..episode import Episode, Intervention
 from ..errors import PluginError
+from ..hookspecs import Hook
 from ..learner import Learner
 from ..memory import Memory
 from ..optimizer import Optimizer
@@ -50,6 +51,7 @@ _BASES: dict[str, type] = {
     "optimizer": Optimizer,
     "learner": Learner,
     "tracker": Tracker,
+    "hook": Hook,
 }
 _EXAMPLES = {
     "tool": "def weather(city: str) -> str: ...",

@@ -13,30 +13,27 @@ Each host has its own pluggy manager, so two hosts in one process are independen
 
 from __future__ import annotations
 
-import copy
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from pluggy import PluginManager
-
 from ..boundary import metadata
-from ..boundary.coroutines import misplaced_coroutine, plain
+from ..boundary.coroutines import misplaced_coroutine
 from ..boundary.guard import CallCounts, Guard
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
 from ..boundary.plugin_calls import PluginCall
 from ..boundary.secrets import Secrets
 from ..component import KINDS
-from ..errors import DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure, nearest, one_line
-from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
+from ..errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
+from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
+from .hook_calls import HookManager, HookOwner
 from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement
-from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations, specs_of
+from .plugin_answers import Answers, Named, Offered, ask, specs_of
 from .plugin_loading import (
     ALL,
     PluginRecord,
@@ -45,7 +42,6 @@ from .plugin_loading import (
     Selection,
     file_entry_point,
     load_plugins,
-    new_manager,
     unreadable,
 )
 
@@ -128,18 +124,17 @@ class Host:
     def __init__(
         self,
         options: HostOptions,
-        manager: PluginManager,
+        manager: HookManager,
         plugins: list[PluginRecord],
         answers: Answers,
-        trace: Trace,
     ) -> None:
         self.plugins = plugins
         """One record per entry point, sorted by distribution and name, including plugins that failed."""
-        self.notes: list[str] = []
+        self.notes = manager.notes
         """One line for each problem, for stderr."""
         self.secrets = Secrets()
         """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
-        self.options, self._manager, self._trace = options, manager, trace
+        self.options, self._manager = options, manager
         self._components = sorted(
             answers.components,
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
@@ -160,14 +155,13 @@ class Host:
             send_prints_to_stderr()
         scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         project, selection = options.project, _selection(options)
-        manager = new_manager()
-        trace = _print_call if options.trace else _no_trace
+        manager = HookManager([], traces=options.trace, strict=options.strict)
         plugins = load_plugins(scan.entry_points, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
         plugins.sort(key=lambda record: (record.distribution, record.name))
-        answers = ask(plugins, manager, trace)
+        answers = ask(plugins, manager)
         answers.specs.extend(specs_of(project))
-        host = cls(options, manager, plugins, answers, trace)
+        host = cls(options, manager, plugins, answers)
         host._take_notes()
         return host
 
@@ -207,7 +201,7 @@ class Host:
         if key not in self._files:
             found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options))
             self.plugins += found
-            answers = ask(found, self._manager, self._trace)
+            answers = ask(found, self._manager)
             if found[0].state != "active":
                 raise found[0].failure()
             self._components += answers.components
@@ -325,7 +319,9 @@ class Host:
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
         """Every hook, with the active plugins that implement it."""
-        return {name: list(implementations(self._manager, name, self.plugins)) for name in HOOKS}
+        manager = self._manager
+        found = {name: [manager.owner_of(each).record for each in manager.implementations(name)] for name in HOOKS}
+        return {name: [record for record in self.plugins if record in found[name]] for name in HOOKS}
 
     def select_distribution(self, requested: str) -> list[PluginRecord]:
         """The plugins of a distribution requested with `--plugin NAME` or with versions: `--plugin 'NAME>=1.2'`.
@@ -366,27 +362,17 @@ class Host:
 
     def call(self, hook_name: str, **arguments: object) -> None:
         """Call a lifecycle hook of every plugin. A plugin whose hook raises is noted once and not called again."""
-        if hook_name not in LIFECYCLE_HOOKS:
-            raise UnknownNameError("lifecycle hook", hook_name, LIFECYCLE_HOOKS)
-        for record, implementation in implementations(self._manager, hook_name, self.plugins).items():
-            if record.silenced:
-                continue
-            try:
-                with PluginCall(record.title, f"{hook_name}()"):
-                    values = [_own(name, arguments[name]) for name in implementation.argnames]
-                    answer = plain(implementation.function(*values))
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                self._trace(record, hook_name, arguments, error)
-                text = f"raised {in_words(error)} in {hook_name}"
-                fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
-                if self.options.strict:
-                    raise PluginError(f"{record.title} {text}", fix=fix) from error
-                record.silenced = True
-                self.notes.append(f"{record.title} {text} and is not called again; {fix}")
-            else:
-                self._trace(record, hook_name, arguments, answer)
+        self._manager.tell(hook_name, **arguments)
+
+    def hooks_of_run(self, choices: Sequence[Chosen], deadline: float) -> HookManager:
+        """What calls the hooks of one run: those of all plugins, and those of the hook components that it names."""
+        decides = any(self._manager.implementations(name) for name in DECIDING_HOOKS)
+        manager = self._manager.for_run(deadline) if choices or decides else self._manager
+        for choice in choices:
+            registered = self.find("hook", choice.name)
+            owner = HookOwner(choice.label, registered.title, registered.record.mend, registered.record)
+            manager.add(self.make("hook", choice, Hook), owner)
+        return manager
 
     def _only(self, offers: Sequence[Offered[Named]], what: str, name: str) -> Offered[Named]:
         found = meant(offers, name, _of_offered)
@@ -407,7 +393,7 @@ class Host:
                 text, fix="fix them, disable the plugins with --no-plugin, or run without --strict-plugins"
             )
         hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
-        self.notes = [*problems, *hints, *self._idle_names()]
+        self.notes[:] = [*problems, *hints, *self._idle_names()]
 
     def _duplicates(self) -> list[str]:
         """Every name that two plugins offer: which of them is meant, or the error raised when it is selected."""
@@ -499,29 +485,3 @@ def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateCo
     return DuplicateComponentError(
         f'plugin "{name}" is offered twice: by {titles}', fix=f"disable one of them with {flags}"
     )
-
-
-def _own(name: str, value: object) -> object:
-    """A copy for one observer, which may change it. The run itself isn't copied."""
-    from ..episode import Episode
-
-    if isinstance(value, Episode):
-        return value.copied()
-    return value if name == "run" else copy.deepcopy(value)
-
-
-def _no_trace(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
-    pass
-
-
-def _print_call(record: PluginRecord, hook: str, arguments: dict[str, object], answer: object) -> None:
-    passed = ", ".join(f"{name}={_shortened(value)}" for name, value in arguments.items())
-    outcome = f"raised {in_words(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
-    sys.stderr.write(f"hook {record.distribution}:{record.name} {hook}({passed}) -> {outcome}\n")
-
-
-def _shortened(value: object) -> str:
-    try:
-        return one_line(repr(value), 120)
-    except Exception as error:  # a plugin's object: tracing must not break what it observes
-        return f"<{type(value).__name__} whose repr raised {in_words(error)}>"

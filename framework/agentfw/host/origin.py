@@ -21,7 +21,7 @@ from typing import Any
 
 from ..boundary.metadata import direct_url, normalise, source_tree, version_of
 
-__all__ = ["changed_origins", "origin_of"]
+__all__ = ["changed_origins", "changed_plugins", "origin_of"]
 
 
 @cache
@@ -42,6 +42,16 @@ def origin_of(name: str, modules: tuple[str, ...]) -> dict[str, Any]:
         commit = dict(origin.get("vcs_info", {})).get("commit_id")
         found |= {"source": origin.get("url"), **({"commit": commit, "changed": False} if commit else {})}
     return found
+
+
+def changed_plugins(one: Mapping[str, str], other: Mapping[str, str], when: str, then: str) -> list[str]:
+    """The plugins of `one` that were others, or missing, in `other`; `when` and `then` say which is which."""
+    gone = "not there"
+    return [
+        f"plugin {name} was {source} {when} and is {other.get(name, gone)} {then}"
+        for name, source in one.items()
+        if other.get(name) != source
+    ]
 
 
 def changed_origins(

@@ -3,7 +3,7 @@
 A plugin that raises, or returns anything but a list of valid descriptions, has failed as a whole. Everything else that
 it offered is withdrawn, so that nobody uses half of a plugin unknowingly.
 
-    answers = ask(records, manager, trace=no_trace)
+    answers = ask(records, manager)
     answers.components      # of all plugins that are still active
 
 Specs in the folders that agentfw.toml names are offered as if a plugin named `project` shipped them.
@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pluggy import HookImpl, PluginManager
-
 from ..boundary.metadata import EntryPoint
-from ..boundary.plugin_calls import PluginCall
 from ..component import KINDS, Component
 from ..errors import in_words, one_line
 from ..hookspecs import (
@@ -34,22 +31,19 @@ from ..hookspecs import (
 from .plugin_loading import PluginRecord, Registered, manager_name, tell_authors
 
 if TYPE_CHECKING:
+    from .hook_calls import HookManager
     from .project import ProjectFile
 
 __all__ = [
     "Answers",
     "Offered",
-    "Trace",
     "ask",
-    "implementations",
     "specs_of",
 ]
 
 Item = TypeVar("Item")
 Named = TypeVar("Named", NamedSpec, NamedTemplate)
 ItemOffered = TypeVar("ItemOffered", NamedSpec, NamedTemplate, KnownPlugin)
-Trace = Callable[[PluginRecord, str, dict[str, object], object], None]
-"""Told of each hook call: the plugin, the hook, the arguments, the answer (an exception where it raised)."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -77,22 +71,14 @@ class BadAnswer(Exception):
     """What is wrong with an answer, as the rest of a sentence that begins with the hook's name."""
 
 
-def implementations(manager: PluginManager, hook: str, records: Iterable[PluginRecord]) -> dict[PluginRecord, HookImpl]:
-    """Who implements `hook`, in the order of `records`."""
-    found = {
-        implementation.plugin_name: implementation for implementation in getattr(manager.hook, hook).get_hookimpls()
-    }
-    named = ((record, manager_name(record)) for record in records if found)
-    return {record: found[name] for record, name in named if name in found}
-
-
-def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> Answers:
-    """Call every registration hook of every active plugin; one that answers badly is marked failed and unregistered."""
+def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
+    """Call the registration hooks of these plugins; one that answers badly is marked failed and unregistered."""
     answers = Answers([], [], [], [], [])
     for hook in (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK):
-        for record, implementation in implementations(manager, hook, records).items():
+        found = manager.registered(hook, records)
+        for record, answer in sorted(found, key=lambda each: (each[0].distribution, each[0].name)):
             try:
-                items = _call(record, implementation, hook, trace)
+                items = _listed(answer)
                 if hook == SPECS_HOOK:
                     answers.specs.extend(Offered(_read(_check_spec, item), record) for item in items)
                 elif hook == TEMPLATES_HOOK:
@@ -115,16 +101,9 @@ def ask(records: list[PluginRecord], manager: PluginManager, trace: Trace) -> An
     return answers
 
 
-def _call(record: PluginRecord, implementation: HookImpl, hook: str, trace: Trace) -> list[object]:
-    try:
-        with PluginCall(record.title, f"{hook}()"):
-            answer = implementation.function()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        trace(record, hook, {}, error)
-        raise BadAnswer(f"raised {in_words(error)}") from error
-    trace(record, hook, {}, answer)
+def _listed(answer: object) -> list[object]:
+    if isinstance(answer, BaseException):
+        raise BadAnswer(f"raised {in_words(answer)}") from answer
     if isinstance(answer, (Component, NamedSpec, NamedTemplate, KnownPlugin)):
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):

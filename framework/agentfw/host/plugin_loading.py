@@ -3,7 +3,7 @@
 A disabled plugin is never imported. One that fails is recorded with its distribution, and the others still load. This
 replaces pluggy's own loading, which stops at the first broken plugin.
 
-    manager = new_manager()
+    manager = HookManager(notes=[])
     records = load_plugins(entry_points("agentfw"), manager, Selection())
     for record in records:
         print(record.name, record.distribution, record.state, record.error, record.fix)
@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
-from pluggy import PluginManager, PluginValidationError
+from pluggy import PluginValidationError
 
 from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, let_in
@@ -32,8 +35,10 @@ from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_t
 from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, UsageError, in_words, nearest, one_line
-from ..hookspecs import hookimpl
-from .names import OWN_DISTRIBUTION, component_name
+from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
+from ..version import __version__
+from .hook_calls import HookManager, HookOwner, misused
+from .names import OWN_DISTRIBUTION, component_name, is_met, parse_requirement
 
 __all__ = [
     "ALL",
@@ -48,7 +53,6 @@ __all__ = [
     "load_plugins",
     "manager_name",
     "module_of",
-    "new_manager",
     "unreadable",
 ]
 
@@ -85,8 +89,6 @@ class PluginRecord:
         """Mistakes in the plugin that don't stop it from working. With `--strict-plugins` they are errors."""
         self.hints: list[str] = []
         """Information that needs no fix, such as a slow import."""
-        self.silenced = False
-        """True after one of its observer hooks raised. Its hooks are then not called again."""
 
     def __repr__(self) -> str:
         return f"<PluginRecord {self.title}: {self.state}>"
@@ -218,20 +220,12 @@ class Selection(NamedTuple):
     slow_import_seconds: float = SLOW_SECONDS
 
 
-def new_manager() -> PluginManager:
-    manager = PluginManager("agentfw")
-    manager.add_hookspecs(hookspecs)
-    return manager
-
-
 def manager_name(record: PluginRecord) -> str:
     """The name a plugin is registered under. It is unique; entry-point names of two distributions may be equal."""
     return f"{record.distribution}:{record.name}:{record.value}"
 
 
-def load_plugins(
-    entry_points: Sequence[EntryPoint], manager: PluginManager, selection: Selection
-) -> list[PluginRecord]:
+def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selection: Selection) -> list[PluginRecord]:
     """Import and register allowed plugins. Returns one record per entry point, by distribution and name."""
     records = []
     for entry_point in sorted(entry_points, key=lambda found: (found.distribution, found.name)):
@@ -239,10 +233,34 @@ def load_plugins(
         records.append(record)
         if _left_out(record, selection):
             continue
+        if wanted := _unmet_version(record):
+            error = f"requires {wanted}, and this is agentfw {__version__}"
+            record.stop("incompatible", error, f"pip install '{wanted}', or another version of {record.distribution}")
+            continue
         plugin = _import(entry_point, record, selection)
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
+
+
+_NEEDS_US = re.compile(
+    rf"^Requires-Dist:\s*({OWN_DISTRIBUTION}\s*(?:\[.*?\])?\s*[(<>=!~].*)$", re.MULTILINE | re.IGNORECASE
+)
+
+
+def _unmet_version(record: PluginRecord) -> str:
+    """The version of agentfw that a distribution requires, where this is another one. pip may not have checked it."""
+    if record.file or record.distribution == OWN_DISTRIBUTION:
+        return ""
+    try:
+        text = distribution(record.distribution).read_text("METADATA") or ""
+        needs = [parse_requirement(line) for line in _NEEDS_US.findall(text.partition("\n\n")[0])]
+    except (PackageNotFoundError, OSError, ValueError, UsageError):  # it can't be read, which is told elsewhere
+        return ""
+    for requirement in needs:
+        if (requirement.marker is None or requirement.marker.evaluate()) and not is_met(requirement, __version__):
+            return f"{OWN_DISTRIBUTION}{requirement.specifier}"
+    return ""
 
 
 def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
@@ -316,7 +334,7 @@ def _is_own_module(module: str, missing: str | None) -> bool:
     return module == missing or module.startswith(f"{missing}.")
 
 
-def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: PluginManager) -> None:
+def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: HookManager) -> None:
     try:
         if not _speaks_our_api(plugin, entry_point, record):
             return
@@ -324,7 +342,12 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
             what = "is None" if plugin is None else "is the same object as that of another entry point"
             record.stop("failed", f"offers {record.value}, which {what}", tell_authors(record))
             return
-        manager.register(plugin, manager_name(record))
+        fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
+        manager.owners[manager_name(record)] = HookOwner(record.name, record.title, fix, record)
+        with warnings.catch_warnings(record=True) as deprecated:
+            warnings.simplefilter("always")
+            manager.register(plugin, manager_name(record))
+        record.hints += [f"{one_line(str(each.message))}; {tell_authors(record)}" for each in deprecated]
         _check_functions(plugin, record, manager)
     except KeyboardInterrupt:
         raise
@@ -339,39 +362,39 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
 def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecord) -> bool:
     module = sys.modules.get(entry_point.module)
     spoken = getattr(plugin, "AGENTFW_PLUGIN_API", getattr(module, "AGENTFW_PLUGIN_API", hookspecs.PLUGIN_API))
-    ours = hookspecs.PLUGIN_API
+    oldest, ours = hookspecs.OLDEST_PLUGIN_API, hookspecs.PLUGIN_API
     if not isinstance(spoken, int) or isinstance(spoken, bool):
         error = f"states AGENTFW_PLUGIN_API = {one_line(repr(spoken), 40)}, which isn't a whole number"
         record.stop("incompatible", error, tell_authors(record))
-    elif spoken > ours:
-        error = f"is written for plugin API {spoken}, and this agentfw supports {ours}"
-        record.stop("incompatible", error, "upgrade agentfw: pip install --upgrade agentfw")
+    elif not oldest <= spoken <= ours:
+        supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
+        what = "agentfw: pip install --upgrade agentfw"
+        if spoken < oldest:
+            what = f"the plugin: pip install --upgrade {record.distribution}"
+        error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
+        record.stop("incompatible", error, f"upgrade {what}")
     elif spoken < ours:
-        error = f"is written for plugin API {spoken}, and this agentfw supports {ours}"
-        record.stop("incompatible", error, f"upgrade the plugin: pip install --upgrade {record.distribution}")
+        record.hints.append(f"is written for plugin API {spoken}, which goes with the next one; {tell_authors(record)}")
     return record.state == "active"
 
 
-def _check_functions(plugin: object, record: PluginRecord, manager: PluginManager) -> None:
+def _check_functions(plugin: object, record: PluginRecord, manager: HookManager) -> None:
     """Find hooks that can't work, and functions that look like hooks but aren't marked."""
-    marked = 0
-    for caller in manager.get_hookcallers(plugin) or []:
-        for implementation in caller.get_hookimpls():
-            if implementation.plugin is not plugin:
-                continue
-            marked += 1
-            function = implementation.function
-            if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-                error = (
-                    f"has a hook that isn't a plain function: {caller.name} is a wrapper, a generator or a coroutine"
-                )
-                record.stop("failed", error, tell_authors(record))
-            if not caller.has_spec() and not implementation.optionalhook:
-                guess = _nearest_hook(caller.name)
-                meant = f'; did you mean "{guess}"?' if guess else ""
-                record.problems.append(
-                    Problem(f'implements "{caller.name}", which is not a hook{meant}', tell_authors(record))
-                )
+    marked = manager.hooks_of(plugin)
+    for caller, implementation in marked:
+        if wrong := misused(implementation, caller.name):
+            record.stop("failed", f"has a hook that isn't a plain function: {wrong}", tell_authors(record))
+        if caller.name in hookspecs.HOOKS[: -len(LIFECYCLE_HOOKS + DECIDING_HOOKS)] and (
+            implementation.tryfirst or implementation.trylast
+        ):
+            text = f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined"
+            record.problems.append(Problem(text, tell_authors(record)))
+        if not caller.has_spec() and not implementation.optionalhook:
+            guess = _nearest_hook(caller.name)
+            meant = f'; did you mean "{guess}"?' if guess else ""
+            record.problems.append(
+                Problem(f'implements "{caller.name}", which is not a hook{meant}', tell_authors(record))
+            )
     forgotten = list(_unmarked(plugin))
     for name in forgotten:
         guess = _nearest_hook(name)

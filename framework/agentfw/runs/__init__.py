@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .from_python import RunResult
     from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
+    from .questions import Question
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .records.summary import Summary
     from .results.run_charts import timeline_picture
     from .results.run_report import write_report
-    from .results.transcript import transcript
+    from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
     from .spec.start import find_training, newest_version, policy_of_run, start_from_runs
@@ -43,6 +44,7 @@ __all__ = [
     "LiveRun",
     "Mirror",
     "Observer",
+    "Question",
     "Records",
     "RewardChoice",
     "RunFolder",
@@ -54,6 +56,7 @@ __all__ = [
     "apply_assignments",
     "assemble",
     "check_address",
+    "decisions",
     "encoded",
     "figure_text",
     "figures_of",
@@ -92,7 +95,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("write_report",),
-    "results.transcript": ("transcript",),
+    "questions": ("Question",),
+    "results.transcript": ("decisions", "transcript"),
     "spec.resolution": ("resolve",),
     "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs"),
     "observers": ("Observer", "RunInfo"),

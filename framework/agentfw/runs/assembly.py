@@ -43,6 +43,7 @@ from ..tracker import PlayedEpisode, Scoring, Tracker
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
+from .decisions import Decisions
 from .isolation import Isolation, isolated
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
@@ -142,6 +143,7 @@ class Assembly:
     learning: Learning | None
     """None without an optimizer."""
     spending: Spending
+    decisions: Decisions
     texts: LongTexts
     calls: CallRecord
     models: dict[str, GuardedPolicy]
@@ -163,10 +165,10 @@ class Assembly:
             guard, is_led = self.environment.guard, isinstance(environment, SessionEnvironment)
             with clock, guard.calling("play()" if is_led else "", task.id):
                 if isinstance(environment, SessionEnvironment):
-                    episode = await self._led(environment, task, keep(self.traced(policy)), sampling, watch)
+                    episode = await self._led(environment, task, keep(self.surrounded(policy)), sampling, watch)
                 else:
                     guarded = GuardedEnvironment(environment, guard, episode=task.id)
-                    episode = await self._engaged(guarded, task, keep(self.traced(policy)), sampling, watch)
+                    episode = await self._engaged(guarded, task, keep(self.surrounded(policy)), sampling, watch)
             finish, outcome = episode.finish, dict(episode.outcome)
         finally:
             if self.trace is not None:
@@ -214,6 +216,7 @@ class Assembly:
             max_events=spec.max_events,
             max_events_per_instant=spec.max_events_per_instant,
             watch=watch,
+            before_call=self.decisions.before_call,
         )
         return await engagement.run(task)
 
@@ -253,15 +256,20 @@ class Assembly:
             max_turns=spec.max_turns,
             watch=watch,
             write=write,
+            before_call=self.decisions.before_call,
+            record=self.decisions.record,
         )
 
-    def traced(self, policy: Policy, model: str = "") -> Policy:
-        """The policy, told of to a tracker that wants to know. `model` is its name, where it is one of several."""
+    def surrounded(self, policy: Policy, model: str = "") -> Policy:
+        """The policy as episodes ask it: with the hooks that decide on requests, and told of to trackers that want it.
+
+        `model` is its name, where it is one of several.
+        """
         if self.trace is None:
-            return policy
+            return self.decisions.around(policy)
         teacher = self.learning is not None and policy is self.learning.teacher and self.spec.teacher
         found: Policy = traced("policy", policy, model or (teacher or self.spec.policy).name, self.trace)
-        return found
+        return self.decisions.around(found)
 
     def _traced_tools(self, tools: Sequence[Tool], task: Task) -> Sequence[Tool]:
         if self.trace is None:
@@ -292,9 +300,10 @@ class Assembly:
         """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
         use_daemon_threads()  # a tool's function that hangs must not keep the process from ending
         self.calls.open(folder)
-        self.texts.open(folder)
-        for policy in (self.policy, *self.models.values()):
-            policy.open(folder)
+        if not self.decisions.records:  # what these keep, no hook could redact
+            self.texts.open(folder)
+            for policy in (self.policy, *self.models.values()):
+                policy.open(folder)
         for memory in self.memories:
             memory.open(folder)
         for model in self.rewards.values():
@@ -386,6 +395,7 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
         ],
         learning=make_learning(spec, host, engine, policy),
         spending=spending,
+        decisions=Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending),
         texts=texts,
         calls=calls,
         models={

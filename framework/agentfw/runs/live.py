@@ -44,7 +44,7 @@ from .records.journal import make_folder, make_private, read_journal, write_whol
 from .records.play_records import Records
 from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
-from .spec.resolution import resolve, resolve_again
+from .spec.resolution import resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
 
 __all__ = [
@@ -155,9 +155,9 @@ class LiveRun:
         the spec says now: other memories and rewards, or another address of the same server. `free`: of those that no
         process works on.
         """
-        resolved, sources = resolve(spec, host)
+        resolved, _ = resolve(spec, host)
         assembly = assemble(resolved, host)
-        about = {**describe_run(resolved, sources, assembly), "episodes": 0}
+        about = {**describe_run(resolved, assembly), "episodes": 0}
         if again:
             wanted = _who_answers(json.loads(json.dumps(about["spec"])), resolved)
             for folder in list_runs(root):
@@ -180,15 +180,17 @@ class LiveRun:
             before = self.folder.about
             if self._about is not None and json.loads(json.dumps(self._about["spec"])) != before["spec"]:
                 self.folder.rewrite({**before, **self._about, "began_with": before.get("began_with", before["spec"])})
+            self.folder.note_segment(segment_of(self.assembly.spec, self.assembly.host))
             for guarded in self.assembly.memories:
                 guarded.inside = self._memories.beside(guarded.inside)
             await self.assembly.open(self.folder.path)
             records, spec = Records(self.folder.path), self.assembly.spec
             self._began = time.monotonic()
             (self.folder.path / "summary.json").unlink(missing_ok=True)  # it is not done
-            notes = self.assembly.host.notes
+            notes, decisions = self.assembly.host.notes, self.assembly.decisions
+            decisions.run = self.info
             self._tracking = Tracking(self.info, self.assembly.trackers, notes)
-            self._observer = combined_observer(HookCalls(self.info, self.assembly.host), self._tracking)
+            self._observer = combined_observer(HookCalls(self.info, decisions.hooks), self._tracking)
             self._turns, self._streams = self.folder.journal(_TURNS), Streams(self.folder.path)
             heard = self.folder.journal(_HEARD)
             self._journals = (self._turns, records.journal("episodes"), records.journal("metrics"), heard)
@@ -202,7 +204,8 @@ class LiveRun:
             self.assembly.spending.tell = self._observer.spent
             self.assembly.spending.count(*total_usage(self.folder.played()))
             await self._recover(records)
-            self._following = asyncio.create_task(self._streams.follow(lambda: list(self.sessions.values())))
+            followed = self.sessions if not decisions.records else {}
+            self._following = asyncio.create_task(self._streams.follow(lambda: list(followed.values())))
         except BaseException:
             await self._close()
             raise
@@ -356,7 +359,7 @@ class LiveRun:
         return summary
 
     def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:
-        policy = self.assembly.traced(self.assembly.policy)
+        policy = self.assembly.surrounded(self.assembly.policy)
         sampling, turned = self.assembly.spec.sampling.sampling(task.seed), self._observer.turned
         return self.assembly.session(task, policy, sampling, turned, write=self.write, tools=tools)
 

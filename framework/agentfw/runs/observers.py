@@ -25,7 +25,7 @@ from ..boundary.crossing import GuardedTracker
 from ..boundary.secrets import struck
 from ..episode import Episode, Turn, Usage
 from ..errors import AgentfwError
-from ..host import Host
+from ..host.hook_calls import HookManager
 from ..printing.out import counted
 from ..report.statistics import Interval
 from ..scores import Score
@@ -121,27 +121,27 @@ def _tell(listening: Sequence[Callable[..., object]], *news: object) -> None:
 class HookCalls(Observer):
     """Forwards the events of a run to plugins."""
 
-    def __init__(self, run: RunInfo, host: Host) -> None:
-        self.run, self.host = run, host
+    def __init__(self, run: RunInfo, hooks: HookManager) -> None:
+        self.run, self.hooks = run, hooks
 
     def started(self, run: RunInfo, done: int) -> None:
-        self.host.call("agentfw_run_started", run=run)
+        self.hooks.tell("agentfw_run_started", run=run)
 
     def turned(self, episode: Episode, turn: Turn) -> None:
-        self.host.call("agentfw_turn", run=self.run, episode_id=episode.id, turn=turn)
+        self.hooks.tell("agentfw_turn", run=self.run, episode_id=episode.id, turn=turn)
 
     def played(self, episode: Episode) -> None:
-        self.host.call("agentfw_episode_done", run=self.run, episode=episode)
+        self.hooks.tell("agentfw_episode_done", run=self.run, episode=episode)
 
     def scored(self, scores: Sequence[Score]) -> None:
-        self.host.call("agentfw_scored", run=self.run, scores=scores)
+        self.hooks.tell("agentfw_scored", run=self.run, scores=scores)
 
     def updated(self, line: Mapping[str, Any]) -> None:
         if line["served"]:
-            self.host.call("agentfw_updated", run=self.run, version=line["version"], metrics=line["learner"])
+            self.hooks.tell("agentfw_updated", run=self.run, version=line["version"], metrics=line["learner"])
 
     def finished(self, summary: Summary) -> None:
-        self.host.call("agentfw_run_finished", run=self.run, summary=summary)
+        self.hooks.tell("agentfw_run_finished", run=self.run, summary=summary)
 
 
 class Tracking(Observer):

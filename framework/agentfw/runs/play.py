@@ -101,7 +101,7 @@ class Play:
         self.room = asyncio.Semaphore(self.spec.concurrency)
         self.kept = KeptAnswers(records.path)
         self._complaint: Exception | None = None
-        """What an observer has raised: it concerns the run, not the episode that it was raised in."""
+        """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -180,6 +180,12 @@ class Play:
 
     async def _stored(self, episode: Episode) -> dict[str, Any]:
         try:
+            if self.assembly.decisions.record is not None:
+                episode = self.assembly.decisions.record(episode)
+        except AgentfwError as error:
+            self._complaint = error
+            raise
+        try:
             return await self.episodes.commit(episode.to_record())
         except (TypeError, ValueError) as error:
             raise PluginError(
@@ -190,7 +196,7 @@ class Play:
     async def _engage(self, task: Task) -> Episode:
         plan = self.plan
         sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        if plan.policy.is_program:
+        if plan.policy.is_program or self.assembly.decisions.records:
             return await self.assembly.play(task, plan.policy, sampling, self._turned)
         with self.kept.keeping(task.id) as keep:
             return await self.assembly.play(task, plan.policy, sampling, self._turned, keep)

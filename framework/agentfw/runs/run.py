@@ -27,10 +27,10 @@ from ..boundary.output import struck_logs
 from ..boundary.plugin_calls import notes, noting_strays, noting_tasks
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
-from ..version import __version__
 from .assembly import Assembly, assemble
 from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
+from .questions import ask_in_terminal
 from .records.call_record import running_calls
 from .records.figures import sync
 from .records.folder import RunFolder
@@ -38,7 +38,15 @@ from .records.journal import write_whole
 from .records.package import pack
 from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage
-from .spec.resolution import as_given, changed_record, in_force, origins_of, plugins_of, resolve, resolve_again
+from .spec.resolution import (
+    as_given,
+    changed_record,
+    in_force,
+    refuse_changed,
+    resolve,
+    resolve_again,
+    segment_of,
+)
 from .spec.run_spec import RunSpec
 
 __all__ = [
@@ -132,9 +140,9 @@ class Run:
         with noting_strays():
             if spec.models:
                 raise UsageError("a run has one policy, and models are for gateways", fix="leave models out")
-            resolved, sources = resolve(spec, host)
+            resolved, _ = resolve(spec, host)
             assembly = assemble(resolved, host)
-            about = describe_run(resolved, sources, assembly)
+            about = describe_run(resolved, assembly)
             if resolved.planned_updates:
                 curriculum(assembly, spec.updates)  # raises if there are too few tasks
         host.notes += notes()
@@ -142,8 +150,12 @@ class Run:
         return cls(RunFolder.create(root, spec.environment.label, about), resolved, host, assembly)
 
     @classmethod
-    def open(cls, folder: RunFolder, host: Host, changes: Mapping[str, Any] | None = None) -> Run:
+    def open(
+        cls, folder: RunFolder, host: Host, changes: Mapping[str, Any] | None = None, *, with_changed: bool = False
+    ) -> Run:
         """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted.
+
+        If that is its world, a reward or its policy, it is an error, unless `with_changed` says to go on with it.
 
         `changes` are settings as nested tables: the secrets that run.json doesn't contain (`missing_secrets` lists
         them), and settings that can't change results. They are kept for the next time.
@@ -151,7 +163,10 @@ class Run:
         spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {})
         if folder.migrated:
             host.notes.append(folder.migrated)
-        return cls(folder, spec, host, changed=bool(changes))
+        run = cls(folder, spec, host, changed=bool(changes))
+        if not (with_changed or run.is_done):
+            refuse_changed(folder.about, spec, host)
+        return run
 
     @classmethod
     def fork(cls, folder: RunFolder, host: Host, root: Path, changes: Mapping[str, Any]) -> Run:
@@ -183,6 +198,7 @@ class Run:
                 # In this order: a run that is killed in between is unfinished, and neither done nor without its plan.
                 (self.folder.path / "summary.json").unlink(missing_ok=True)
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
+            self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
             asyncio.get_running_loop().set_exception_handler(noting_tasks)
             with watched(self.spec.deadline, give_up), noting_strays(), struck_logs():
@@ -196,7 +212,9 @@ class Run:
 
     async def _execute(self, assembly: Assembly, observer: Observer) -> Summary:
         tracking = Tracking(self.info, assembly.trackers, self.host.notes)
-        observer = combined_observer(HookCalls(self.info, self.host), tracking, observer)
+        observer = combined_observer(HookCalls(self.info, assembly.decisions.hooks), tracking, observer)
+        assembly.decisions.run = self.info
+        ask_in_terminal(assembly.decisions.questions)
         began = time.monotonic()
         try:
             if died := running_calls(self.folder.path):
@@ -225,11 +243,11 @@ class Run:
             self.host.notes += notes()
 
 
-def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) -> dict[str, Any]:
+def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
     """The content of run.json."""
     tasks, (_, samples, _) = assembly.measured_tasks(), spec.measured
     return {
-        "agentfw": __version__,
+        **segment_of(spec, assembly.host),
         "episodes": len(tasks) * samples,
         "updates": spec.planned_updates,
         "description": assembly.environment.describe(tasks),
@@ -240,7 +258,4 @@ def describe_run(spec: RunSpec, sources: Mapping[str, str], assembly: Assembly) 
         "inspector": assembly.environment.inspector,
         "spec": as_given(spec),
         "settings": in_force(spec),
-        "components": dict(sources),
-        "plugins": plugins_of(spec, assembly.host),
-        "distributions": origins_of(spec, assembly.host),
     }

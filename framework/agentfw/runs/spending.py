@@ -66,7 +66,7 @@ class Spending:
         """Ask, unless the budget is spent."""
         stop = self._refusal or self._over()
         if stop is not None:
-            await self._all_answered.wait()
+            await self.settled()
             raise stop
         return await self.finish(ask)
 
@@ -79,13 +79,17 @@ class Spending:
         except QuotaEndedError as error:
             self._refusal = error
             self._arrived()
-            await self._all_answered.wait()
+            await self.settled()
             raise
         except BaseException:
             self._arrived()
             raise
         self._arrived()
         return answer
+
+    async def settled(self) -> None:
+        """Wait until everything that is on its way is answered, so that nothing is lost when the run stops."""
+        await self._all_answered.wait()
 
     def _arrived(self) -> None:
         self._on_its_way -= 1

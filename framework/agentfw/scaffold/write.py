@@ -259,14 +259,14 @@ def values_for(names: Names) -> dict[str, str]:
 
 def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
     """Every file of the package with its text, by its path below the package's folder."""
-    kind_of = KINDS["environment" if kind == "world" else kind] if kind != "hook" else None
-    title = kind_of.title if kind_of else kind
+    kind_of = KINDS["environment" if kind == "world" else kind]
+    title = kind_of.title
     values = {
         **values_for(names),
         "kind": kind,
         "title": title,
         "a_title": f"{'an' if title[0] in 'aeiou' else 'a'} {title}",
-        "hook": kind_of.hook if kind_of else "",
+        "hook": kind_of.hook,
         "module": part.module,
         "factory": part.factory,
         "summary": part.summary,

@@ -126,7 +126,8 @@ _CONTRACTS = {
     "optimizer": _Contract("optimizers", "OPTIMIZER", "optimizer:Optimizer"),
     "learner": _Contract("learners", "LEARNER", "learner:Learner"),
     "tracker": _Contract("trackers", "TRACKER", "tracker:Tracker"),
-    "hook": _Contract("hooks", "HOOK", ""),
+    "hook": _Contract("hooks", "HOOK", "hookspecs:Hook"),
+    "plugin": _Contract("plugins", "PLUGIN", ""),
     "command": _Contract("commands", "COMMAND", ""),
 }
 

@@ -31,7 +31,7 @@ from ..request import Generation, InFlight, Moment
 from ..seeds import Seeds
 from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
 from .seat import Seat, SeatWorld, TrackedWork
-from .turn_builder import Answer, TurnRecorder
+from .turn_builder import Answer, BeforeCall, TurnRecorder
 
 __all__ = ["Engagement"]
 
@@ -51,9 +51,10 @@ class Engagement:
         max_events: float = MAX_EVENTS,
         max_events_per_instant: float = MAX_EVENTS_PER_INSTANT,
         watch: Callable[[Episode, Turn], object] | None = None,
+        before_call: BeforeCall | None = None,
     ) -> None:
         self.environment, self.agent, self.interface = environment, agent, interface or EventDriven()
-        self.horizon, self.max_turns, self.watch = horizon, max_turns, watch
+        self.horizon, self.max_turns, self.watch, self.before_call = horizon, max_turns, watch, before_call
         self._time_per_token = time_per_token
         self._max_events, self._max_events_per_instant = max_events, max_events_per_instant
 
@@ -302,7 +303,7 @@ class Engagement:
     async def _call(self, calls: Sequence[Intervention]) -> None:
         """Call tools concurrently in real time. Each answer is observed after the world time that its tool takes."""
         tools = self.agent.tools
-        answers = await asyncio.gather(*(tools[call.name].answer(call.arguments) for call in calls))
+        answers = await asyncio.gather(*map(self._told, calls))
         for call, (well, text) in zip(calls, answers, strict=True):
             data = {"tool": call.name, "well": well, "call": call.id}
             takes = tools[call.name].takes
@@ -310,6 +311,13 @@ class Engagement:
                 self.seat.work(call.name, takes, self._answered(data, text), holds=False)
             else:
                 self._answered(data, text)(None)
+
+    async def _told(self, call: Intervention) -> tuple[bool, str]:
+        """What the agent is told of one call: by its tool, unless that is decided before."""
+        decided = None
+        if self.before_call is not None:
+            decided = await self.before_call(self.episode.task, call, self.seat.note)
+        return await self.agent.tools[call.name].answer(call.arguments) if decided is None else decided
 
     def _answered(self, data: Mapping[str, Any], text: str) -> Callable[[object], None]:
         return lambda _: self.deliver(Observation(self.timeline.now, "answer", data, text))

@@ -33,7 +33,7 @@ from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer
 from .parsing import StreamedText
-from .turn_builder import TurnBuilder, TurnRecorder, sampling_for
+from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, sampling_for
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
@@ -116,17 +116,20 @@ class Session:
         max_turns: int = 1000,
         watch: Callable[[Episode, Turn], object] | None = None,
         write: Callable[[Session], object] | None = None,
+        before_call: BeforeCall | None = None,
+        record: Callable[[Episode], Episode] | None = None,
     ) -> None:
         """`sampling` is used where a request leaves a choice open, or with `sampling_wins`, wherever it is set.
 
         With `sole_user`, requests that name nobody are of the task's user, because nobody else can make any.
 
         `write` is called before the policy is asked, so that a kill doesn't lose the question, and when an answer was
-        cut off.
+        cut off. `record` makes what is recorded of its news.
         """
         self.policy, self.builder = policy, TurnBuilder(tools, memories, recall)
         self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
         self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
+        self.before_call, self._recorded = before_call, record
         self._recorder = TurnRecorder(Episode(task=task, environment=environment), watch)
         self.failure: AgentfwError | None = None
         """The error of the last answer, if it failed."""
@@ -218,14 +221,18 @@ class Session:
         """The session's own tools for requests of a user, by name: those that it was given and those of memories."""
         return self.builder.tools if self._remembers(user) else self._given
 
-    async def call(self, call: Call, user: str) -> Message:
-        """Call one of the session's own tools. Returns the message with its answer."""
+    async def call(self, call: Call, user: str, decided: tuple[bool, str] | None = None) -> Message:
+        """Call one of the session's own tools, unless it is decided what it answers. Returns the message with it."""
         tool = self.tools(user).get(call.name)
         refusal = False, f"there is no tool {call.name}"
-        succeeded, text = refusal if tool is None else await tool.answer(call.arguments)
+        decided = decided or (None if tool is None else await self._decided(call))
+        succeeded, text = decided or (refusal if tool is None else await tool.answer(call.arguments))
         if not succeeded:
             self.note("refused", call.name, {"id": call.id, "text": text})
         return Message("tool", text, answers=call.id)
+
+    async def _decided(self, call: Call) -> tuple[bool, str] | None:
+        return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
     async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
         await self._join(user)
@@ -250,10 +257,12 @@ class Session:
             own = own if number < _MOST_CALLING else {}
             options.actions = (*given, *(tool.action for tool in own.values()))
             reply, answer = await self._turn(path, options)
-            calls = [call for call in reply.calls if call.name in own] if carries_out else []
+            foreign = [call for call in reply.calls if carries_out and call.name not in own]
+            decided = {call.id: found for call in foreign if (found := await self._decided(call)) is not None}
+            calls = [call for call in reply.calls if carries_out and (call.name in own or call.id in decided)]
             if not calls:
                 break
-            path = [*path, answer, *await self._carried_out(path, reply.turn, answer, calls, user)]
+            path = [*path, answer, *await self._carried_out(path, reply.turn, answer, calls, user, decided)]
             if len(calls) < len(reply.calls):  # the others are for whoever asked
                 left = tuple(call for call in reply.calls if call not in calls)
                 return replace(reply, text=told + reply.text, calls=left)
@@ -262,10 +271,16 @@ class Session:
         return replace(reply, text=told + reply.text) if told else reply
 
     async def _carried_out(
-        self, path: Sequence[Node], turn: Turn, answer: Node, calls: Sequence[Call], user: str
+        self,
+        path: Sequence[Node],
+        turn: Turn,
+        answer: Node,
+        calls: Sequence[Call],
+        user: str,
+        decided: Mapping[str, tuple[bool, str]],
     ) -> Sequence[Node]:
-        """Carry out calls of the session's own tools, out of the asker's sight."""
-        answers = [await self.call(call, user) for call in calls]
+        """Carry out calls of the session's own tools, and those that are decided, out of the asker's sight."""
+        answers = [await self.call(call, user, decided.get(call.id)) for call in calls]
         nodes = self._tree.carried_out(path, answer, {call.id: one for call, one in zip(calls, answers, strict=True)})
         self._show([answer, *nodes])
         for call, node in zip(calls, nodes, strict=True):
@@ -453,6 +468,8 @@ class Session:
     def news(self) -> Episode:
         """What was added since the last call. An episode is the sum of its news (see `extended`)."""
         news = news_since(self.episode, self._taken)
+        if self._recorded is not None:
+            news = self._recorded(news)
         self._taken = lengths(self.episode)
         return news
 

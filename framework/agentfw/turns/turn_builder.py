@@ -13,10 +13,11 @@ made it as one, and the exact tokens are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..episode import Call, Episode, Message, Task, Turn
+from ..episode import Call, Episode, Event, Message, Task, Turn
 from ..errors import UsageError
 from ..memory import Memory, Query, Recollection
 from ..request import Action, Generation, Sampling
@@ -25,7 +26,10 @@ from ..timeline import Time
 from ..tool import Tool
 from .parsing import Parsed, parse_calls
 
-__all__ = ["Answer", "TurnBuilder", "TurnRecorder", "sampling_for"]
+BeforeCall = Callable[[Task, Call, Callable[[str, str, dict[str, Any]], object]], Awaitable[tuple[bool, str] | None]]
+"""Is asked before each tool call, and given what notes an event. It answers as the tool would, or None: call it."""
+
+__all__ = ["Answer", "BeforeCall", "TurnBuilder", "TurnRecorder", "sampling_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,8 @@ class TurnRecorder:
             model=generation.model,
         )
         self.episode.turns.append(turn)
+        for did in generation.hooks:
+            self.episode.events.append(Event(ended, "hook", did["hook"], {**did, "turn": turn.index}, self.seat))
         if self.watch is not None:
             self.watch(self.episode, turn)
         return turn

@@ -38,6 +38,7 @@ __all__ = ["chat"]
 @click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )
+@click.option("--hook", "hooks", multiple=True, metavar="NAME", help="Hook to use, such as approve. Can be repeated.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @click.option("--user", default="me", show_default=True, help="User to recall and learn for.")
@@ -49,6 +50,7 @@ def chat(
     memories: tuple[str, ...],
     tools: tuple[str, ...],
     rewards: tuple[str, ...],
+    hooks: tuple[str, ...],
     assignments: tuple[str, ...],
     spec: Path | None,
     user: str,
@@ -81,6 +83,7 @@ def chat(
         memories=memories,
         tools=tools,
         rewards=rewards,
+        hooks=hooks,
         assignments=assignments,
         spec=spec,
     )

@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
+from agentfw.runs import Question
 
 from .conversation import Conversation
 
@@ -167,6 +168,19 @@ class LineScreen:
 async def talk_by_lines(conversation: Conversation, source: IO[str], out: Out) -> None:
     """Read and answer line by line until the end of the input."""
     typed = _typed(source)
+    questions, replies = conversation.live.assembly.decisions.questions, set[asyncio.Task[None]]()
+
+    async def reply(question: Question) -> None:
+        entry = await typed.get()
+        if entry is None:
+            typed.put_nowait(None)
+        questions.take_line(question.number, entry or "")
+
+    def listen(question: Question) -> None:
+        conversation.screen.aside(f"{question.text} [y/N]")
+        replies.add(asyncio.create_task(reply(question)))
+
+    questions.listeners.append(listen)
     while (entry := await typed.get()) is not None:
         if entry.strip() in END:
             return

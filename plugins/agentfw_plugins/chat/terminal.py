@@ -83,8 +83,13 @@ class _Talk:
         self.conversation, self.screen, self.out = conversation, screen, screen.out
         self.waiting: list[str] = []
         self.work: asyncio.Task[None] | None = None
+        self.questions = conversation.live.assembly.decisions.questions
+        self.questions.listeners.append(lambda question: screen.aside(f"{question.text} [y/N]"))
 
     def take(self, line: str) -> None:
+        if self.questions.open:
+            self.questions.take_line(min(self.questions.open), line)
+            return
         self.waiting.append(line)
         if self.work is None:
             self._next()

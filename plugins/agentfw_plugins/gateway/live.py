@@ -112,6 +112,7 @@ def spec_values(
     memories: Sequence[str] = (),
     tools: Sequence[str] = (),
     rewards: Sequence[str] = (),
+    hooks: Sequence[str] = (),
     assignments: Sequence[str] = (),
     spec: Path | None = None,
     models: Sequence[str] = (),
@@ -134,6 +135,8 @@ def spec_values(
         values["tools"] = [{"name": name, **({"alias": alias} if alias else {})} for name, _, alias in named]
     if rewards:
         values["rewards"] = list(rewards)
+    if hooks:
+        values["hooks"] = list(hooks)
     if models:
         values["models"] = [_model(text, host, runs) for text in models]
     values = apply_assignments(values, parse_assignments(assignments))

@@ -159,13 +159,13 @@ def is_away(error: AgentfwError) -> bool:
 def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "either", "callers"] = "own") -> Models:
     """The models of a live run. `names` are those of its policy."""
     assembly, spec = live.assembly, live.assembly.spec
-    # Where the gateway has to call tools of a memory itself, it has to read each answer.
-    acts = any(memory.overrides("tools") for memory in assembly.memories)
+    # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
+    acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
     own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback, _protocol_of(spec.policy))
     others = [
         Model(
             choice.alias,
-            assembly.traced(policy, choice.alias),
+            assembly.surrounded(policy, choice.alias),
             policy.forwards and not acts,
             choice.fallback,
             _protocol_of(choice),

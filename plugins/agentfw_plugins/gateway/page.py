@@ -7,6 +7,10 @@ becomes markup.
 What the memories keep of a user is read, corrected and deleted here, too. Such a request is of one user, as everywhere
 in the gateway: the one of its key, or whom it names. Nobody is shown or changes what is kept of another.
 
+A hook may ask whether a tool may be called. Whoever runs the gateway can answer, and so can the user of the session.
+
+    GET /questions    POST /questions/NUMBER {"allow": true}
+
     GET /memory    PATCH /memory/ITEM {"text": "..."}    DELETE /memory/ITEM    DELETE /memory
 """
 
@@ -46,6 +50,8 @@ class Page:
     def __init__(self, finder: LiveSessionFinder, logins: Logins, *, max_body: int = 64_000_000) -> None:
         self.finder, self.max_body = finder, max_body
         folder, host = finder.live.folder, finder.live.assembly.host
+        self._questions = finder.live.assembly.decisions.questions
+        self._questions.listeners.append(lambda question: None)  # they are fetched
         viewer = Viewer(Index(folder.path), host, of_gateway=True)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
         self._html = html.encode()
@@ -59,6 +65,8 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
+            ("GET", "/questions", self._list_questions),
+            ("POST", "/questions/{number:int}", self._answer_question),
             ("GET", "/memory", self._list_memory),
             ("DELETE", "/memory", self._forget),
             ("PATCH", "/memory/{item:path}", self._correct),
@@ -88,7 +96,27 @@ class Page:
 
     async def _list_tools(self, request: Request) -> Response:
         tools = [{"type": "function", "function": asdict(tool.action)} for tool in self._tools.values()]
-        return json_answer({"tools": tools})
+        return json_answer({"tools": tools, "asks": self.finder.live.assembly.decisions.before_call is not None})
+
+    async def _list_questions(self, request: Request) -> Response:
+        caller = caller_of(request, Body({}))
+        seen = [one for one in self._questions.open.values() if caller.may_see(one.user)]
+        return json_answer(
+            {"questions": [{"number": one.number, "text": one.text, "user": one.user} for one in seen]},
+            headers=_PRIVATE,
+        )
+
+    async def _answer_question(self, request: Request) -> Response:
+        body = await body_of(request, self.max_body)
+        allow = body.values.get("allow")
+        if not isinstance(allow, bool):
+            raise body.wrong("allow", "must be true or false")
+        number = request.path_params["number"]
+        question = self._questions.open.get(number)
+        seen = question is not None and caller_of(request, body).may_see(question.user)
+        if not (seen and self._questions.answer(number, allow=allow)):
+            raise BadRequest(f"question {number} isn't open", 404, code="no_such_question")
+        return json_answer({"number": number, "allow": allow})
 
     async def _call(self, request: Request) -> Response:
         """Call a tool of the run. A program calls its own tools; the page has none."""

@@ -19,7 +19,7 @@ from typing import Any
 from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
 from agentfw.errors import AgentfwError
-from agentfw.runs import RunFolder
+from agentfw.runs import RunFolder, decisions
 from agentfw.turns.session import extended
 
 from .index import Index
@@ -28,7 +28,7 @@ from .search import Row
 
 __all__ = ["Argument", "EpisodeView", "ShownCall", "ShownScore", "ShownTurn", "read_episode"]
 
-_BETWEEN = ("seen", "memory")
+_BETWEEN = ("seen", "memory", "hook")
 """Kinds of events that are shown in a place of their own."""
 
 
@@ -203,6 +203,10 @@ class EpisodeView:
         """What somebody thinks of the whole session."""
         events = self.episode.events if self.episode else []
         return [event.data for event in events if _is_feedback(event) and event.data.get("turn") is None]
+
+    def decisions(self, turn: Turn) -> list[str]:
+        """What hooks decided about a turn and its calls."""
+        return decisions(self.episode, turn) if self.episode else []
 
     @cached_property
     def turns(self) -> list[ShownTurn]:

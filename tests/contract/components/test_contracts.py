@@ -42,6 +42,7 @@ SETTINGS["environment", "program"] = {
     "function": f"{__name__}:judged",
     "tasks": str(PLUGINS / "worlds" / "program" / "tasks.jsonl"),
 }
+SETTINGS["hook", "approve"] = {"tools": ["pour"]}
 SETTINGS["tracker", "mirror"] = {"address": f"file://{tempfile.mkdtemp()}"}
 SERVER = PLUGINS / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():

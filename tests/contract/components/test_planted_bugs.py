@@ -48,7 +48,7 @@ def test_examples_of_a_tool_are_called() -> None:
 
 def test_every_promise_is_broken_by_one_of_these() -> None:
     caught = {(bug.kind, bug.promise) for bug in PLANTED}
-    first = {kind: 3 if kind in KINDS else 0 for kind in {*KINDS, "hook", "command"}}  # those of every component
+    first = {kind: 3 if kind in KINDS else 0 for kind in {*KINDS, "plugin", "command"}}  # those of every component
 
     promised = {(kind, check.__name__) for kind in first for check in contract(kind)[first[kind] :]}
 

@@ -38,6 +38,7 @@ from typing import Any, Self
 
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, disk_fix
+from ...host.origin import changed_origins, changed_plugins
 from .journal import Journal, read_journal, write_whole
 from .play_records import EARLIER, Records, State, migrate, migrate_about
 from .run_index import newest_first
@@ -148,7 +149,25 @@ class RunFolder:
     @property
     def plugins(self) -> dict[str, str]:
         """The plugins that took part, each with its distribution and version; agentfw itself is one."""
-        return {"agentfw": f"agentfw=={self.about.get('agentfw')}", **self.about.get("plugins", {})}
+        return _sources(self.about)
+
+    @property
+    def segments(self) -> list[str]:
+        """What took part from which episode or update on, where the run was resumed with something else."""
+        before, lines = self.about, list[str]()
+        for each in self.about.get("segments", ()):
+            changed = changed_plugins(_sources(before), _sources(each), "before", "from then on")
+            changed += changed_origins(before.get("distributions", {}), each["distributions"], "before", "from then on")
+            lines += [f"after {each['from']} {self.unit}: {line}" for line in changed]
+            before = each
+        return lines
+
+    def note_segment(self, now: Mapping[str, Any]) -> None:
+        """Record what takes part from here on, if it isn't what took part so far."""
+        segments = [*self.about.get("segments", ()), {"from": self.done, **now}]
+        trial = type(self)(self.path, json.loads(json.dumps({**self.about, "segments": segments})))
+        if len(trial.segments) > len(self.segments):
+            self.rewrite(trial.about)
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -367,6 +386,10 @@ def find_run(root: Path, name: str) -> RunFolder:
     # Users type the end of a name, so the nearest is searched among endings of the same length.
     known = {*names, *(each[-len(name) :] for each in names if name)}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
+
+
+def _sources(about: Mapping[str, Any]) -> dict[str, str]:
+    return {"agentfw": f"agentfw=={about.get('agentfw')}", **about.get("plugins", {})}
 
 
 def _check(about: Mapping[str, Any]) -> None:

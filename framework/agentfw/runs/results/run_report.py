@@ -360,6 +360,8 @@ def _made_of(page: Page, folder: RunFolder) -> None:
     facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
     facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
     page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
+    for line in folder.segments:
+        page.paragraph(f"Resumed {line}")
 
 
 def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -> None:

@@ -22,6 +22,7 @@ from ..records.folder import RunFolder
 __all__ = [
     "Rows",
     "call_in_words",
+    "decisions",
     "frame",
     "transcript",
 ]
@@ -39,7 +40,21 @@ def transcript(episode: Episode) -> str:
             told.add(index)
         parts.append(_answer(turn))
         parts += [f"! {failure}" for failure in turn.failures]
+        parts += decisions(episode, turn)
     return "\n\n".join(parts)
+
+
+def decisions(episode: Episode, turn: Turn) -> list[str]:
+    """What hooks decided about a turn and its calls."""
+    calls = {call.id for call in turn.calls}
+    found = [event for event in episode.events if event.kind == "hook"]
+    own = [each for each in found if each.data.get("turn") == turn.index or each.data.get("call") in calls]
+    return [
+        f"[{each.name} {each.data['did']}"
+        + "".join(f": {each.data[key]}" for key in ("name", "text") if key in each.data)
+        + "]"
+        for each in own
+    ]
 
 
 def call_in_words(call: Call) -> str:

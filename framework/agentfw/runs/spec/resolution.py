@@ -34,16 +34,16 @@ from pydantic_core import to_jsonable_python
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError
-from ...hookspecs import LIFECYCLE_HOOKS
+from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
-from ...host.origin import changed_origins, origin_of
+from ...host.origin import changed_origins, changed_plugins, origin_of
 from ...settings import SHARED, input_key, marked_keys, operational_keys
+from ...version import __version__
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, RunSpec, apply_assignments, parse_spec
 
 __all__ = [
     "as_before",
     "as_given",
-    "changed_plugins",
     "changed_record",
     "complete",
     "from_json",
@@ -53,8 +53,10 @@ __all__ = [
     "missing_secrets",
     "origins_of",
     "plugins_of",
+    "refuse_changed",
     "resolve",
     "resolve_again",
+    "segment_of",
     "to_json",
     "with_defaults",
 ]
@@ -195,14 +197,15 @@ def resolve_again(
     else:
         _check_changes(about, resolved, given)
     _refuse_less(about, resolved, given)
-    components = about.get("components", {})
+    last = [about, *about.get("segments", ())][-1]
+    when = "when the run began" if last is about else f"from {about['segments'][-1]['from']} on"
+    components = last.get("components", {})
     for component, source in components.items():
         if sources.get(component) != source:
             host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
-    others = {name: source for name, source in about.get("plugins", {}).items() if source not in components.values()}
-    host.notes += changed_plugins(others, plugins_of(resolved, host), "when the run began", "now")
-    origins = about.get("distributions", {})
-    host.notes += changed_origins(origins, origins_of(resolved, host), "when the run began", "now")
+    others = {name: source for name, source in last.get("plugins", {}).items() if source not in components.values()}
+    host.notes += changed_plugins(others, plugins_of(resolved, host), when, "now")
+    host.notes += changed_origins(last.get("distributions", {}), origins_of(resolved, host), when, "now")
     settings = about.get("settings", {})
 
     def restored(kind: str, choice: Choice, where: str) -> Choice:
@@ -213,6 +216,36 @@ def resolve_again(
         return as_before(host, kind, choice, where, {**settings[where], **new})
 
     return _changed(resolved, restored)
+
+
+_RESULTS_OF = ("environment", "policy", "reward")
+"""The kinds whose components make results that can't be put beside those of another version."""
+
+
+def segment_of(spec: RunSpec, host: Host) -> dict[str, Any]:
+    """What takes part in a run now, as a segment of its run.json has it."""
+    found = [(f"{_kind(where)} {one.name}", host.find(_kind(where), one.name).record) for where, one in _choices(spec)]
+    return {
+        "agentfw": __version__,
+        "components": {name: f"{record.distribution}=={record.version}" for name, record in found},
+        "plugins": plugins_of(spec, host),
+        "distributions": origins_of(spec, host),
+    }
+
+
+def refuse_changed(about: Mapping[str, Any], spec: RunSpec, host: Host) -> None:
+    """Raise if the world, a reward or the policy comes from another version than in the run so far."""
+    before, now = [about, *about.get("segments", ())][-1].get("components", {}), segment_of(spec, host)["components"]
+    changed = [
+        f"{name} came from {source} and now comes from {now[name]}"
+        for name, source in before.items()
+        if name.partition(" ")[0] in _RESULTS_OF and now.get(name, source) != source
+    ]
+    if changed:
+        raise UsageError(
+            "; ".join(changed) + ", so later episodes couldn't be put beside the earlier ones",
+            fix="install that version again, start a new run, or resume with both: --with-changed",
+        )
 
 
 def plugins_of(spec: RunSpec, host: Host) -> dict[str, str]:
@@ -233,22 +266,12 @@ def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
 
 
 def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:
-    """The plugins whose components a run has, or whose hooks are told of it."""
+    """The plugins whose components a run has, or whose hooks are called in it."""
     kinds = [(_kind(where), choice) for where, choice in _choices(spec)]
     found = [host.find(kind, choice.name).record for kind, choice in kinds]
     hooks = host.hooks()
-    found += [record for hook in LIFECYCLE_HOOKS for record in hooks[hook]]
+    found += [record for hook in (*LIFECYCLE_HOOKS, *DECIDING_HOOKS) for record in hooks[hook]]
     return sorted(set(found), key=lambda record: (record.distribution, record.name))
-
-
-def changed_plugins(one: Mapping[str, str], other: Mapping[str, str], when: str, then: str) -> list[str]:
-    """The plugins of `one` that were others, or missing, in `other`; `when` and `then` say which is which."""
-    gone = "not there"
-    return [
-        f"plugin {name} was {source} {when} and is {other.get(name, gone)} {then}"
-        for name, source in one.items()
-        if other.get(name) != source
-    ]
 
 
 def as_given(spec: RunSpec) -> dict[str, Any]:

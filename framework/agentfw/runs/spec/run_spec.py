@@ -86,6 +86,7 @@ COMPONENTS = {
     "rewards": "reward",
     "trackers": "tracker",
     "models": "policy",
+    "hooks": "hook",
 }
 """The keys of a spec that name components, with the kind of component."""
 
@@ -260,6 +261,7 @@ class RunSpec(Settings):
     tools: tuple[ToolChoice, ...] = Field((), description="Tools besides the environment's own actions")
     rewards: tuple[RewardChoice, ...] = Field((), description="Reward models; default: the environment's own utility")
     trackers: tuple[Choice, ...] = Field((), description="Trackers that metrics are also logged to")
+    hooks: tuple[Choice, ...] = Field((), description="Hooks that watch the run, or decide what may happen in it")
     models: tuple[ModelChoice, ...] = Field(
         (), description="Models that a gateway (`agentfw serve`) has besides the policy, which programs ask for by name"
     )
@@ -403,7 +405,7 @@ class RunSpec(Settings):
     def _named(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
 
-    @field_validator("memories", "tools", "rewards", "trackers", "models", mode="before")
+    @field_validator("memories", "tools", "rewards", "trackers", "hooks", "models", mode="before")
     @classmethod
     def _many(cls, value: object) -> object:
         items = [value] if isinstance(value, (str, Mapping)) else value
@@ -411,7 +413,7 @@ class RunSpec(Settings):
             return items
         return tuple({"name": item} if isinstance(item, str) else item for item in items)
 
-    @field_validator("memories", "tools", "rewards", "trackers", "models")
+    @field_validator("memories", "tools", "rewards", "trackers", "hooks", "models")
     @classmethod
     def _each_once(cls, choices: tuple[Choice, ...], info: ValidationInfo) -> tuple[Choice, ...]:
         labels = [choice.label for choice in choices]
@@ -463,7 +465,8 @@ def _parsed(parse: Callable[[Any], object], value: object) -> None:
 
 _LARGEST_FILE = 1_000_000
 
-_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers", "model": "models"}
+_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
+_LISTS |= {"hook": "hooks", "model": "models"}
 SINGULAR = {several: one for one, several in _LISTS.items()}
 """What one component of each list is called in the keys of settings."""
 _SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())

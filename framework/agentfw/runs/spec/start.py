@@ -125,7 +125,7 @@ def _key(host: Host, policy: str, folder: RunFolder) -> str:
 
 
 _SINGLE = ("policy", "optimizer", "learner", "teacher")
-_LISTS = ("memories", "tools", "rewards", "trackers")
+_LISTS = ("memories", "tools", "rewards", "trackers", "hooks")
 _WITH_MORE = {"tools": "alias", "rewards": "weight"}
 """Lists whose choices have the form NAME=VALUE, and the key that the value is for."""
 

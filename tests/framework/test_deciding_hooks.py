@@ -1,0 +1,232 @@
+"""Hooks that decide, called in pluggy's order, in runs from the command line and from Python."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Message, Request, Task, hookspecs
+from agentfw.episode import Call
+from agentfw.errors import AgentfwError, PluginError
+from agentfw.hookspecs import Verdict, hookimpl
+from agentfw.host import Host
+from agentfw.host.hook_calls import HookManager
+from agentfw.runs import parse_spec
+from agentfw.runs.run import Run
+from agentfw.testing import fresh_host
+
+MakePlugin = Callable[..., str]
+
+TASK = Task(0, seed=7)
+REQUEST = Request([Message("user", "hello")], task=TASK)
+
+
+def hooks_of(*plugins: object) -> HookManager:
+    return fresh_host(*plugins).hooks_of_run((), 60.0)
+
+
+def before_call(manager: HookManager) -> Any:
+    decided = asyncio.run(manager.decide("agentfw_before_call", run=None, task=TASK, call=Call("pour", {}, "1")))
+    return None if decided is None else (decided.answer.text, decided.owner.name)
+
+
+def saying(text: str | None, **marks: bool) -> Any:
+    class Saying:
+        @hookimpl(**marks)
+        def agentfw_before_call(self) -> Verdict | None:
+            return None if text is None else Verdict("refuse", text)
+
+    return Saying()
+
+
+def test_the_first_answer_counts_in_the_order_of_the_markers() -> None:
+    first, last, silent = saying("first", tryfirst=True), saying("last", trylast=True), saying(None, tryfirst=True)
+
+    assert before_call(hooks_of(first, last, saying("between")))[0] == "first"
+    assert before_call(hooks_of(first, last, silent))[0] == "first"
+    assert before_call(hooks_of(last, saying("between")))[0] == "between"
+    assert before_call(hooks_of(silent)) is None
+
+
+def test_a_coroutine_is_waited_for_and_a_wrapper_has_the_last_word() -> None:
+    class Slow:
+        @hookimpl
+        async def agentfw_before_call(self, call: Call) -> Verdict:
+            await asyncio.sleep(0)
+            return Verdict("refuse", call.name)
+
+    class Around:
+        @hookimpl(wrapper=True)
+        def agentfw_before_call(self) -> Generator[None, Verdict, Verdict]:
+            found = yield
+            return found._replace(text=f"around {found.text}")
+
+    assert before_call(hooks_of(Around(), Slow()))[0] == "around pour"
+
+
+class Raising:
+    @hookimpl
+    def agentfw_before_call(self) -> Verdict:
+        raise ValueError("odd")
+
+
+class Hanging:
+    @hookimpl
+    async def agentfw_before_call(self) -> Verdict:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+
+class Wrong:
+    @hookimpl
+    def agentfw_before_call(self) -> Any:
+        return "no"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (Raising(), r"failed in agentfw_before_call\(\): ValueError: odd"),
+        (Hanging(), r"has not answered agentfw_before_call\(\) within 0.05 s"),
+        (Wrong(), r"answered agentfw_before_call\(\) with a str, not a Verdict"),
+    ],
+)
+def test_one_that_raises_hangs_or_answers_badly_is_an_error_with_its_name(plugin: object, words: str) -> None:
+    manager = fresh_host(plugin).hooks_of_run((), 0.05)
+
+    with pytest.raises(PluginError, match=f"^plugin .* {words}") as caught:
+        before_call(manager)
+
+    assert "--no-plugin" in caught.value.fix
+
+
+MISUSED = {
+    "@hookimpl(wrapper=True)\ndef agentfw_turn():\n    yield": "wrapper, which only deciding hooks may be",
+    "@hookimpl(hookwrapper=True)\ndef agentfw_request():\n    yield": "a deciding hook may be a wrapper",
+    "@hookimpl\nasync def agentfw_record(record): pass": "agentfw_record is a coroutine",
+}
+
+
+@pytest.mark.parametrize("code", MISUSED)
+def test_a_hook_that_can_not_be_called_so_is_told(make_plugin: MakePlugin, code: str) -> None:
+    make_plugin("agentfw-odd", code)
+
+    (note,) = (note for note in Host.load().notes if "agentfw-odd" in note and "hook" in note)
+
+    assert MISUSED[code] in note
+
+
+def test_an_order_that_means_nothing_is_told(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-odd", "@hookimpl(tryfirst=True)\ndef agentfw_tools(): return []")
+
+    assert any(
+        "marks agentfw_tools with tryfirst or trylast, which means nothing" in note for note in Host.load().notes
+    )
+
+
+def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hookspecs, "PLUGIN_API", 3)
+    monkeypatch.setattr(hookspecs, "OLDEST_PLUGIN_API", 2)
+    for number in (1, 2, 3, 4):
+        make_plugin(f"agentfw-api{number}", f"AGENTFW_PLUGIN_API = {number}\n@hookimpl\ndef agentfw_tools(): return []")
+
+    host = Host.load()
+
+    states = [record.state for record in host.plugins if record.distribution.startswith("agentfw-api")]
+    assert states == ["incompatible", "active", "active", "incompatible"]
+    assert any("is written for plugin API 1, and this agentfw supports 2 to 3" in note for note in host.notes)
+    assert any("is written for plugin API 2, which goes with the next one" in note for note in host.notes)
+
+
+def test_a_deprecated_argument_is_told_with_the_plugins_name(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-old", "@hookimpl\ndef agentfw_updated(version): pass")
+    options = dict(hookspecs.agentfw_updated.agentfw_spec)  # type: ignore[attr-defined]
+    warning = DeprecationWarning("agentfw_updated: `version` goes with API 3; take `run`")
+    hookspecs.agentfw_updated.agentfw_spec["warn_on_impl_args"] = {"version": warning}  # type: ignore[attr-defined]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            host = Host.load()
+    finally:
+        hookspecs.agentfw_updated.agentfw_spec.update(options)  # type: ignore[attr-defined]
+
+    (note,) = (note for note in host.notes if "goes with API 3" in note)
+    assert note.startswith("plugin agentfw-old of agentfw-old 1.0.0 ")
+
+
+@pytest.mark.parametrize(
+    ("needs", "state"), [(">=9", "incompatible"), ("(>=9,<10)", "incompatible"), (">=0.1", "active")]
+)
+def test_the_agentfw_that_a_plugin_requires_is_checked(
+    make_plugin: MakePlugin, site: Path, needs: str, state: str
+) -> None:
+    make_plugin("agentfw-new", "@hookimpl\ndef agentfw_tools(): return []")
+    metadata = site / "agentfw_new-1.0.0.dist-info" / "METADATA"
+    metadata.write_text(f"Name: agentfw-new\nVersion: 1.0.0\nRequires-Dist: agentfw{needs}\n\nWords.\n", "utf-8")
+
+    host = Host.load()
+
+    assert [record.state for record in host.plugins if record.distribution == "agentfw-new"] == [state]
+    assert state == "active" or "agentfw-new 1.0.0 requires agentfw" in host.notes[0]
+
+
+class Kind:
+    """Adds a message to each request."""
+
+    @hookimpl
+    def agentfw_request(self, request: Request) -> Request:
+        return replace(request, messages=[*request.messages, Message("user", "be kind")])
+
+
+def test_what_a_policy_is_asked_can_be_changed_and_the_record_says_so(tmp_path: Path) -> None:
+    host = fresh_host(Kind(), builtins=True)
+    run = Run.create(parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 1}), host, tmp_path)
+
+    asyncio.run(run.execute())
+
+    (episode,) = run.folder.episodes()
+    decisions = [event.data for event in episode.events if event.kind == "hook"]
+    assert len(decisions) == len(episode.turns)
+    assert {data["did"] for data in decisions} == {"changed the request"}
+
+
+class Refusing:
+    """Raises where a record is written, until it is mended."""
+
+    broken = True
+
+    @hookimpl
+    def agentfw_record(self) -> None:
+        if self.broken:
+            raise ValueError("odd")
+
+
+def test_a_hook_of_records_that_raises_stops_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
+    hook = Refusing()
+    host = fresh_host(hook, builtins=True)
+    spec = parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 2})
+    run = Run.create(spec, host, tmp_path)
+
+    with pytest.raises(AgentfwError, match=r"failed in agentfw_record\(\): ValueError: odd"):
+        asyncio.run(run.execute())
+    hook.broken = False
+    summary = asyncio.run(Run.open(run.folder, host).execute())
+
+    assert summary.episodes == 2
+
+
+def test_a_run_without_deciding_hooks_pays_nothing(tmp_path: Path) -> None:
+    spec = parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 1})
+    run = Run.create(spec, fresh_host(builtins=True), tmp_path)
+    assembly = run._assembly
+
+    assert assembly is not None
+    assert assembly.surrounded(assembly.policy) is assembly.policy
+    assert assembly.decisions.before_call is None
+    assert assembly.decisions.record is None

@@ -1,0 +1,145 @@
+"""A person is asked before a tool is called: in a run, in the chat, and by the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import Server
+from command_line import Agentfw
+
+from agentfw.runs import RunFolder, list_runs, read_sessions
+
+APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*"]')
+
+
+def hook_events(runs: Path) -> list[dict[str, Any]]:
+    folder = next(iter(list_runs(runs)))
+    episodes = list(folder.episodes()) or read_sessions(folder.path)
+    return [event.data for episode in episodes for event in episode.events if event.kind == "hook"]
+
+
+def test_where_nobody_can_be_asked_the_call_is_refused_and_the_agent_told(
+    agentfw: Agentfw, mailing: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = agentfw(*mailing, *APPROVE)
+
+    assert done.code == 0, done.err
+    assert not (tmp_path / "sent.txt").exists()
+    (did,) = hook_events(tmp_path / "runs")
+    assert (did["did"], did["name"], did["text"]) == ("asked: refused", "send_mail", "there is nobody to ask")
+    (episode,) = RunFolder.open(next((tmp_path / "runs").glob("2*"))).episodes()
+    assert any("send_mail was refused: there is nobody to ask" in message.content for message in episode.messages)
+    shown = agentfw("runs", "show", "last", "--episode", episode.id).out
+    assert "[approve asked: refused: send_mail: there is nobody to ask]" in shown
+
+
+def test_a_tool_that_is_not_named_is_called(agentfw: Agentfw, mailing: tuple[str, ...], tmp_path: Path) -> None:
+    done = agentfw(*mailing, "--hook", "approve", "--set", 'hook.approve.tools=["delete_*"]')
+
+    assert done.code == 0, done.err
+    assert (tmp_path / "sent.txt").read_text() == "ada"
+    assert hook_events(tmp_path / "runs") == []
+
+
+@pytest.mark.parametrize(("typed", "did"), [("yes", "asked: allowed"), ("no", "asked: refused")])
+def test_a_run_asks_in_its_terminal(mailing: tuple[str, ...], tmp_path: Path, typed: str, did: str) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "agentfw", *mailing, *APPROVE]
+    run = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 1000)
+    os.write(ours, f"{typed}\n".encode())
+    reading = threading.Thread(target=_drained, args=(ours,), daemon=True)
+    reading.start()
+
+    assert run.wait(120) == 0
+    assert b"call send_mail with" in shown
+    assert [event["did"] for event in hook_events(tmp_path / "runs")] == [did]
+    assert (tmp_path / "sent.txt").exists() == (typed == "yes")
+
+
+def _drained(terminal: int) -> None:
+    try:
+        while os.read(terminal, 1000):
+            pass
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize(("typed", "did"), [("y", "asked: allowed"), ("never", "asked: refused")])
+def test_a_chat_takes_the_next_line_for_the_answer(
+    mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path, typed: str, did: str
+) -> None:
+    command = [sys.executable, "-m", "agentfw", "chat", "--policy", "openai", "--tool", "./send_mail.py", *APPROVE]
+    command += ["--set", f"policy.base_url={model[0]}", "--set", "policy.model=served"]
+    lines = f"Write to Ada, please.\n{typed}\n"
+
+    done = subprocess.run(command, cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "[y/N]" in done.stderr
+    assert "It is done." in done.stdout
+    assert [event["did"] for event in hook_events(tmp_path / "runs")] == [did]
+    assert (tmp_path / "sent.txt").exists() == (typed == "y")
+
+
+def asked(url: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize("allow", [True, False])
+def test_a_gateway_asks_before_it_passes_a_call_on(model: tuple[str, Server], tmp_path: Path, allow: bool) -> None:
+    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--policy", "openai", *APPROVE]
+    command += ["--set", f"policy.base_url={model[0]}", "--set", "policy.model=served", "--json"]
+    gateway = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert gateway.stdout is not None
+        url = ""
+        while not url:
+            line = gateway.stdout.readline()
+            assert line, "the gateway has ended"
+            url = next((word.strip('",') for word in line.split() if "http://127" in word), "")
+        url = url.removesuffix("/v1").rstrip("/")
+        reply: dict[str, Any] = {}
+        function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
+        body = {
+            "model": "agentfw",
+            "messages": [{"role": "user", "content": "Write to Ada."}],
+            "tools": [{"type": "function", "function": function}],
+        }
+        asking = threading.Thread(target=lambda: reply.update(asked(f"{url}/s/one/v1/chat/completions", body)))
+        asking.start()
+        while not (open_ := asked(f"{url}/questions")["questions"]):
+            time.sleep(0.05)
+        assert "call send_mail with" in open_[0]["text"]
+        asked(f"{url}/questions/{open_[0]['number']}", {"allow": allow})
+        asking.join(120)
+    finally:
+        gateway.terminate()
+        gateway.wait(60)
+
+    message = reply["choices"][0]["message"]
+    if allow:
+        assert message["tool_calls"][0]["function"]["name"] == "send_mail"
+    else:
+        assert message["content"] == "It is done."
+        assert "tool_calls" not in message or not message["tool_calls"]
+        assert "refused" in model[1].bodies[1]["messages"][-1]["content"]
+    assert [event["did"] for event in hook_events(tmp_path / "runs")] == [
+        "asked: allowed" if allow else "asked: refused"
+    ]

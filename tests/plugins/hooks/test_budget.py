@@ -1,0 +1,75 @@
+"""Limits on what users, keys and the run spend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from subprocess import run
+from sys import executable
+
+from chat_server import completion, serving
+from command_line import Agentfw
+
+POLICY = """
+from agentfw import Generation, Policy
+from agentfw.episode import Usage
+
+class Paid(Policy):
+    async def generate(self, request):
+        return Generation(text="done", count=5, usage=Usage(prompt=5, sampled=5))
+"""
+RUN = ("run", "inbox", "--policy", "./paid.py", "--episodes", "2", "--hook", "budget")
+
+
+def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(agentfw: Agentfw, tmp_path: Path) -> None:
+    (tmp_path / "paid.py").write_text(POLICY)
+
+    stopped = agentfw(*RUN, "--set", "hook.budget.run_tokens=100")
+    resumed = agentfw("runs", "resume", "last", "--set", "hook.budget.run_tokens=1000000")
+
+    assert stopped.code == 1
+    assert "the budget of the run is spent: 100 of 100 tokens" in stopped.err
+    assert "agentfw runs resume" in stopped.err
+    assert "--set hook.budget.run_tokens=200" in stopped.err
+    assert resumed.code == 0, resumed.err
+
+
+def test_a_price_that_nobody_knows_is_an_error_before_anything_is_asked(tmp_path: Path, agentfw: Agentfw) -> None:
+    with serving() as (address, server):
+        model = ("--set", f"policy.base_url={address}", "--set", "policy.model=nobody-knows-it")
+        refused = agentfw("run", "inbox", "--policy", "openai", *model, "--hook", "budget", *_set("run_money=1"))
+
+    assert refused.code == 2
+    assert "the price of the model nobody-knows-it isn't known" in refused.err
+    assert server.bodies == []
+
+
+def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Path) -> None:
+    with serving(completion("fine")) as (address, server):
+        command = [
+            executable,
+            "-m",
+            "agentfw",
+            "chat",
+            "--policy",
+            "openai",
+            "--hook",
+            "budget",
+            *_set("user_tokens=20"),
+        ]
+        command += ["--set", f"policy.base_url={address}", "--set", "policy.model=served"]
+        said = [
+            run([*command, "--user", user], cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
+            for user, lines in (("ada", "one\ntwo\n"), ("ada", "three\n"), ("bob", "one\n"))
+        ]
+
+    assert [done.returncode for done in said] == [0, 1, 0]
+    assert "the budget of user ada is spent: 28 of 20 tokens" in said[1].stderr
+    assert len(server.bodies) == 3
+    (file,) = (tmp_path / "runs").rglob("budget.jsonl")
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert lines[0] == [["the run", "user ada"], 14, 0.0]
+
+
+def _set(assignment: str) -> tuple[str, str]:
+    return "--set", f"hook.budget.{assignment}"
