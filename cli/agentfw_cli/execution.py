@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
     from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
+    from agentfw.runs.spec.start import Start
     from agentfw_cli.ending import Interrupted
 
 __all__ = ["execute", "execute_spec", "play"]
 
 
 def execute_spec(
-    start: Callable[[Host, str | None, Path | None], dict[str, Any]],
+    start: Start,
     check: Callable[[dict[str, Any]], object],
     *,
     environment: str | None,
@@ -47,18 +48,16 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
-    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
-    from agentfw.runs.spec.start import policy_of_run, with_choices
+    from agentfw.runs.spec.run_spec import parse_spec
+    from agentfw.runs.spec.start import chosen_values
 
     out = Out(json=as_json, quiet=quiet)
     root, file = runs_folder(runs), spec and spec.absolute()
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    if chosen.get("policy"):
-        chosen["policy"] = policy_of_run(host, chosen["policy"], root)
-    values = with_choices(start(host, environment, file), chosen)
-    values = apply_assignments(values, parse_assignments(assignments))
+    given = parse_assignments(assignments)
+    values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
     check(values)
     execute(Run.create(parse_spec(values), host, root), host, out)
 

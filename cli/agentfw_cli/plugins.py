@@ -259,7 +259,8 @@ def install(requirements: tuple[str, ...], as_json: bool) -> int:
     warning = tool_environment_warning(requirements)
     if warning:
         out.note(warning)
-    installed = install_them(list(requirements), out.note) == 0
+    index = load_host(out, tell=False).package_index
+    installed = install_them(list(requirements), out.note, index) == 0
     if as_json:
         out.data({"requirements": requirements, "installed": installed, "warning": warning})
     return 0 if installed else 1

@@ -106,13 +106,13 @@ class UnknownNameError(UsageError):
     def __init__(
         self, kind: str, name: str, known: Iterable[str], *, fix: str = "", offered_by: tuple[str, str] | None = None
     ) -> None:
-        """`offered_by` is a distribution that isn't installed, and what pip needs to install it."""
+        """`offered_by` is a distribution that isn't installed, and how to install it."""
         choices = sorted(known)
         guess = nearest(name, choices)
         message = f'no {kind} is called "{name}"'
         if offered_by is not None:
             message += f"; {offered_by[0]} has it and isn't installed"
-            fix = fix or f"pip install {offered_by[1]}"
+            fix = fix or offered_by[1]
         elif guess:
             message += f'; did you mean "{guess}"?'
         if not fix:

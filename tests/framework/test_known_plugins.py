@@ -68,7 +68,7 @@ def test_a_command_is_suggested_where_a_command_is_missing(make_plugin: MakePlug
     make_plugin("agentfw-shop", knowing("agentfw-tea"))
     host = Host.load()
 
-    assert host.installable("brew", command=True) == ("agentfw-tea", "agentfw-tea")
+    assert host.installable("brew", command=True) == ("agentfw-tea", "pip install agentfw-tea")
     assert host.installable("teahouse", command=True) is None
     assert missing("brew").message == 'no environment is called "brew"'
 

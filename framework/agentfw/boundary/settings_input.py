@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = ["parse_assignments", "validate"]
+__all__ = ["parse_assignments", "toml_value", "validate"]
 
 # What pydantic's error types say to a person. {name} is filled from the error's context.
 _WORDS = {
@@ -127,11 +127,12 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
             raise SettingsError(
                 f'--set "{assignment}": {parts[-1]} already has keys of its own', fix="drop one of them"
             )
-        table[parts[-1]] = _toml_value(text)
+        table[parts[-1]] = toml_value(text)
     return values
 
 
-def _toml_value(text: str) -> object:
+def toml_value(text: str) -> object:
+    """The value of an assignment."""
     if text.strip() == "null":
         return None
     try:

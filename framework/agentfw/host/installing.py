@@ -26,7 +26,7 @@ from ..errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["install", "install_command", "tool_environment_warning", "uninstall"]
+__all__ = ["install", "install_command", "pip_install", "tool_environment_warning", "uninstall"]
 
 _APPLICATION = "agentfw"
 # Marker files that these tools leave in the root of their environments.
@@ -34,10 +34,15 @@ _PIPX_FILE = "pipx_metadata.json"
 _UV_FILE = "uv-receipt.toml"
 
 
-def install_command(requirements: Sequence[str], *, python: str = sys.executable) -> list[str]:
+def pip_install(what: str, index: str = "") -> str:
+    """The command that installs a requirement, from this index alone, or where pip is configured to look."""
+    return f"pip install {f'--index-url {shlex.quote(index)} ' if index else ''}{what}"
+
+
+def install_command(requirements: Sequence[str], index: str = "", *, python: str = sys.executable) -> list[str]:
     """The install command for this environment: pip if available, else uv."""
     _check(requirements)
-    return [*_installer("install", python=python), *requirements]
+    return [*_installer("install", python=python), *(["--index-url", index] if index else []), *requirements]
 
 
 def _installer(verb: str, *flags: str, python: str = sys.executable) -> list[str]:
@@ -53,9 +58,9 @@ def _installer(verb: str, *flags: str, python: str = sys.executable) -> list[str
     )
 
 
-def install(requirements: Sequence[str], echo: Callable[[str], object]) -> int:
+def install(requirements: Sequence[str], echo: Callable[[str], object], index: str = "") -> int:
     """Run the command and return its exit code. Its output goes to stderr."""
-    command = install_command(requirements)
+    command = install_command(requirements, index)
     echo(shlex.join(command))
     # stdout is reserved for data.
     return subprocess.run(command, stdout=sys.__stderr__, check=False).returncode

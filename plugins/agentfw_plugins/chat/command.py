@@ -146,7 +146,6 @@ async def _converse(conversation: Conversation, screen: Screen, out: Out) -> Non
 
 
 def _runs() -> Path:
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
 
-    project = find_project()
-    return project.runs if project is not None else Path("runs")
+    return runs_directory(None)

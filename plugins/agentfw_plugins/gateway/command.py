@@ -368,7 +368,6 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _runs() -> Path:
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
 
-    project = find_project()
-    return project.runs if project is not None else Path("runs")
+    return runs_directory(None)

@@ -37,12 +37,11 @@ def key_file_option(command: Command) -> Command:
 
 def keys_at(path: Path | None, runs: Path | None = None) -> KeyFile:
     """The file of keys of a gateway."""
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
 
     from .keys import KeyFile
 
-    project = find_project()
-    return KeyFile(path or (runs or (project.runs if project is not None else Path("runs"))) / "keys.json")
+    return KeyFile(path or runs_directory(runs) / "keys.json")
 
 
 @click.group()

@@ -70,9 +70,13 @@ __all__ = [
     "SpendingSettings",
     "ToolChoice",
     "apply_assignments",
+    "label_of",
+    "listed",
+    "merged",
     "parse_spec",
     "read_spec",
     "relative_to",
+    "written_values",
 ]
 
 COMPONENTS = {
@@ -484,13 +488,22 @@ def read_spec(path: Path) -> dict[str, Any]:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:
             raise UsageError(f"{shown} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
-        return relative_to(path.parent, tomllib.loads(content.decode("utf-8")))
+        return relative_to(path.parent, written_values(tomllib.loads(content.decode("utf-8"))))
     except FileNotFoundError:
         raise UsageError(f"there is no spec file {shown}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {shown}: {error}", fix="a spec is a TOML file in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise SettingsError(f"{shown} nests its values too deeply", fix="see docs/reference/settings.md") from None
+    except ValueError as error:  # not TOML, or a number of a million digits
         raise SettingsError(f"{shown} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
+
+
+def written_values(values: Any) -> Any:
+    """What the values of a TOML file mean. TOML has no null, so it is written as a table: `{ null = true }`."""
+    if isinstance(values, Mapping):
+        return None if values == {"null": True} else {key: written_values(value) for key, value in values.items()}
+    return [written_values(value) for value in values] if isinstance(values, list) else values
 
 
 def relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
@@ -512,7 +525,8 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
     `seed=3` and `sampling.top_p=0.9` set keys of the spec. `environment.rate=0.5` and `policy.tokens=4` are settings of
     these components, and so are those of `optimizer`, `learner` and `teacher`. Where a run has several components of a
     kind, their names are part of the key: `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (or
-    `reward.NAME.weight`), `tracker.NAME.key` and `model.NAME.key`. A tool with an alias goes by that.
+    `reward.NAME.weight`), `tracker.NAME.key` and `model.NAME.key`. A tool with an alias goes by that. The name may also
+    be written where there is no choice, as in `policy.scripted.tokens=4`, and be left out where one memory is selected.
 
     >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
     {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
@@ -521,25 +535,32 @@ def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any])
     for key, value in assignments.items():
         singular = next((one for one, several in _LISTS.items() if several == key), "")
         if key in _SINGLE:
-            result[key] = _with_settings(_table(result.get(key, {})), value, key, ())
+            choice = _table(result.get(key, {}))
+            if isinstance(value, Mapping):
+                named = _by_name(value, [label_of(choice)])
+                if isinstance(inner := named.pop(label_of(choice), None), Mapping):
+                    value = {**named, **inner}
+            result[key] = _with_settings(choice, value, key, ())
         elif key in _LISTS:
-            result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
+            result[_LISTS[key]] = _assign_to_one(list(listed(result.get(_LISTS[key], ()))), key, value)
         elif singular and isinstance(value, Mapping):
             raise SettingsError(f"--set {key}... names no component", fix=f"name it: --set {singular}.NAME.KEY=VALUE")
         else:
-            result[key] = _merged(result.get(key), value)
+            result[key] = merged(result.get(key), value)
     return result
 
 
 def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
     if not isinstance(value, Mapping):
         raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
-    names = [str(choice.get("alias") or choice.get("name")) for choice in choices]
-    names = [_label(name) if is_file(name) else name for name in names]
-    for name, settings in _by_name(value, names).items():
-        if name not in names:
-            raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
-        index = names.index(name)
+    names = [label_of(choice) for choice in choices]
+    whole = [str(choice.get("name")) for choice in choices]
+    for name, settings in _by_name(value, [*names, *whole]).items():
+        if name not in [*names, *whole]:
+            if len(names) > 1 or not names or isinstance(settings, Mapping):
+                raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
+            name, settings = names[0], {name: settings}
+        index = names.index(name) if name in names else whole.index(name)
         own = {"reward": ("weight", *_ISOLATION), "tracker": (), "model": ("fallback",)}.get(kind, _ISOLATION)
         choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
     return choices
@@ -569,13 +590,13 @@ def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tu
         raise SettingsError(f"--set {where}=... names no key", fix=f"name it: --set {where}.KEY=VALUE")
     taken = {key: settings[key] for key in own if key in settings}
     rest = {key: item for key, item in settings.items() if key not in own}
-    return {**choice, **taken, "settings": _merged(choice.get("settings", {}), rest)}
+    return {**choice, **taken, "settings": merged(choice.get("settings", {}), rest)}
 
 
-def _merged(old: object, new: object) -> object:
+def merged(old: object, new: object) -> object:
     """Merge `new` into `old`. Tables are merged by key: setting one key of a table keeps its others."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+        return {**old, **{key: merged(old.get(key), value) for key, value in new.items()}}
     return new
 
 
@@ -583,6 +604,12 @@ def _table(value: object) -> dict[str, Any]:
     return {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, Mapping) else {}
 
 
-def _listed(value: object) -> list[dict[str, Any]]:
+def label_of(choice: Mapping[str, Any]) -> str:
+    """What the component of plain values is called in the keys of settings, as `Choice.label`."""
+    return str(choice.get("alias") or _label(str(choice.get("name"))))
+
+
+def listed(value: object) -> list[dict[str, Any]]:
+    """The components of plain values, each as a table."""
     items = [value] if isinstance(value, (str, Mapping)) else value
     return [_table(item) for item in items] if isinstance(items, Iterable) else []
