@@ -73,8 +73,7 @@ def compare(
     from agentfw.host.origin import changed_origins
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.comparison import compare_runs
-    from agentfw.runs.spec.resolution import changed_plugins
-    from agentfw.runs.spec.run_spec import parse_spec
+    from agentfw.runs.spec.resolution import changed_plugins, checked_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
@@ -92,7 +91,7 @@ def compare(
         if files := [name for name in which if name not in found]:
             host = load_host(out, blocked, strict)
             values = {name: chosen_values(host, start_of_run, None, Path(name), runs=root) for name in files}
-            found |= _played({name: parse_spec(values[name], name) for name in files}, host, root, out)
+            found |= _played({name: checked_spec(values[name], host, name) for name in files}, host, root, out)
         folders = [found[name] for name in which]
     if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
         raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")

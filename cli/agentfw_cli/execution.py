@@ -48,7 +48,7 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
-    from agentfw.runs.spec.run_spec import parse_spec
+    from agentfw.runs.spec.resolution import checked_spec
     from agentfw.runs.spec.start import chosen_values
 
     out = Out(json=as_json, quiet=quiet)
@@ -59,7 +59,7 @@ def execute_spec(
     given = parse_assignments(assignments)
     values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
     check(values)
-    execute(Run.create(parse_spec(values), host, root), host, out)
+    execute(Run.create(checked_spec(values, host), host, root), host, out)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:

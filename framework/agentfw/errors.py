@@ -97,7 +97,19 @@ class UsageError(AgentfwError):
 
 
 class SettingsError(UsageError):
-    """Raised when a setting is unknown or has a value that it can't have."""
+    """Raised when a setting is unknown or has a value that it can't have. `problems` says what is wrong, by its key."""
+
+    def __init__(self, message: str, *, fix: str = "", problems: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, fix=fix)
+        self.problems = {key: _strike(text) for key, text in (problems or {}).items()}
+
+    @classmethod
+    def of(cls, problems: Mapping[str, str], fix: str, more: int = 0) -> SettingsError:
+        """One error for all these, and for some `more` that aren't told."""
+        lines = [f"{key}: {text}" if text else key for key, text in problems.items()]
+        lines += [f"and {more} more"] if more else []
+        message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(problems) + more} settings are wrong:", *lines])
+        return cls(message, fix=fix, problems=problems)
 
 
 class UnknownNameError(UsageError):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_assignments", "toml_value", "validate"]
 
+_MOST = 40
+"""Mistakes that one error tells: a file of another kind has thousands."""
+
 # What pydantic's error types say to a person. {name} is filled from the error's context.
 _WORDS = {
     "missing": "is required",
@@ -77,6 +80,7 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
     """
     problems: dict[str, list[str]] = {}
     checked: BaseModel | None = None
+    more = 0
     if model is None:
         for key in values:
             problems[f"{where}.{key}"] = ["no such key: it has no settings"]
@@ -91,15 +95,16 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
         try:
             checked = model.model_validate(values)
         except ValidationError as error:
-            for detail in error.errors(include_url=False):
+            details = error.errors(include_url=False)
+            more = len(details[_MOST:])
+            for detail in details[:_MOST]:
                 path = _path(detail, values)
                 dotted = ".".join([where, *map(str, path)])
                 problems.setdefault(dotted, []).append(_explain(detail, model, path))
         problems |= unset
     if problems:
-        lines = [f"{dotted}: {_merge(texts)}" for dotted, texts in problems.items()]
-        message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
-        raise SettingsError(message, fix=_fix_of(problems, model, where))
+        told = {dotted: _merge(texts) for dotted, texts in problems.items()}
+        raise SettingsError.of(told, _fix_of(problems, model, where), more)
     return checked
 
 

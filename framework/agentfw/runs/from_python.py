@@ -25,7 +25,7 @@ from .results.run_charts import curve
 from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
-from .spec.run_spec import parse_spec
+from .spec.resolution import checked_spec
 from .spec.start import Start, chosen_values
 
 __all__ = ["RunResult", "execute", "values_of"]
@@ -110,7 +110,7 @@ def values_of(
 
 def execute(values: Mapping[str, Any], host: Host, runs: Path) -> RunResult:
     """Run a spec to its end, and write the report."""
-    made = Run.create(parse_spec(dict(values)), host, runs)
+    made = Run.create(checked_spec(values, host), host, runs)
     _wait_for(made.execute)
     write_report(made.folder)
     return RunResult(made.folder)

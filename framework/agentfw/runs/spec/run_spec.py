@@ -28,7 +28,7 @@ from __future__ import annotations
 import copy
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -368,29 +368,25 @@ class RunSpec(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _run_or_training(cls, values: Any) -> Any:
-        """Reject keys that have no effect, and fill in the defaults of trainings."""
-        if not isinstance(values, Mapping):
-            return values
-        if values.get("optimizer") is None:
-            if unused := [key for key in OF_TRAININGS if values.get(key) is not None]:
-                raise ValueError(f"{', '.join(unused)}: only valid with an optimizer, in a training")
-            return values
-        if unused := [key for key in OF_RUNS if key in values]:
-            raise ValueError(f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks")
-        return {**TRAINING_DEFAULTS, **values}
+    def _with_defaults_of_trainings(cls, values: Any) -> Any:
+        is_training = isinstance(values, Mapping) and values.get("optimizer") is not None
+        return {**TRAINING_DEFAULTS, **values} if is_training else values
 
     @model_validator(mode="after")
-    def _fills_its_groups(self) -> RunSpec:
+    def _fits_together(self) -> RunSpec:
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        wrong = [*_conflicts(given), *self._wrong_fallbacks()]
         if self.optimizer is not None and self.groups == "query" and (self.tasks % self.samples or self.samples < 2):
-            raise ValueError(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+            wrong.append(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self
 
-    @model_validator(mode="after")
-    def _has_a_learner(self) -> RunSpec:
-        if self.optimizer is not None and self.learner is None:
-            raise ValueError("an optimizer needs a learner")
-        return self
+    def _wrong_fallbacks(self) -> Iterator[str]:
+        named = {"agentfw", *(model.alias for model in self.models)}
+        for model, other in [("the policy", self.fallback), *((one.alias, one.fallback) for one in self.models)]:
+            if other and (other not in named or other == model):
+                yield f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
 
     @model_serializer(mode="wrap")
     def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -423,16 +419,6 @@ class RunSpec(Settings):
             why = {"rewards": "; a reward has one weight", "tools": "; give one an alias"}
             raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
         return choices
-
-    @model_validator(mode="after")
-    def _falls_back_on_models(self) -> RunSpec:
-        named = {"agentfw", *(model.alias for model in self.models)}
-        for model, other in [("the policy", self.fallback), *((one.alias, one.fallback) for one in self.models)]:
-            if other and (other not in named or other == model):
-                raise ValueError(
-                    f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
-                )
-        return self
 
     @field_validator("split")
     @classmethod
@@ -475,9 +461,27 @@ _SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
 
 def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
     """Make a spec from plain values. The SettingsError lists everything that is wrong."""
-    spec = validate(RunSpec, values, where)
+    try:
+        spec = validate(RunSpec, values, where)
+    except SettingsError as error:
+        # pydantic doesn't come to what keys mean together where one of them is wrong.
+        if error.problems.keys() - {where} and (conflicts := "; ".join(_conflicts(values))):
+            raise SettingsError.of({**error.problems, where: conflicts}, error.fix) from None
+        raise
     assert isinstance(spec, RunSpec)
     return spec
+
+
+def _conflicts(given: Mapping[str, object]) -> Iterator[str]:
+    """What keys say that can't be meant together. A key without effect was written for another kind of run."""
+    if given.get("optimizer") is None:
+        if unused := [key for key in OF_TRAININGS if given.get(key) is not None]:
+            yield f"{', '.join(unused)}: only valid with an optimizer, in a training"
+        return
+    if unused := [key for key in OF_RUNS if key in given]:
+        yield f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks"
+    if given.get("learner") is None:
+        yield "an optimizer needs a learner"
 
 
 def read_spec(path: Path) -> dict[str, Any]:
