@@ -19,8 +19,6 @@ from agentfw_cli.common import host_options, json_option, load_host, note_proble
 from agentfw_cli.completion import PluginName
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
     from agentfw.host import Host, Registered
 
 __all__ = ["plugins"]
@@ -113,7 +111,7 @@ def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_js
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
     from agentfw.errors import with_extra
-    from agentfw.settings import input_key
+    from agentfw.runs.spec.schema import setting_rows
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict)
@@ -121,10 +119,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
     for found in _named(host, name):
         missing = host.missing_extra(found)
         model = None if missing else host.settings_model(found.kind, found.component.name)
-        settings = [
-            {"key": input_key(key, field), "default": _default(field), "description": field.description or ""}
-            for key, field in (model.model_fields.items() if model else ())
-        ]
+        settings = [row._asdict() for row in (setting_rows(model) if model else ())]
         facts.append({**_row(host, found), "factory": found.component.factory, "settings": settings})
     if as_json:
         out.data(facts)
@@ -138,8 +133,31 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.line(f"not usable yet: pip install {with_extra(fact['distribution'], fact['missing_extra'])}")
         if fact["settings"]:
             out.line()
-            rows = [[row["key"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
-            out.table(["setting", "default", "what it does"], rows)
+            keys = " ".join(row["key"] for row in fact["settings"])
+            rows = [
+                [
+                    row["key"],
+                    row["kind"],
+                    "" if f"{row['key']}." in keys else _plain(row["default"]),
+                    row["description"],
+                ]
+                for row in fact["settings"]
+            ]
+            out.table(["setting", "type", "default", "what it does"], rows)
+
+
+@plugins.command()
+@host_options
+@json_option
+def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Print the JSON schema of spec files, with all components that are installed and their settings.
+
+    An editor completes and checks a spec with it: `#:schema ./spec.schema.json` is the first line of the file then.
+    """
+    from agentfw.runs.spec.schema import spec_schema
+
+    out = Out(json=True)
+    out.data(spec_schema(load_host(out, blocked, strict)))
 
 
 @plugins.command()
@@ -353,18 +371,6 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
         "missing_extra": host.missing_extra(found),
         "summary": found.component.summary,
     }
-
-
-def _default(field: FieldInfo) -> Any:
-    from agentfw.errors import in_words
-    from agentfw.runs.spec.resolution import to_json
-
-    if field.is_required():
-        return "required"
-    try:
-        return to_json(field.get_default(call_default_factory=True, validated_data={}))
-    except Exception as error:  # a factory of the plugin's may raise anything
-        return f"can't be shown: {in_words(error)}"
 
 
 def _plain(value: Any) -> str:
