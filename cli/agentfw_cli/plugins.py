@@ -134,15 +134,10 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
         if fact["settings"]:
             out.line()
             keys = " ".join(row["key"] for row in fact["settings"])
-            rows = [
-                [
-                    row["key"],
-                    row["kind"],
-                    "" if f"{row['key']}." in keys else _plain(row["default"]),
-                    row["description"],
-                ]
-                for row in fact["settings"]
-            ]
+            rows = []
+            for row in fact["settings"]:
+                default = "" if f"{row['key']}." in keys else _plain(row["default"])
+                rows.append([row["key"], row["kind"], default, row["description"]])
             out.table(["setting", "type", "default", "what it does"], rows)
 
 

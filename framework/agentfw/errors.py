@@ -65,6 +65,8 @@ __all__ = [
 
 _NEAR = 5
 """Maximum number of similar names that an error lists."""
+_MOST = 40
+"""Maximum number of wrong settings that an error lists."""
 _strike: Callable[[str], str] = str
 
 
@@ -102,14 +104,18 @@ class SettingsError(UsageError):
     def __init__(self, message: str, *, fix: str = "", problems: Mapping[str, str] | None = None) -> None:
         super().__init__(message, fix=fix)
         self.problems = {key: _strike(text) for key, text in (problems or {}).items()}
+        self.more = 0
 
     @classmethod
     def of(cls, problems: Mapping[str, str], fix: str, more: int = 0) -> SettingsError:
-        """One error for all these, and for some `more` that aren't told."""
+        """One error for all these, and for some `more` that aren't told: a file of another kind has thousands."""
         lines = [f"{key}: {text}" if text else key for key, text in problems.items()]
-        lines += [f"and {more} more"] if more else []
+        left = len(lines[_MOST:]) + more
+        lines = [*lines[:_MOST], *([f"and {left} more"] if left else [])]
         message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(problems) + more} settings are wrong:", *lines])
-        return cls(message, fix=fix, problems=problems)
+        error = cls(message, fix=fix, problems=problems)
+        error.more = more
+        return error
 
 
 class UnknownNameError(UsageError):

@@ -1,4 +1,4 @@
-"""Defaults in layers: a distribution's, the user's, the project's, the spec, environment variables, the command line."""
+"""Defaults in layers: of a distribution, the user and the project, then spec, environment variables, command line."""
 
 from __future__ import annotations
 

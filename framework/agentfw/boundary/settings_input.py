@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_assignments", "toml_value", "validate"]
 
-_MOST = 40
-"""Mistakes that one error tells: a file of another kind has thousands."""
+_LOOKED_AT = 100
+"""Mistakes that are put into words: a file of another kind has thousands."""
 
 # What pydantic's error types say to a person. {name} is filled from the error's context.
 _WORDS = {
@@ -96,8 +96,8 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
             checked = model.model_validate(values)
         except ValidationError as error:
             details = error.errors(include_url=False)
-            more = len(details[_MOST:])
-            for detail in details[:_MOST]:
+            more = len(details[_LOOKED_AT:])
+            for detail in details[:_LOOKED_AT]:
                 path = _path(detail, values)
                 dotted = ".".join([where, *map(str, path)])
                 problems.setdefault(dotted, []).append(_explain(detail, model, path))
@@ -245,7 +245,8 @@ def _fix_of(problems: Mapping[str, list[str]], model: type[BaseModel] | None, wh
         key = dotted.removeprefix(f"{where}.")
         if "." not in key and any(text.startswith("no such key") for text in texts):
             return known_names(f" settings of {where}", key, input_keys(model))
-    return f"correct {' and '.join(problems)}, in the spec or with --set"
+    which = " and ".join(problems) if len(problems) <= 3 else "them"
+    return f"correct {which}, in the spec or with --set"
 
 
 def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:

@@ -143,6 +143,9 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
 
 Change = Callable[[str, Choice, str], Choice]
 
+_MANY = 40
+"""Components with mistakes after which no more are looked at."""
+
 _MEASURED_ON = ("environment", "evaluation", "seed")
 """What the evaluations of a training depend on, besides its policy."""
 
@@ -154,6 +157,8 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     errors: list[AgentfwError] = []
 
     def checked(kind: str, choice: Choice, where: str) -> Choice:
+        if len(errors) > _MANY:
+            return choice
         try:
             record = host.find(kind, choice.name).record
             sources[f"{kind} {choice.name}"] = f"{record.distribution}=={record.version}"
@@ -219,7 +224,8 @@ def _together(
     if not any(isinstance(error, SettingsError) and error.problems for error in errors) and len(errors) == 1:
         return errors[0]
     if any(isinstance(error, UsageError) for error in errors):
-        return SettingsError.of(problems, "; ".join(dict.fromkeys(fixes[:3])))
+        more = sum(error.more for error in errors if isinstance(error, SettingsError))
+        return SettingsError.of(problems, "; ".join(dict.fromkeys(fixes[:3])), more)
     return PluginError("\n  ".join(problems), fix="; ".join(dict.fromkeys(fixes[:3])))
 
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 import copy
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -414,8 +415,7 @@ class RunSpec(Settings):
     @field_validator("memories", "tools", "rewards", "trackers", "models")
     @classmethod
     def _each_once(cls, choices: tuple[Choice, ...], info: ValidationInfo) -> tuple[Choice, ...]:
-        labels = [choice.label for choice in choices]
-        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        if twice := sorted(label for label, count in Counter(choice.label for choice in choices).items() if count > 1):
             why = {"rewards": "; a reward has one weight", "tools": "; give one an alias"}
             raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
         return choices
