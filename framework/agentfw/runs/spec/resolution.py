@@ -39,18 +39,8 @@ from ...hookspecs import LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, origin_of
 from ...settings import SHARED, input_key, input_keys, marked_keys, operational_keys
-from .run_spec import (
-    COMPONENTS,
-    OF_TRAININGS,
-    SINGULAR,
-    Choice,
-    ModelChoice,
-    RunSpec,
-    ToolChoice,
-    apply_assignments,
-    listed,
-    parse_spec,
-)
+from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
+from .values import apply_assignments, listed
 
 __all__ = [
     "as_before",

@@ -31,20 +31,8 @@ from ...settings import VERSION, marked_keys
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State
 from .resolution import from_json, masked_keys
-from .run_spec import (
-    COMPONENTS,
-    OF_RUNS,
-    OF_TRAININGS,
-    SINGULAR,
-    RunSpec,
-    apply_assignments,
-    label_of,
-    listed,
-    merged,
-    read_spec,
-    relative_to,
-    written_values,
-)
+from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
+from .values import apply_assignments, label_of, listed, merged, read_spec, relative_to, written_values
 
 __all__ = [
     "SpecValues",
