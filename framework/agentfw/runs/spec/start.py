@@ -185,8 +185,8 @@ def chosen_values(
     for variable, path in keys.items():
         values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
     values = with_defaults(values.then("command line", with_choices(values, options)), host)
-    for variable in variables.keys() - keys.keys():
-        if (path := _selected(values, variables[variable])) is not None:
+    for variable, given in variables.items():
+        if variable not in keys and (path := _selected(values, given)) is not None:
             values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
     return values.then("command line", apply_assignments(values, assignments))
 
