@@ -49,7 +49,7 @@ def execute_spec(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import checked_spec
-    from agentfw.runs.spec.start import chosen_values
+    from agentfw.runs.spec.start import chosen_values, naming_layers
 
     out = Out(json=as_json, quiet=quiet)
     root, file = runs_folder(runs), spec and spec.absolute()
@@ -59,7 +59,9 @@ def execute_spec(
     given = parse_assignments(assignments)
     values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
     check(values)
-    execute(Run.create(checked_spec(values, host), host, root), host, out)
+    with naming_layers(values):
+        run = Run.create(checked_spec(values, host), host, root)
+    execute(run, host, out)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:

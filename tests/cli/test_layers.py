@@ -135,6 +135,19 @@ def test_a_variable_sets_the_component_that_is_chosen_on_the_command_line(
     assert "AGENTFW_POLCY__PAUSE: a spec has no key polcy; did you mean AGENTFW_POLICY__PAUSE?" in answer.err
 
 
+def test_a_wrong_value_says_which_layer_it_comes_from(
+    agentfw: Agentfw, depot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (depot / "agentfw.toml").write_text("[defaults]\nseed = 1.5\n")
+    monkeypatch.setenv("AGENTFW_POLICY__PAUS", "1")
+
+    answer = agentfw("run", "depot", "--set", "episodes=0")
+
+    assert "seed: must be a whole number (got 1.5), from agentfw.toml of agentfw-depot" in answer.err
+    assert 'policy.paus: no such key; did you mean "pause"?, from AGENTFW_POLICY__PAUS' in answer.err
+    assert "episodes: must be at least 1 (got 0)\n" in answer.err
+
+
 @pytest.mark.usefixtures("depot")
 def test_a_private_plugin_is_only_ever_looked_for_in_the_teams_index(agentfw: Agentfw, depot: Path) -> None:
     index = "--index-url https://packages.depot.example/simple"

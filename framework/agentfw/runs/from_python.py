@@ -26,7 +26,7 @@ from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
 from .spec.resolution import checked_spec
-from .spec.start import Start, chosen_values
+from .spec.start import SpecValues, Start, chosen_values, naming_layers
 
 __all__ = ["RunResult", "execute", "values_of"]
 
@@ -100,7 +100,7 @@ def values_of(
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
     runs: Path,
-) -> tuple[dict[str, Any], Host]:
+) -> tuple[SpecValues, Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
     host = Host.load(HostOptions.from_environment(project=find_project()))
@@ -108,9 +108,10 @@ def values_of(
     return chosen_values(host, start, environment, file, runs=runs, options=chosen, assignments=assignments), host
 
 
-def execute(values: Mapping[str, Any], host: Host, runs: Path) -> RunResult:
+def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
     """Run a spec to its end, and write the report."""
-    made = Run.create(checked_spec(values, host), host, runs)
+    with naming_layers(values):
+        made = Run.create(checked_spec(values, host), host, runs)
     _wait_for(made.execute)
     write_report(made.folder)
     return RunResult(made.folder)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from ...boundary.metadata import entry_points
 from ...boundary.settings_input import toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
+from ...host.project import FILE_NAME
 from ...printing.out import shown_path
 from ...settings import VERSION, marked_keys
 from ..records.folder import RunFolder, find_run, list_runs
@@ -39,6 +41,7 @@ __all__ = [
     "Start",
     "chosen_values",
     "find_training",
+    "naming_layers",
     "newest_version",
     "policy_of_run",
     "start_from_runs",
@@ -139,6 +142,24 @@ class SpecValues(dict[str, Any]):
             same = takewhile(lambda step: key in step[1] and step[1][key] == value, reversed(steps))  # noqa: B023
             origins[key] = value, [source for source, _ in same][-1]
         return origins
+
+
+@contextmanager
+def naming_layers(values: SpecValues) -> Iterator[None]:
+    """Let errors about settings say which file of defaults or which variable a wrong value comes from."""
+    try:
+        yield
+    except SettingsError as error:
+        told = {
+            key: source for key, (_, source) in values.origins().items() if _PREFIX in source or FILE_NAME in source
+        }
+        problems = {
+            key: f"{text}, from {told[short]}" if (short := key.removeprefix("spec.")) in told else text
+            for key, text in error.problems.items()
+        }
+        if problems == error.problems:
+            raise
+        raise SettingsError.of(problems, error.fix, error.more) from error.__cause__
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
