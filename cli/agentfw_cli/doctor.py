@@ -126,7 +126,8 @@ def _show_settings(name: str, host: Host, out: Out) -> None:
     if out.json:
         out.data(rows)
         return
-    out.table(["setting", "value", "from"], [[row["key"], _shown("", str(row["value"])), row["from"]] for row in rows])
+    shown = [[row["key"], "null" if (value := row["value"]) is None else str(value), row["from"]] for row in rows]
+    out.table(["setting", "value", "from"], [[key, _shown("", value), source] for key, value, source in shown])
     out.note("later layers win: distributions, your own file, project, spec, environment variables, command line")
     note_problems(host, out)
 

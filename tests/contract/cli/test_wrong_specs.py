@@ -130,7 +130,7 @@ def test_the_schema_says_what_a_run_says(agentfw: Agentfw) -> None:
     checked = jsonschema.Draft202012Validator(schema)
 
     right = [
-        LEAST + "[engine]\nworkers = 2\n",
+        LEAST + 'engine = "local"\n',
         'policy = "openai"\nmemories = "strategyhub"\nrewards = ["utility", { name = "format", weight = "ramp:1" }]',
         'policy = { name = "openai", settings = { apis = { null = true }, price = { prompt = 1, sampled = 2 } } }',
         'tools = ["./mine.py", { name = "acme:mcp", settings = { any = 1 } }]\nhorizon = { null = true }',
