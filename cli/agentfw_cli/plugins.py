@@ -36,9 +36,12 @@ def plugins() -> None:
 @json_option
 def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """List all components, and the plugins that can't be loaded."""
+    from agentfw.component import KINDS
+    from agentfw.errors import UnknownNameError
+
     out = Out(json=as_json)
-    if kind is not None:
-        _check_kind(kind)
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind", kind, KINDS)
     host = load_host(out, blocked, strict, tell=hooks)
     if hooks:
         _list_hooks(host, out)
@@ -133,11 +136,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.line(f"not usable yet: pip install {with_extra(fact['distribution'], fact['missing_extra'])}")
         if fact["settings"]:
             out.line()
-            keys = " ".join(row["key"] for row in fact["settings"])
-            rows = []
-            for row in fact["settings"]:
-                default = "" if f"{row['key']}." in keys else _plain(row["default"])
-                rows.append([row["key"], row["kind"], default, row["description"]])
+            rows = [[row["key"], row["kind"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
             out.table(["setting", "type", "default", "what it does"], rows)
 
 
@@ -348,14 +347,6 @@ def _named(host: Host, name: str) -> list[Registered]:
     return [host.find(kind, name) for kind in kinds]
 
 
-def _check_kind(kind: str) -> None:
-    from agentfw.component import KINDS
-    from agentfw.errors import UnknownNameError
-
-    if kind not in KINDS:
-        raise UnknownNameError("kind", kind, KINDS)
-
-
 def _row(host: Host, found: Registered) -> dict[str, Any]:
     return {
         "name": found.component.name,
@@ -369,7 +360,7 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> str:
-    """A default as it would stand in a spec; nothing where there is none."""
-    if value in ("", None, (), [], {}):
+    """A default as it would stand in a spec. Nothing where there is none, or in a table, whose keys have their own."""
+    if value in ("", None, (), []) or isinstance(value, dict):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
