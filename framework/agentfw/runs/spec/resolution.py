@@ -221,12 +221,12 @@ def _together(
 
 def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
     """The spec with what policy and learner have in common given to both, where it was given to one of them."""
-    choices = {"policy": spec.policy, "learner": spec.learner}
-    try:
-        models = [host.settings_model(kind, choice.name) for kind, choice in choices.items() if choice is not None]
-    except AgentfwError:  # whoever checks the settings is told
+    choices = {kind: choice for kind in ("policy", "learner") if (choice := getattr(spec, kind)) is not None}
+    if len(choices) < 2:
         return spec
-    if len(models) < 2:
+    try:
+        models = [host.settings_model(kind, choice.name) for kind, choice in choices.items()]
+    except AgentfwError:  # whoever checks the settings is told
         return spec
     common = set.intersection(*(marked_keys(model, SHARED) for model in models))
     given = {key: value for choice in choices.values() for key, value in choice.settings.items() if key in common}

@@ -7,12 +7,12 @@ setting_rows(host.settings_model("policy", "openai"))[0].kind      # "text"
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
 from ...errors import AgentfwError, in_words
 from ...host import Host
@@ -48,7 +48,8 @@ class SettingRow(NamedTuple):
 class _Schema(GenerateJsonSchema):
     """Leaves what JSON can't say open: a type of a plugin's own may be anything."""
 
-    ignored_warning_kinds: ClassVar = {"non-serializable-default", "skipped-choice"}
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """A default that isn't JSON is left out, too."""
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
         return {}

@@ -207,8 +207,8 @@ def chosen_values(
         values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
     values = with_defaults(values.then("command line", with_choices(values, options)), host)
     for variable, given in variables.items():
-        if variable not in keys and (path := _selected(values, given)) is not None:
-            values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
+        if variable not in keys and (selected := _selected(values, given)) is not None:
+            values = values.then(variable, apply_assignments(values, _assignment(selected, os.environ[variable])))
     return values.then("command line", apply_assignments(values, assignments))
 
 
