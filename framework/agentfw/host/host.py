@@ -43,8 +43,7 @@ from ..errors import (
 )
 from ..hookspecs import HOOKS, LIFECYCLE_HOOKS, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
-from .installing import pip_install
-from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement
+from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement, pip_install
 from .plugin_answers import Answers, Named, Offered, Trace, ask, implementations, specs_of
 from .plugin_loading import (
     ALL,

@@ -26,17 +26,12 @@ from ..errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["install", "install_command", "pip_install", "tool_environment_warning", "uninstall"]
+__all__ = ["install", "install_command", "tool_environment_warning", "uninstall"]
 
 _APPLICATION = "agentfw"
 # Marker files that these tools leave in the root of their environments.
 _PIPX_FILE = "pipx_metadata.json"
 _UV_FILE = "uv-receipt.toml"
-
-
-def pip_install(what: str, index: str = "") -> str:
-    """The command that installs a requirement, from this index alone, or where pip is configured to look."""
-    return f"pip install {f'--index-url {shlex.quote(index)} ' if index else ''}{what}"
 
 
 def install_command(requirements: Sequence[str], index: str = "", *, python: str = sys.executable) -> list[str]:

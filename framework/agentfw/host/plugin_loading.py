@@ -33,8 +33,7 @@ from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, UsageError, in_words, nearest, one_line
 from ..hookspecs import hookimpl
-from .installing import pip_install
-from .names import OWN_DISTRIBUTION, component_name
+from .names import OWN_DISTRIBUTION, component_name, pip_install
 
 __all__ = [
     "ALL",

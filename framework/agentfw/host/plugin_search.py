@@ -27,7 +27,7 @@ from ..boundary.settings_input import validate
 from ..component import KINDS
 from ..errors import EndpointError, SettingsError
 from ..settings import Settings
-from .installing import pip_install
+from .names import pip_install
 
 if TYPE_CHECKING:
     from .host import Host

@@ -177,7 +177,7 @@ def checked_spec(values: Mapping[str, Any], host: Host, where: str = "spec") -> 
                 for table in listed(raw)
                 if isinstance(table.get("name"), str) and isinstance(table.get("settings", {}), Mapping)
             ]
-            form: type[Choice] = {"tools": ToolChoice, "models": ModelChoice}.get(key, Choice)
+            form: type[Choice] = ToolChoice if key == "tools" else ModelChoice if key == "models" else Choice
             choices = tuple(form.model_construct(**{"settings": {}, "alias": "", **table}) for table in tables)
             chosen[key] = choices if key in SINGULAR else choices[0] if choices else None
     spec = RunSpec.model_construct(**chosen)
