@@ -10,23 +10,14 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentfw.host import Host, Registered
+from agentfw.runs.spec.schema import value_type
 
-__all__ = ["component_page", "value_type"]
+__all__ = ["component_page"]
 
-_TYPES = {
-    "integer": "integer",
-    "number": "number",
-    "string": "text",
-    "boolean": "boolean",
-    "array": "list",
-    "object": "table",
-    "null": "none",
-}
 _SHOWN = ("boolean", "text", "list", "table")
-_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _ROWS_SAVED_AT_LEAST = 5
 
 
@@ -64,23 +55,6 @@ def component_page(host: Host, kind: str, distribution: str) -> str:
         lines.append(f"- {f'[`{name}`](#{name})' if body else f'`{name}`'}: {offer.component.summary}")
         sections += ["", f"## {name}", "", *body[:-1]] if body else []
     return "\n".join([*lines, *sections]) + "\n"
-
-
-def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """What a setting may be, in words, from its JSON schema."""
-    if "$ref" in schema:
-        return value_type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"] if value != "")
-    if choices := schema.get("anyOf") or schema.get("oneOf"):
-        return " or ".join(dict.fromkeys(value_type(choice, definitions) for choice in choices))
-    name = _TYPES[schema["type"]] if "type" in schema else "any value"
-    if "minimum" in schema and "maximum" in schema:
-        return f"{name}, {_number(schema['minimum'])} to {_number(schema['maximum'])}"
-    bounds = [f"{sign} {_number(schema[key])}" for key, sign in _BOUNDS.items() if key in schema]
-    return f"{name} {', '.join(bounds)}".strip()
 
 
 def _settings(host: Host, offer: Registered) -> dict[Setting, str]:
@@ -171,7 +145,3 @@ def _value(value: object) -> str:
 
 def _and(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"

@@ -39,6 +39,7 @@ def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """Call `agentfw WORD...` in an empty folder; the plugin agentfw-laboratory is installed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(SITE))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for variable in ("AGENTFW_DISABLE_PLUGINS", "AGENTFW_TRACE_HOOKS", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
 

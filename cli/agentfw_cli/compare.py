@@ -70,19 +70,18 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
-    from agentfw.host import find_project
     from agentfw.host.origin import changed_origins, changed_plugins
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.results.reproduction import compare_records
-    from agentfw.runs.spec.run_spec import parse_spec, read_spec
-    from agentfw.runs.spec.start import with_project_defaults
+    from agentfw.runs.spec.resolution import checked_spec
+    from agentfw.runs.spec.start import chosen_values, start_of_run
 
     out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
     labels: dict[str, str] = {}
     if sweeps:
         host = load_host(out, blocked, strict)
-        played = _played(_swept(which, sweeps, assignments, host), host, root, out)
+        played = _played(_swept(which, sweeps, assignments, host, root), host, root, out)
         labels = {folder.id: label for label, folder in played.items()}
         folders = list(played.values())
     elif assignments:
@@ -90,14 +89,10 @@ def compare(
     else:
         # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
         found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
-        project = find_project()
-        specs = {
-            name: parse_spec(with_project_defaults(read_spec(Path(name)), project), name)
-            for name in which
-            if name not in found
-        }
-        if specs:
-            found |= _played(specs, load_host(out, blocked, strict), root, out)
+        if files := [name for name in which if name not in found]:
+            host = load_host(out, blocked, strict)
+            values = {name: chosen_values(host, start_of_run, None, Path(name), runs=root) for name in files}
+            found |= _played({name: checked_spec(values[name], host, name) for name in files}, host, root, out)
         folders = [found[name] for name in which]
     if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
         raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
@@ -139,20 +134,19 @@ def compare(
 
 
 def _swept(
-    which: Sequence[str], sweeps: Sequence[str], assignments: Sequence[str], host: Host
+    which: Sequence[str], sweeps: Sequence[str], assignments: Sequence[str], host: Host, root: Path
 ) -> Mapping[str, RunSpec]:
     """The specs of a sweep, by what sets each apart."""
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.errors import UsageError
-    from agentfw.runs.spec.run_spec import apply_assignments
-    from agentfw.runs.spec.start import start_of_run
+    from agentfw.runs.spec.start import chosen_values, start_of_run
     from agentfw_cli.run import specs_of_sweep
 
     if len(which) != 1:
         raise UsageError("--sweep runs one spec with several values", fix="name one spec, or one environment")
     file = Path(which[0]) if which[0].endswith(".toml") else None
-    values = start_of_run(host, None if file else which[0], file)
-    specs = specs_of_sweep(apply_assignments(values, parse_assignments(assignments)), sweeps)
+    given, name = parse_assignments(assignments), None if file else which[0]
+    specs = specs_of_sweep(chosen_values(host, start_of_run, name, file, runs=root, assignments=given), sweeps)
     if len(specs) < 2:
         raise UsageError("a sweep needs two different values", fix="--sweep environment.rate=0.1,0.5")
     return specs

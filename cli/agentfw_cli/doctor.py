@@ -3,6 +3,7 @@
 Its output can be pasted into a public issue: secrets are never shown.
 
     agentfw doctor --json
+    agentfw doctor --settings inbox
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentfw.printing.out import Out
-from agentfw_cli.common import host_options, json_option, load_host, note_problems
+from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder
+
+if TYPE_CHECKING:
+    from agentfw.host import Host
 
 __all__ = ["doctor"]
 
@@ -26,9 +30,17 @@ _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
 
 
 @click.command()
+@click.option(
+    "--settings",
+    "settings_of",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    help="Show the settings of `agentfw run NAME` instead, and where each comes from. NAME can be a spec file.",
+)
 @host_options
 @json_option
-def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
+def doctor(settings_of: str | None, blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     """Show what is installed, where, and what is missing.
 
     Secrets are never shown. The exit code is 3 when a plugin is broken.
@@ -41,6 +53,9 @@ def doctor(blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
     from agentfw.host.installing import tool_environment_warning
 
     out = Out(json=as_json)
+    if settings_of is not None:
+        _show_settings(settings_of, load_host(out, blocked, strict), out)
+        return 0
     host = load_host(out, blocked, strict, tell=False)
     project = host.options.project
     facts = {
@@ -113,6 +128,32 @@ def _lacks(distribution: str, extra: str) -> bool:
         and not version_of(each.name)
         for each in asked
     )
+
+
+def _show_settings(name: str, host: Host, out: Out) -> None:
+    """What all layers say of a run, each value with the layer that it comes from."""
+    from pathlib import Path
+
+    from agentfw.boundary.secrets import is_secret_name
+    from agentfw.runs.spec.resolution import to_json
+    from agentfw.runs.spec.start import chosen_values, start_of_run
+
+    file = Path(name).absolute() if name.endswith(".toml") else None
+    values = chosen_values(host, start_of_run, None if file else name or None, file, runs=runs_folder(None))
+    rows = [
+        {"key": key, "value": "set, not shown" if is_secret_name(key) else to_json(value), "from": source}
+        for key, (value, source) in values.origins().items()
+    ]
+    for layer in reversed(host.layers):
+        effect = {key: value for key, value in layer.effect().items() if key != "defaults"}
+        rows += [{"key": key, "value": value, "from": layer.title} for key, value in effect.items()]
+    if out.json:
+        out.data(rows)
+        return
+    shown = [[row["key"], "null" if (value := row["value"]) is None else str(value), row["from"]] for row in rows]
+    out.table(["setting", "value", "from"], [[key, _shown("", value), source] for key, value, source in shown])
+    out.note("later layers win: distributions, your own file, project, spec, environment variables, command line")
+    note_problems(host, out)
 
 
 def _shown(name: str, value: str) -> str:

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
     from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
+    from agentfw.runs.spec.start import Start
     from agentfw_cli.ending import Interrupted
 
 __all__ = ["execute", "execute_spec", "play"]
 
 
 def execute_spec(
-    start: Callable[[Host, str | None, Path | None], dict[str, Any]],
+    start: Start,
     check: Callable[[dict[str, Any]], object],
     *,
     environment: str | None,
@@ -49,8 +50,8 @@ def execute_spec(
     from agentfw.errors import SettingsError
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
-    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
-    from agentfw.runs.spec.start import policy_of_run, with_choices
+    from agentfw.runs.spec.resolution import checked_spec
+    from agentfw.runs.spec.start import chosen_values, naming_layers
 
     out = Out(json=as_json, quiet=quiet)
     root = runs_folder(runs)
@@ -58,18 +59,17 @@ def execute_spec(
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    if chosen.get("policy"):
-        chosen["policy"] = policy_of_run(host, chosen["policy"], root)
-    values = with_choices(start(host, environment, file), chosen)
-    values = apply_assignments(values, parse_assignments(assignments))
+    given = parse_assignments(assignments)
+    values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
     check(values)
     try:
-        parsed = parse_spec(values)
+        with naming_layers(values):
+            run = Run.create(checked_spec(values, host), host, root)
     except SettingsError as error:
         # Nobody has typed that.
         error.message, error.fix = (text.replace("spec.", "") for text in (error.message, error.fix))
         raise
-    execute(Run.create(parsed, host, root), host, out)
+    execute(run, host, out)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:

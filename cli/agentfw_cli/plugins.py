@@ -20,8 +20,6 @@ from agentfw_cli.common import host_options, json_option, load_host, note_proble
 from agentfw_cli.completion import PluginName
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
     from agentfw.host import Host, Registered
 
 __all__ = ["plugins"]
@@ -39,9 +37,12 @@ def plugins() -> None:
 @json_option
 def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """List all plugins with what they offer, then all components, and what can't be loaded."""
+    from agentfw.component import KINDS
+    from agentfw.errors import UnknownNameError
+
     out = Out(json=as_json)
-    if kind is not None:
-        _check_kind(kind)
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind", kind, KINDS)
     host = load_host(out, blocked, strict, tell=hooks)
     if hooks:
         _list_hooks(host, out)
@@ -125,7 +126,7 @@ def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_js
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
     from agentfw.errors import with_extra
-    from agentfw.settings import input_key
+    from agentfw.runs.spec.schema import setting_rows
 
     out = Out(json=as_json)
     host = load_host(out, blocked, strict)
@@ -133,10 +134,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
     for found in _named(host, name):
         missing = host.missing_extra(found)
         model = None if missing else host.settings_model(found.kind, found.component.name)
-        settings = [
-            {"key": input_key(key, field), "default": _default(field), "description": field.description or ""}
-            for key, field in (model.model_fields.items() if model else ())
-        ]
+        settings = [row._asdict() for row in (setting_rows(model) if model else ())]
         facts.append({**_row(host, found), "factory": found.component.factory, "settings": settings})
     if as_json:
         out.data(facts)
@@ -150,8 +148,22 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.line(f"not usable yet: pip install {with_extra(fact['distribution'], fact['missing_extra'])}")
         if fact["settings"]:
             out.line()
-            rows = [[row["key"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
-            out.table(["setting", "default", "what it does"], rows)
+            rows = [[row["key"], row["kind"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
+            out.table(["setting", "type", "default", "what it does"], rows)
+
+
+@plugins.command()
+@host_options
+@json_option
+def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Print the JSON schema of spec files, with all components that are installed and their settings.
+
+    An editor completes and checks a spec with it: `#:schema ./spec.schema.json` is the first line of the file then.
+    """
+    from agentfw.runs.spec.schema import spec_schema
+
+    out = Out(json=True)
+    out.data(spec_schema(load_host(out, blocked, strict)))
 
 
 @plugins.command()
@@ -271,7 +283,8 @@ def install(requirements: tuple[str, ...], as_json: bool) -> int:
     warning = tool_environment_warning(requirements)
     if warning:
         out.note(warning)
-    installed = install_them(list(requirements), out.note) == 0
+    index = load_host(out, tell=False).package_index
+    installed = install_them(list(requirements), out.note, index) == 0
     if as_json:
         out.data({"requirements": requirements, "installed": installed, "warning": warning})
     return 0 if installed else 1
@@ -369,14 +382,6 @@ def _named(host: Host, name: str) -> list[Registered]:
     return [host.find(kind, name) for kind in kinds]
 
 
-def _check_kind(kind: str) -> None:
-    from agentfw.component import KINDS
-    from agentfw.errors import UnknownNameError
-
-    if kind not in KINDS:
-        raise UnknownNameError("kind", kind, KINDS)
-
-
 def _row(host: Host, found: Registered) -> dict[str, Any]:
     return {
         "name": found.component.name,
@@ -389,20 +394,8 @@ def _row(host: Host, found: Registered) -> dict[str, Any]:
     }
 
 
-def _default(field: FieldInfo) -> Any:
-    from agentfw.errors import in_words
-    from agentfw.runs.spec.resolution import to_json
-
-    if field.is_required():
-        return "required"
-    try:
-        return to_json(field.get_default(call_default_factory=True, validated_data={}))
-    except Exception as error:  # a factory of the plugin's may raise anything
-        return f"can't be shown: {in_words(error)}"
-
-
 def _plain(value: Any) -> str:
-    """A default as it would stand in a spec; nothing where there is none."""
-    if value in ("", None, (), [], {}):
+    """A default as it would stand in a spec. Nothing where there is none, or in a table, whose keys have their own."""
+    if value in ("", None, (), []) or isinstance(value, dict):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

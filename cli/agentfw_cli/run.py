@@ -192,7 +192,8 @@ def _check_training(values: Mapping[str, Any]) -> None:
 def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str, RunSpec]:
     """The spec of each run, by what sets it apart from the others. All are checked before any is run."""
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
+    from agentfw.runs.spec.run_spec import parse_spec
+    from agentfw.runs.spec.values import apply_assignments
 
     specs = {}
     for assignments in product(*map(_assignments, sweeps)):

@@ -66,6 +66,8 @@ __all__ = [
 
 _NEAR = 5
 """Maximum number of similar names that an error lists."""
+_MOST = 40
+"""Maximum number of wrong settings that an error lists."""
 _strike: Callable[[str], str] = str
 
 
@@ -109,7 +111,23 @@ class UsageError(AgentfwError):
 
 
 class SettingsError(UsageError):
-    """Raised when a setting is unknown or has a value that it can't have."""
+    """Raised when a setting is unknown or has a value that it can't have. `problems` says what is wrong, by its key."""
+
+    def __init__(self, message: str, *, fix: str = "", problems: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, fix=fix)
+        self.problems = {key: _strike(text) for key, text in (problems or {}).items()}
+        self.more = 0
+
+    @classmethod
+    def of(cls, problems: Mapping[str, str], fix: str, more: int = 0) -> SettingsError:
+        """One error for all these, and for some `more` that aren't told: a file of another kind has thousands."""
+        lines = [f"{key}: {text}" if text else key for key, text in problems.items()]
+        left = len(lines[_MOST:]) + more
+        lines = [*lines[:_MOST], *([f"and {left} more"] if left else [])]
+        message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(problems) + more} settings are wrong:", *lines])
+        error = cls(message, fix=fix, problems=problems)
+        error.more = more
+        return error
 
 
 class UnknownNameError(UsageError):
@@ -118,13 +136,13 @@ class UnknownNameError(UsageError):
     def __init__(
         self, kind: str, name: str, known: Iterable[str], *, fix: str = "", offered_by: tuple[str, str] | None = None
     ) -> None:
-        """`offered_by` is a distribution that isn't installed, and what pip needs to install it."""
+        """`offered_by` is a distribution that isn't installed, and how to install it."""
         choices = sorted(known)
         guess = nearest(name, choices)
         message = f'no {kind} is called "{name}"'
         if offered_by is not None:
             message += f"; {offered_by[0]} has it and isn't installed"
-            fix = fix or f"pip install {offered_by[1]}"
+            fix = fix or offered_by[1]
         elif guess:
             message += f'; did you mean "{guess}"?'
         if not fix:

@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from component_page import value_type
 from hook_page import hook_docs, hook_page
 
 from agentfw import hookspecs
 from agentfw.component import KINDS
+from agentfw.runs.spec.schema import value_type
 
 from .snippets import ROOT
 

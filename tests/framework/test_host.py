@@ -57,7 +57,7 @@ def tool(name: str, **fields: object) -> str:
 
 
 def project(*pins: Pin) -> ProjectFile:
-    return ProjectFile(Path("/somewhere/agentfw.toml"), pins, None, Path("/somewhere/runs"))
+    return ProjectFile(Path("/somewhere/agentfw.toml"), pins)
 
 
 def test_components_are_listed_without_importing_them(make_plugin: MakePlugin) -> None:

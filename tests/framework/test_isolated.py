@@ -25,7 +25,8 @@ from agentfw.host import Host, HostOptions
 from agentfw.memory import Embedded, Memory, Query, Recollection, Remembered, Saying
 from agentfw.runs.isolation import Isolation, isolated, written
 from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import IsolableChoice, apply_assignments, parse_spec
+from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
+from agentfw.runs.spec.values import apply_assignments
 from agentfw.scores import Score
 from agentfw.testing.samples import sample_episode
 

@@ -12,6 +12,10 @@ from agentfw.errors import UnknownNameError
 from agentfw.host import Host
 
 MakePlugin = Callable[..., str]
+ELSEWHERE = (
+    "install agentfw-tea from where agentfw-shop came from, or say where that is: plugins.package_index in agentfw.toml"
+)
+"""The fix where only a name is known: pip would take whatever has that name in the public index."""
 
 
 def knowing(distribution: str, folder: str = "") -> str:
@@ -32,7 +36,7 @@ def test_a_missing_environment_names_the_distribution_that_has_it(make_plugin: M
     error = missing("teahouse")
 
     assert error.message == 'no environment is called "teahouse"; agentfw-tea has it and isn\'t installed'
-    assert error.fix == "pip install agentfw-tea"
+    assert error.fix == ELSEWHERE
 
 
 def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin, site: Path, tmp_path: Path) -> None:
@@ -46,7 +50,7 @@ def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin
     assert missing("teahouse").fix == f"pip install '{source / 'plugins' / 'tea'}'"
 
     (source / "plugins" / "tea" / "pyproject.toml").unlink()
-    assert missing("teahouse").fix == "pip install agentfw-tea"
+    assert missing("teahouse").fix == ELSEWHERE
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"url": 3}', '{"url": "https://shop.example/shop.whl"}'])
@@ -54,7 +58,7 @@ def test_an_origin_that_is_no_folder_is_no_trouble(make_plugin: MakePlugin, site
     make_plugin("agentfw-shop", knowing("agentfw-tea", "plugins/tea"))
     (site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json").write_text(text)
 
-    assert missing("teahouse").fix == "pip install agentfw-tea"
+    assert missing("teahouse").fix == ELSEWHERE
 
 
 def test_what_is_installed_is_not_suggested(make_plugin: MakePlugin) -> None:
@@ -68,7 +72,7 @@ def test_a_command_is_suggested_where_a_command_is_missing(make_plugin: MakePlug
     make_plugin("agentfw-shop", knowing("agentfw-tea"))
     host = Host.load()
 
-    assert host.installable("brew", command=True) == ("agentfw-tea", "agentfw-tea")
+    assert host.installable("brew", command=True) == ("agentfw-tea", ELSEWHERE)
     assert host.installable("teahouse", command=True) is None
     assert missing("brew").message == 'no environment is called "brew"'
 

@@ -18,7 +18,8 @@ from agentfw.host.project import find_project
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request
 from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import apply_assignments, parse_spec, read_spec
+from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.values import apply_assignments, read_spec
 from agentfw.scaffold import scaffold_file
 from agentfw.testing import fresh_host
 from agentfw.tool import Toolbox

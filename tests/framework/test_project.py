@@ -30,7 +30,7 @@ def test_everything_it_can_say(tmp_path: Path) -> None:
 
     project = read_project(write(tmp_path, text))
 
-    assert project.default == tmp_path / "specs" / "mine.toml"
+    assert project.default == str(tmp_path / "specs" / "mine.toml")
     assert project.runs == tmp_path / "results"
     assert project.allow == (Pin("agentfw-notes", "1.2.0"), Pin("dice", "2.0"))
 
@@ -38,7 +38,7 @@ def test_everything_it_can_say(tmp_path: Path) -> None:
 def test_an_empty_file_allows_everything(tmp_path: Path) -> None:
     project = read_project(write(tmp_path, ""))
 
-    assert (project.allow, project.default, project.runs) == (None, None, tmp_path / "runs")
+    assert (project.allow, project.default, project.runs) == (None, "", None)
 
 
 def test_an_empty_allow_list_is_not_no_list(tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = ["parse_assignments", "validate"]
+__all__ = ["parse_assignments", "toml_value", "validate"]
+
+_LOOKED_AT = 100
+"""Mistakes that are put into words: a file of another kind has thousands."""
 
 # What pydantic's error types say to a person. {name} is filled from the error's context.
 _WORDS = {
@@ -77,6 +80,7 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
     """
     problems: dict[str, list[str]] = {}
     checked: BaseModel | None = None
+    more = 0
     if model is None:
         for key in values:
             problems[f"{where}.{key}"] = ["no such key: it has no settings"]
@@ -91,15 +95,16 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
         try:
             checked = model.model_validate(values)
         except ValidationError as error:
-            for detail in error.errors(include_url=False):
+            details = error.errors(include_url=False)
+            more = len(details[_LOOKED_AT:])
+            for detail in details[:_LOOKED_AT]:
                 path = _path(detail, values)
                 dotted = ".".join([where, *map(str, path)])
                 problems.setdefault(dotted, []).append(_explain(detail, model, path))
         problems |= unset
     if problems:
-        lines = [f"{dotted}: {_merge(texts)}" for dotted, texts in problems.items()]
-        message = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
-        raise SettingsError(message, fix=_fix_of(problems, model, where))
+        told = {dotted: _merge(texts) for dotted, texts in problems.items()}
+        raise SettingsError.of(told, _fix_of(problems, model, where), more)
     return checked
 
 
@@ -127,11 +132,12 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
             raise SettingsError(
                 f'--set "{assignment}": {parts[-1]} already has keys of its own', fix="drop one of them"
             )
-        table[parts[-1]] = _toml_value(text)
+        table[parts[-1]] = toml_value(text)
     return values
 
 
-def _toml_value(text: str) -> object:
+def toml_value(text: str) -> object:
+    """The value of an assignment."""
     if text.strip() == "null":
         return None
     try:
@@ -239,7 +245,8 @@ def _fix_of(problems: Mapping[str, list[str]], model: type[BaseModel] | None, wh
         key = dotted.removeprefix(f"{where}.")
         if "." not in key and any(text.startswith("no such key") for text in texts):
             return known_names(f" settings of {where}", key, input_keys(model))
-    return f"correct {' and '.join(problems)}, in the spec or with --set"
+    which = " and ".join(problems) if len(problems) <= 3 else "them"
+    return f"correct {which}, in the spec or with --set"
 
 
 def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:

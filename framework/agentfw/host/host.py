@@ -28,11 +28,17 @@ from ..boundary.output import send_prints_to_stderr
 from ..boundary.plugin_calls import PluginCall
 from ..boundary.secrets import Secrets
 from ..component import KINDS
-from ..errors import DuplicateComponentError, PluginError, UnknownNameError, nearest
+from ..errors import (
+    DuplicateComponentError,
+    PluginError,
+    SettingsError,
+    UnknownNameError,
+    nearest,
+)
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
-from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement
+from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement, pip_install
 from .plugin_answers import Answers, Named, Offered, ask, specs_of
 from .plugin_loading import (
     ALL,
@@ -41,6 +47,7 @@ from .plugin_loading import (
     Registered,
     Selection,
     file_entry_point,
+    is_left_out,
     load_plugins,
     unreadable,
 )
@@ -83,7 +90,9 @@ class HostOptions(NamedTuple):
     strict: bool = False
     """`--strict-plugins`: any problem of any plugin is an error. Useful in continuous integration."""
     project: ProjectFile | None = None
-    """The agentfw.toml that contains the allow list."""
+    """The agentfw.toml of the current folder or of one above it."""
+    user: ProjectFile | None = None
+    """The agentfw.toml of the user."""
     trace: bool = False
     """AGENTFW_TRACE_HOOKS: print every hook call to stderr."""
     slow_import_seconds: float = 2.0
@@ -98,24 +107,27 @@ class HostOptions(NamedTuple):
         project: ProjectFile | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> HostOptions:
-        """Options from the environment variables and the command line."""
+        """Options from the environment variables, the user's own file and the command line."""
+        from .project import find_user_file
+
         words = [word.strip() for word in environment.get(DISABLE_VARIABLE, "").split(",")]
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
         trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
-        return cls(tuple(blocked), disabled, strict, project, trace)
+        return cls(tuple(blocked), disabled, strict, project, find_user_file(), trace)
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> HostOptions:
         """The options that `plain` returned in another process, which then loads the same plugins."""
         from .project import read_project
 
-        project = read_project(Path(values["project"])) if values["project"] else None
-        return cls(tuple(values["blocked"]), tuple(values["disabled"]), project=project)
+        project, user = (read_project(Path(values[key])) if values[key] else None for key in ("project", "user"))
+        return cls(tuple(values["blocked"]), tuple(values["disabled"]), project=project, user=user)
 
     def plain(self) -> dict[str, Any]:
         """What another process needs to load the same plugins, as plain values."""
-        project = "" if self.project is None else str(self.project.path)
-        return {"blocked": list(self.blocked), "disabled": list(self.disabled), "project": project}
+        files = {"project": self.project, "user": self.user}
+        paths = {name: "" if file is None else str(file.path) for name, file in files.items()}
+        return {"blocked": list(self.blocked), "disabled": list(self.disabled), **paths}
 
 
 class Host:
@@ -132,6 +144,8 @@ class Host:
         """One record per entry point, sorted by distribution and name, including plugins that failed."""
         self.notes = manager.notes
         """One line for each problem, for stderr."""
+        self.layers: list[ProjectFile] = []
+        """The agentfw.toml files in effect, the most important first: of the project, the user, and distributions."""
         self.secrets = Secrets()
         """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
         self.options, self._manager = options, manager
@@ -154,14 +168,24 @@ class Host:
         if entry_points is None:
             send_prints_to_stderr()
         scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
-        project, selection = options.project, _selection(options)
+        layers = [file for file in (options.project, options.user) if file is not None]
+        selection = _selection(options, layers)
+        shipped, wrong = _shipped(selection) if entry_points is None else ([], [])
+        layers += shipped
+        selection = _selection(options, layers)
         manager = HookManager([], traces=options.trace, strict=options.strict)
         plugins = load_plugins(scan.entry_points, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
+        named = {record.distribution for record in plugins}
+        plugins += [PluginRecord(entry) for entry, _ in wrong if entry.distribution not in named]
         plugins.sort(key=lambda record: (record.distribution, record.name))
+        for entry, error in wrong:
+            problem = Problem(f"ships defaults that can't be used: {error.message}", error.fix)
+            next(record for record in plugins if record.distribution == entry.distribution).problems.append(problem)
         answers = ask(plugins, manager)
-        answers.specs.extend(specs_of(project))
+        answers.specs.extend(offer for file in layers for offer in specs_of(file))
         host = cls(options, manager, plugins, answers)
+        host.layers = layers
         host._take_notes()
         return host
 
@@ -199,7 +223,7 @@ class Host:
         """The component of a file. The file is read once: whatever becomes of it, a run goes on as it began."""
         key = kind, os.path.abspath(name)
         if key not in self._files:
-            found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options))
+            found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options, self.layers))
             self.plugins += found
             answers = ask(found, self._manager)
             if found[0].state != "active":
@@ -295,7 +319,7 @@ class Host:
         return self._only(self._templates, "template", name)
 
     def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
-        """The distribution that offers this name, as plugins say, and what to install. None if nobody offers it.
+        """The distribution that offers this name, as plugins say, and how to install it. None if nobody offers it.
 
         With `command`, the name is that of a command, and else that of a component or a spec.
 
@@ -310,8 +334,29 @@ class Host:
         for known, record in self._known:
             offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
             if offered and not metadata.version_of(known.name):
-                return known.name, metadata.source_of(known.name, known.folder, beside=record.distribution)
+                return known.name, self.installation(known, record.distribution)
         return None
+
+    def installation(self, known: KnownPlugin, beside: str) -> str:
+        """How to install a plugin that the distribution `beside` names: from its sources, or the index of both.
+
+        The name alone would let pip take whatever somebody has put under that name into the public index.
+        """
+        source = metadata.source_of(known.name, known.folder, beside=beside)
+        index = next(
+            (file.package_index for file in self.layers if file.package_index and file.shipped_by in ("", beside)), ""
+        )
+        if index or source != known.name or beside == OWN_DISTRIBUTION:
+            return pip_install(source, "" if source != known.name else index)
+        return (
+            f"install {known.name} from where {beside} came from, "
+            "or say where that is: plugins.package_index in agentfw.toml"
+        )
+
+    @property
+    def package_index(self) -> str:
+        """The URL of the index that plugins are installed from. Empty: pip's own choice."""
+        return next((file.package_index for file in self.layers if file.package_index), "")
 
     def known_plugins(self) -> list[Offered[KnownPlugin]]:
         """The distributions that plugins name which may not be installed, each with the plugin that does."""
@@ -352,7 +397,8 @@ class Host:
         if not records:
             guess = nearest(wanted, {record.distribution for record in self.plugins})
             meant = f'; did you mean "{guess}"?' if guess else ""
-            raise PluginError(f'no plugin "{name}" is installed{meant}', fix=f"pip install {shlex.quote(requested)}")
+            fix = pip_install(shlex.quote(requested), self.package_index)
+            raise PluginError(f'no plugin "{name}" is installed{meant}', fix=fix)
         for record in records:
             if record.state != "active":
                 raise record.failure()
@@ -419,9 +465,8 @@ class Host:
         """Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked."""
         known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
         lines = []
-        project = self.options.project
         sources = [("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)]
-        sources += [] if project is None else [(f"{project.path}: plugins.disabled", project.disabled)]
+        sources += [(f"{file.path}: plugins.disabled", file.disabled) for file in self.layers]
         for source, names in sources:
             for name in names:
                 if normalise(name) not in known and name != ALL:
@@ -435,35 +480,49 @@ class Host:
         A broken plugin of that very name is the error itself.
         """
         for record in self.plugins:
-            if record.wrong and name in (
-                record.name,
-                record.distribution,
-                record.distribution.removeprefix("agentfw-"),
-            ):
+            if record.wrong and name in record.names:
                 raise record.failure()
         offer = self.installable(name)
         if offer is not None:
             return UnknownNameError(title, name, (), offered_by=offer)
         error = UnknownNameError(title, name, known)
-        idle = [record for record in self.plugins if record.state != "active" or record.problems]
-        if idle:
-            texts = [f"{record.title} {record.error or record.problems[0].error}" for record in idle]
+        failed = [record for record in self.plugins if record.wrong or record.problems]
+        texts = [f"{record.title} {record.error or record.problems[0].error}" for record in failed]
+        if texts:
             error.fix += f"; a plugin that failed to load may offer it: {'; '.join(texts)}"
+        left_out = [record for record in self.plugins if record.state in ("blocked", "refused") and not record.wrong]
+        near = [record for record in left_out if nearest(name, record.names)]
+        error.fix += "".join(f"; {record.title} {record.error}: {record.fix}" for record in near)
+        if left_out and not near:
+            error.fix += f"; {len(left_out)} of the installed plugins are left out, see: agentfw plugins list"
         return error
 
 
-def _selection(options: HostOptions) -> Selection:
-    project, allowed = options.project, None
-    if project is not None and project.allow is not None:
-        allowed = {pin.distribution: pin.version for pin in project.allow}
+def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
+    by = next((file for file in files if file.allow is not None), None)
     return Selection(
         blocked=frozenset(map(normalise, options.blocked)),
         disabled=frozenset(map(normalise, options.disabled)),
-        allowed=allowed,
-        project="" if project is None else str(project.path),
-        turned_off=frozenset(map(normalise, project.disabled if project is not None else ())),
+        allowed=None if by is None or by.allow is None else {pin.distribution: pin.version for pin in by.allow},
+        project="" if by is None else str(by.path),
+        turned_off={normalise(name): str(file.path) for file in files for name in file.disabled},
+        package_index=next((file.package_index for file in files if file.package_index), ""),
         slow_import_seconds=options.slow_import_seconds,
     )
+
+
+def _shipped(selection: Selection) -> tuple[list[ProjectFile], list[tuple[EntryPoint, SettingsError]]]:
+    """The defaults that distributions ship, and the files of theirs that can't be used."""
+    from .project import DEFAULTS_GROUP, read_shipped
+
+    files, wrong = [], []
+    for entry in metadata.entry_points(DEFAULTS_GROUP):
+        if not is_left_out(PluginRecord(entry), selection):
+            try:
+                files.append(read_shipped(entry))
+            except SettingsError as error:
+                wrong.append((entry, error))
+    return files, wrong
 
 
 def _check_kind(kind: str) -> None:

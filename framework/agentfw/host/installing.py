@@ -34,10 +34,10 @@ _PIPX_FILE = "pipx_metadata.json"
 _UV_FILE = "uv-receipt.toml"
 
 
-def install_command(requirements: Sequence[str], *, python: str = sys.executable) -> list[str]:
+def install_command(requirements: Sequence[str], index: str = "", *, python: str = sys.executable) -> list[str]:
     """The install command for this environment: pip if available, else uv."""
     _check(requirements)
-    return [*_installer("install", python=python), *requirements]
+    return [*_installer("install", python=python), *(["--index-url", index] if index else []), *requirements]
 
 
 def _installer(verb: str, *flags: str, python: str = sys.executable) -> list[str]:
@@ -53,9 +53,9 @@ def _installer(verb: str, *flags: str, python: str = sys.executable) -> list[str
     )
 
 
-def install(requirements: Sequence[str], echo: Callable[[str], object]) -> int:
+def install(requirements: Sequence[str], echo: Callable[[str], object], index: str = "") -> int:
     """Run the command and return its exit code. Its output goes to stderr."""
-    command = install_command(requirements)
+    command = install_command(requirements, index)
     echo(shlex.join(command))
     # stdout is reserved for data.
     return subprocess.run(command, stdout=sys.__stderr__, check=False).returncode

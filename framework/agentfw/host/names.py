@@ -11,6 +11,7 @@ its versions, as for pip.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -31,6 +32,7 @@ __all__ = [
     "overshadowed",
     "parse_requirement",
     "parted",
+    "pip_install",
 ]
 
 OWN_DISTRIBUTION = "agentfw"
@@ -113,3 +115,8 @@ def is_met(requirement: Requirement, version: str) -> bool:
         return requirement.specifier.contains(version, prereleases=True)
     except InvalidVersion:
         return not requirement.specifier
+
+
+def pip_install(what: str, index: str = "") -> str:
+    """The command that installs a requirement, from this index alone, or where pip is configured to look."""
+    return f"pip install {f'--index-url {shlex.quote(index)} ' if index else ''}{what}"

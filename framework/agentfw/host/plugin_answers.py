@@ -215,9 +215,7 @@ def _plain(text: Item) -> Item:
     return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
 
 
-def specs_of(project: ProjectFile | None) -> list[Offered[NamedSpec]]:
-    if project is None:
-        return []
+def specs_of(project: ProjectFile) -> list[Offered[NamedSpec]]:
     record = PluginRecord(EntryPoint(project.path.name, "", "project", ""))
     files = [file for folder in project.specs for file in sorted(folder.glob("*.toml")) if NAME.fullmatch(file.stem)]
     return [Offered(NamedSpec(file.stem, str(file), f"from {file.parent}"), record) for file in files]

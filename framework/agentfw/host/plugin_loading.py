@@ -20,11 +20,11 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 from pluggy import PluginValidationError
@@ -38,7 +38,7 @@ from ..errors import PluginError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
 from ..version import __version__
 from .hook_calls import HookManager, HookOwner, misused
-from .names import OWN_DISTRIBUTION, component_name, is_met, parse_requirement
+from .names import OWN_DISTRIBUTION, component_name, is_met, parse_requirement, pip_install
 
 __all__ = [
     "ALL",
@@ -50,6 +50,7 @@ __all__ = [
     "Selection",
     "file_entry_point",
     "import_file",
+    "is_left_out",
     "load_plugins",
     "manager_name",
     "module_of",
@@ -96,6 +97,11 @@ class PluginRecord:
     @property
     def title(self) -> str:
         return f"plugin {self.name} of {self.distribution} {self.version}"
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What a person may call it."""
+        return self.name, self.distribution, self.distribution.removeprefix("agentfw-")
 
     @property
     def mend(self) -> str:
@@ -215,8 +221,11 @@ class Selection(NamedTuple):
     allowed: dict[str, str] | None = None
     """Allowed distributions with their exact versions. None allows everything."""
     project: str = ""
-    """Path of the agentfw.toml with the allow list and the next one."""
-    turned_off: frozenset[str] = frozenset()
+    """Path of the agentfw.toml with the allow list."""
+    turned_off: Mapping[str, str] = MappingProxyType({})
+    """What agentfw.toml disables, with the path of the file that does."""
+    package_index: str = ""
+    """The URL of the index that pip is told to install from. Empty: pip's own choice."""
     slow_import_seconds: float = SLOW_SECONDS
 
 
@@ -231,7 +240,7 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
     for entry_point in sorted(entry_points, key=lambda found: (found.distribution, found.name)):
         record = PluginRecord(entry_point)
         records.append(record)
-        if _left_out(record, selection):
+        if is_left_out(record, selection):
             continue
         if wanted := _unmet_version(record):
             error = f"requires {wanted}, and this is agentfw {__version__}"
@@ -266,7 +275,7 @@ def _unmet_version(record: PluginRecord) -> str:
 def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
     record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
-    if not _left_out(record, selection):
+    if not is_left_out(record, selection):
         record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
     return record
 
@@ -286,7 +295,7 @@ def tell_authors(record: PluginRecord) -> str:
     return f"{mend}, or disable it with --no-plugin {record.name}"
 
 
-def _left_out(record: PluginRecord, selection: Selection) -> bool:
+def is_left_out(record: PluginRecord, selection: Selection) -> bool:
     """Set the state of a plugin that must not be imported."""
     own = record.distribution == OWN_DISTRIBUTION
     names = {normalise(record.name), normalise(record.distribution)}
@@ -294,8 +303,8 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
         record.leave_out("blocked", "is disabled by --no-plugin", "run without that flag")
     elif names & selection.disabled or (ALL in selection.disabled and not own):
         record.leave_out("blocked", "is disabled by AGENTFW_DISABLE_PLUGINS", "unset AGENTFW_DISABLE_PLUGINS")
-    elif names & selection.turned_off:
-        record.leave_out("blocked", f"is disabled by {selection.project}", "remove it from [plugins] disabled there")
+    elif off := [file for name, file in selection.turned_off.items() if name in names]:
+        record.leave_out("blocked", f"is disabled by {off[0]}", "remove it from [plugins] disabled there")
     elif selection.allowed is not None and not own:
         pin = f'"{record.distribution}=={record.version}"'
         allowed = selection.allowed.get(normalise(record.distribution))
@@ -305,7 +314,8 @@ def _left_out(record: PluginRecord, selection: Selection) -> bool:
             error = f"isn't the version {allowed} that {selection.project} allows"
             fix = f"write {pin} there"
             if not record.file:
-                fix = f'pip install "{record.distribution}=={allowed}", or {fix}'
+                pin_wanted = f'"{record.distribution}=={allowed}"'
+                fix = f"{pip_install(pin_wanted, selection.package_index)}, or {fix}"
             # The pin shows that this plugin is wanted. So unlike an unlisted plugin, this is a problem to fix.
             record.stop("refused", error, fix)
     return record.state != "active"

@@ -1,6 +1,6 @@
 """Searches plugins: those that are installed, those that they know of, and those of a team's own list. No server.
 
-A team's list is a file or a URL that agentfw.toml names, in JSON or TOML:
+A team's list is a file or a URL that an agentfw.toml names, in JSON or TOML:
 
     [[plugins]]
     name = "agentfw-tea"
@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
-from ..boundary.metadata import normalise, source_of, version_of
+from ..boundary.metadata import normalise, version_of
 from ..boundary.settings_input import validate
 from ..component import KINDS
 from ..errors import EndpointError, SettingsError
 from ..settings import Settings
+from .names import pip_install
 
 if TYPE_CHECKING:
     from .host import Host
@@ -78,8 +79,8 @@ class PluginList(Settings):
 
 def search(host: Host, words: Sequence[str]) -> list[FoundPlugin]:
     """The plugins that match all words, sorted by name. Raises if the project has a list that can't be read."""
-    project = host.options.project
-    listed = [] if project is None or not project.plugin_list else _listed(project.plugin_list)
+    place = next((file.plugin_list for file in host.layers if file.plugin_list), "")
+    listed = _listed(place, host.package_index) if place else []
     # Of one distribution, what is installed says most, and the team's own list knows best how to install it.
     found: dict[str, FoundPlugin] = {}
     for one in [*_installed(host), *listed, *_known(host)]:
@@ -115,11 +116,11 @@ def _summary(distribution: str) -> str:
 
 def _known(host: Host) -> Iterable[FoundPlugin]:
     for known, record in host.known_plugins():
-        install = f"pip install {source_of(known.name, known.folder, beside=record.distribution)}"
+        install = host.installation(known, record.distribution)
         yield FoundPlugin(known.name, "", "", known.offers, install, record.distribution)
 
 
-def _listed(place: str) -> Iterable[FoundPlugin]:
+def _listed(place: str, index: str) -> Iterable[FoundPlugin]:
     checked = validate(PluginList, _parsed(place, _read(place)), place)
     assert isinstance(checked, PluginList)
     for one in checked.plugins:
@@ -129,7 +130,7 @@ def _listed(place: str) -> Iterable[FoundPlugin]:
                 f"{place}: {one.name} has components of the kind {unknown[0]}", fix=f"use one of {kinds}"
             )
         version = version_of(one.name)
-        install = "" if version else one.install or f"pip install {one.name}"
+        install = "" if version else one.install or pip_install(one.name, index)
         yield FoundPlugin(one.name, version, one.summary, one.components, install, place)
 
 

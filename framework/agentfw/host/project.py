@@ -1,10 +1,13 @@
-"""Reads agentfw.toml: the settings of a project, shared by everybody who works in its folder.
+"""Reads agentfw.toml: the settings of a project, of a user, or of everybody who has installed a distribution.
 
-A mistake in the file is an error before anything is loaded, with its location and the nearest valid key. Paths are
-relative to the file, not to the current directory.
+The nearest file from the current folder upwards is the project's. The user's is in the folder for configuration of
+their system. A distribution names a package of its own in the entry-point group `agentfw.defaults`; the file in that
+package holds for whoever has installed it, and nothing is imported. What a user says wins over a distribution, and a
+project over both. A mistake in a file is an error before anything is loaded, with its location and the nearest valid
+key. Paths are relative to the file, not to the current directory.
 
     # agentfw.toml
-    default = "spec.toml"              # spec that `agentfw run` without arguments runs here
+    default = "spec.toml"              # spec that `agentfw run` without arguments runs here: a file or a spec's name
     runs = "runs"                      # folder of the runs
     specs = ["specs"]                  # folders of specs: nightly.toml is the spec `nightly`, as if a plugin shipped it
 
@@ -15,25 +18,43 @@ relative to the file, not to the current directory.
     allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
     disabled = ["agentfw-noisy"]       # plugins or distributions that are not imported
     index = "plugins.toml"             # list of plugins for `agentfw plugins search`: a file or a URL
+    package_index = "https://packages.example.org/simple"      # where pip is told to install plugins from
 
     project = find_project()
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from ..boundary.metadata import normalise
+from ..boundary.metadata import EntryPoint, normalise
 from ..errors import SettingsError, nearest
 
-__all__ = ["FILE_NAME", "Pin", "ProjectFile", "find_project", "read_project", "runs_directory"]
+__all__ = [
+    "DEFAULTS_GROUP",
+    "FILE_NAME",
+    "Pin",
+    "ProjectFile",
+    "find_project",
+    "find_user_file",
+    "read_project",
+    "read_shipped",
+    "runs_directory",
+]
 
 FILE_NAME = "agentfw.toml"
+DEFAULTS_GROUP = "agentfw.defaults"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
-PLUGINS_KEYS = ("allow", "disabled", "index")
+PLUGINS_KEYS = ("allow", "disabled", "index", "package_index")
+SHIPPED_KEYS = ("default", "defaults", "plugins")
+"""What a distribution may say. Which plugins are loaded, and where runs are, is up to those who install it."""
+SHIPPED_PLUGINS_KEYS = ("index", "package_index")
 
 
 class Pin(NamedTuple):
@@ -47,15 +68,24 @@ class ProjectFile(NamedTuple):
     """One validated agentfw.toml."""
 
     path: Path
-    allow: tuple[Pin, ...] | None
+    allow: tuple[Pin, ...] | None = None
     """The allow list. None: everything installed may be loaded."""
-    default: Path | None
-    runs: Path
+    default: str = ""
+    """The absolute path or the name of a spec."""
+    runs: Path | None = None
     disabled: tuple[str, ...] = ()
     specs: tuple[Path, ...] = ()
     defaults: Mapping[str, Any] = MappingProxyType({})
     plugin_list: str = ""
     """The path or the URL of the team's list of plugins."""
+    package_index: str = ""
+    """The URL of the index of packages that plugins are installed from."""
+    shipped_by: str = ""
+    """The distribution that ships the file. Empty for a user's and a project's."""
+
+    @property
+    def title(self) -> str:
+        return f"{FILE_NAME} of {self.shipped_by}" if self.shipped_by else str(self.path)
 
     def effect(self) -> dict[str, str]:
         """What the file changes, in words."""
@@ -68,6 +98,7 @@ class ProjectFile(NamedTuple):
             "plugins allowed": None if pins is None else ", ".join(pins) or "none",
             "plugins disabled": ", ".join(self.disabled),
             "list of plugins": self.plugin_list,
+            "index of packages": self.package_index,
         }
         return {name: str(value) for name, value in words.items() if value}
 
@@ -82,18 +113,44 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
     return None
 
 
-def runs_directory(given: Path | str | None) -> Path:
-    """The directory of runs: as given, as agentfw.toml says, or `runs`.
+def find_user_file() -> ProjectFile | None:
+    """The user's own agentfw.toml: in ~/.config/agentfw, or where their system keeps such files. None if not there."""
+    if sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Application Support"
+    else:
+        variable = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"
+        folder = Path(os.environ.get(variable) or Path.home() / ".config")
+    file = folder / "agentfw" / FILE_NAME
+    return read_project(file) if file.is_file() else None
 
-    It is absolute, and has to be asked for before plugins are imported, which may change the current directory.
+
+def read_shipped(entry: EntryPoint) -> ProjectFile:
+    """The file in the package that an entry point of a distribution names."""
+    folder = entry.folder()
+    if folder is None or not (folder / FILE_NAME).is_file():
+        raise SettingsError(
+            f"{entry.distribution} {entry.version} has its defaults in {entry.value}, and there is no {FILE_NAME}",
+            fix=f"put {FILE_NAME} into that package, or leave it out with --no-plugin {entry.distribution}",
+        )
+    return read_project(folder / FILE_NAME, shipped_by=entry.distribution)
+
+
+def runs_directory(given: Path | str | None) -> Path:
+    """The directory of runs: as given, as the project's or the user's agentfw.toml says, or `runs`.
+
+    Without a word of either, it is beside the project's agentfw.toml, else in the current folder. It is absolute, and
+    has to be asked for before plugins are imported, which may change the current directory.
     """
     if given is not None:
         return Path(given).absolute()
     project = find_project()
-    return project.runs if project is not None else Path("runs").absolute()
+    for file in (project, find_user_file()):
+        if file is not None and file.runs is not None:
+            return file.runs
+    return project.path.parent / "runs" if project is not None else Path("runs").absolute()
 
 
-def read_project(path: Path) -> ProjectFile:
+def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
     """Read and validate one file. The SettingsError lists everything that is wrong with it."""
     import tomllib
 
@@ -106,31 +163,41 @@ def read_project(path: Path) -> ProjectFile:
         raise SettingsError(f"{path} isn't UTF-8 text: {error.reason}", fix="save the file as UTF-8") from error
     except OSError as error:
         raise SettingsError(f"{path} can't be read: {error.strerror}", fix="make the file readable") from error
-    problems = _unknown_keys(table, TOP_KEYS, "")
+    problems = _unknown_keys(table, SHIPPED_KEYS if shipped_by else TOP_KEYS, "")
     plugins = table.get("plugins", {})
     if not isinstance(plugins, dict):
         problems.append("plugins: must be a table: [plugins]")
         plugins = {}
-    problems += _unknown_keys(plugins, PLUGINS_KEYS, "plugins.")
+    problems += _unknown_keys(plugins, SHIPPED_PLUGINS_KEYS if shipped_by else PLUGINS_KEYS, "plugins.")
     allow = None
     if "allow" in plugins:
         allow = _read_pins(plugins["allow"], problems)
     disabled = _read_words(plugins, "disabled", "plugins.", problems)
-    index = plugins.get("index", "")
-    if not isinstance(index, str):
-        problems.append(f"plugins.index: must be a path or a URL in quotes (got {index!r})")
-    elif index and not index.startswith(("http://", "https://")):
+    index = _read_text(plugins, "plugins.index", "a path or a URL", problems)
+    if index and not _is_url(index):
         index = str(path.parent / index)
+    package_index = _read_text(plugins, "plugins.package_index", "a URL", problems)
+    if package_index and (not _is_url(package_index) or "@" in urlsplit(package_index).netloc):
+        problems.append(
+            "plugins.package_index: must be a URL (http or https) without a password; pip finds that in ~/.netrc"
+        )
     specs = tuple(path.parent / folder for folder in _read_words(table, "specs", "", problems))
     problems += [f"specs: {folder} is no folder" for folder in specs if not folder.is_dir()]
     defaults = table.get("defaults", {})
     if not isinstance(defaults, dict):
         problems.append("defaults: must be a table: [defaults]")
-    default = _read_path(table, "default", path.parent, problems)
-    runs = _read_path(table, "runs", path.parent, problems)
+    default = _read_text(table, "default", "a path or the name of a spec", problems)
+    if default.endswith(".toml") or "/" in default:
+        default = str(path.parent / default)
+    runs = _read_text(table, "runs", "a path", problems)
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
-    return ProjectFile(path, allow, default, runs or path.parent / "runs", disabled, specs, defaults, index)
+    place = path.parent / runs if runs else None
+    return ProjectFile(path, allow, default, place, disabled, specs, defaults, index, package_index, shipped_by)
+
+
+def _is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
 
 
 def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:
@@ -174,11 +241,11 @@ def _read_words(table: Mapping[str, object], key: str, prefix: str, problems: li
     return ()
 
 
-def _read_path(table: Mapping[str, object], key: str, folder: Path, problems: list[str]) -> Path | None:
-    value = table.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        problems.append(f"{key}: must be a path in quotes (got {value!r})")
-        return None
-    return folder / value
+def _read_text(table: Mapping[str, object], key: str, what: str, problems: list[str]) -> str:
+    """The text of a key, of which the last part is that in the table. Empty if it isn't there."""
+    last = key.rpartition(".")[2]
+    value = table.get(last, "")
+    if not isinstance(value, str) or (last in table and not value):
+        problems.append(f"{key}: must be {what} in quotes (got {value!r})")
+        return ""
+    return value

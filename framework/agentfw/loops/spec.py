@@ -53,7 +53,8 @@ from ..boundary.settings_input import parse_assignments, validate
 from ..errors import AgentfwError, SettingsError, nearest
 from ..host import Host
 from ..runs.spec.resolution import resolve
-from ..runs.spec.run_spec import RunSpec, apply_assignments, parse_spec, read_spec
+from ..runs.spec.run_spec import RunSpec, parse_spec
+from ..runs.spec.values import apply_assignments, read_spec
 from ..settings import Settings
 
 __all__ = ["Contrast", "LoopSpec", "Phase", "Variant", "read_loop"]

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from .results.run_report import write_report
     from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
-    from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
+    from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
     from .spec.start import find_training, newest_version, policy_of_run, start_from_runs
+    from .spec.values import apply_assignments, read_spec
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -100,7 +101,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "spec.resolution": ("resolve",),
     "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs"),
     "observers": ("Observer", "RunInfo"),
-    "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
+    "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "parse_spec"),
+    "spec.values": ("apply_assignments", "read_spec"),
     "workers": ("in_processes", "usual_processes"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}

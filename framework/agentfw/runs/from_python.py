@@ -25,12 +25,10 @@ from .results.run_charts import curve
 from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
-from .spec.run_spec import apply_assignments, parse_spec
-from .spec.start import policy_of_run, with_choices
+from .spec.resolution import checked_spec
+from .spec.start import SpecValues, Start, chosen_values, naming_layers
 
 __all__ = ["RunResult", "execute", "values_of"]
-
-_Start = Callable[[Host, str | None, Path | None], dict[str, Any]]
 
 
 class RunResult:
@@ -96,27 +94,25 @@ class RunResult:
 
 
 def values_of(
-    start: _Start,
+    start: Start,
     environment: str | None,
     spec: Path | str | None,
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
     runs: Path,
     host: Host | None,
-) -> tuple[dict[str, Any], Host]:
+) -> tuple[SpecValues, Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
     host = host or Host.load(HostOptions.from_environment(project=find_project()))
-    chosen = dict(chosen)
-    if chosen.get("policy"):
-        chosen["policy"] = policy_of_run(host, chosen["policy"], runs)
-    values = with_choices(start(host, environment, file), chosen)
-    return apply_assignments(values, _nested(settings)), host
+    assignments = _nested(settings)
+    return chosen_values(host, start, environment, file, runs=runs, options=chosen, assignments=assignments), host
 
 
-def execute(values: Mapping[str, Any], host: Host, runs: Path) -> RunResult:
+def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
     """Run a spec to its end, and write the report."""
-    made = Run.create(parse_spec(dict(values)), host, runs)
+    with naming_layers(values):
+        made = Run.create(checked_spec(values, host), host, runs)
     _wait_for(made.execute)
     write_report(made.folder)
     return RunResult(made.folder)

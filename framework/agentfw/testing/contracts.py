@@ -208,7 +208,7 @@ def check_component(
 ) -> list[CheckResult]:
     """Check what a factory makes. What can't be made, or hangs, is not checked any further.
 
-    `kind` is a kind of component, or `hook` for a plugin that watches runs, or `command` for a click command.
+    `kind` is a kind of component, or `plugin` for a whole plugin that watches runs, or `command` for a click command.
     `examples` are arguments for calls of a tool, such as `[{"city": "Nantes"}]`, that succeed and do no harm.
     """
     material = sample_episodes() if episodes is None else episodes

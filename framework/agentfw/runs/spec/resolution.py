@@ -24,8 +24,9 @@ from __future__ import annotations
 import datetime
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
@@ -33,18 +34,20 @@ from pydantic_core import to_jsonable_python
 
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
-from ...errors import AgentfwError, PluginError, SettingsError, UsageError
+from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, changed_plugins, origin_of
-from ...settings import SHARED, input_key, marked_keys, operational_keys
+from ...settings import SHARED, input_key, input_keys, marked_keys, operational_keys
 from ...version import __version__
-from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, RunSpec, apply_assignments, parse_spec
+from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
+from .values import apply_assignments, listed
 
 __all__ = [
     "as_before",
     "as_given",
     "changed_record",
+    "checked_spec",
     "complete",
     "from_json",
     "in_force",
@@ -132,6 +135,9 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
 
 Change = Callable[[str, Choice, str], Choice]
 
+_MANY = 40
+"""Components with mistakes after which no more are looked at."""
+
 _MEASURED_ON = ("environment", "evaluation", "seed")
 """What the evaluations of a training depend on, besides its policy."""
 
@@ -139,25 +145,92 @@ _MEASURED_ON = ("environment", "evaluation", "seed")
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     """The spec with the settings of each component validated, and the distribution that each comes from."""
     _check_requirements(spec, host)
-    spec = _with_shared(spec, host)
     sources: dict[str, str] = {}
+    errors: list[AgentfwError] = []
 
     def checked(kind: str, choice: Choice, where: str) -> Choice:
-        record = host.find(kind, choice.name).record
-        sources[f"{kind} {choice.name}"] = f"{record.distribution}=={record.version}"
-        return choice.with_checked(host.check_settings(kind, choice.name, choice.settings, where=where))
+        if len(errors) > _MANY:
+            return choice
+        try:
+            record = host.find(kind, choice.name).record
+            sources[f"{kind} {choice.name}"] = f"{record.distribution}=={record.version}"
+            return choice.with_checked(host.check_settings(kind, choice.name, choice.settings, where=where))
+        except AgentfwError as error:
+            errors.append(error)
+            return choice
 
-    return _changed(spec, checked), sources
+    resolved = _changed(_with_shared(spec, host), checked)
+    if errors:
+        raise _together(errors, spec, host)
+    return resolved, sources
+
+
+def checked_spec(values: Mapping[str, Any], host: Host, where: str = "spec") -> RunSpec:
+    """The spec of plain values, as `parse_spec`. An error also tells what is wrong with the components' settings."""
+    try:
+        return parse_spec(values, where)
+    except SettingsError as error:
+        errors: list[AgentfwError] = [error]
+    chosen: dict[str, Any] = dict.fromkeys(COMPONENTS)
+    for key, raw in values.items():
+        if key in COMPONENTS:
+            tables = [
+                table
+                for table in listed(raw)
+                if isinstance(table.get("name"), str) and isinstance(table.get("settings", {}), Mapping)
+            ]
+            form: type[Choice] = ToolChoice if key == "tools" else ModelChoice if key == "models" else Choice
+            choices = tuple(form.model_construct(**{"settings": {}, "alias": "", **table}) for table in tables)
+            chosen[key] = choices if key in SINGULAR else choices[0] if choices else None
+    spec = RunSpec.model_construct(**chosen)
+    try:
+        resolve(spec, host)
+    except AgentfwError as error:
+        errors.append(error)
+    raise _together(errors, spec, host, values)
+
+
+def _together(
+    errors: Sequence[AgentfwError], spec: RunSpec, host: Host, given: Mapping[str, Any] = MappingProxyType({})
+) -> AgentfwError:
+    """One error for all. For a key that isn't known where it stands, it names the components that have it."""
+    known: dict[str, str] = {}
+    for where, choice in _choices(spec):
+        with suppress(AgentfwError):
+            model = host.settings_model(_kind(where), choice.name)
+            known |= {f"{where}.{key}": key for key in (input_keys(model) if model is not None else ())}
+    problems: dict[str, str] = {}
+    fixes: list[str] = []
+    for error in errors:
+        own = dict(error.problems) if isinstance(error, SettingsError) else {}
+        fix = error.fix
+        for dotted, text in own.items():
+            key = dotted.rpartition(".")[2]
+            key = key if key in known.values() or "did you mean" in text else nearest(key, known.values()) or ""
+            places = [place for place, leaf in known.items() if leaf == key]
+            if text.startswith("no such key") and places:
+                own[dotted] = f'no such key; did you mean "{" or ".join(places)}"?'
+                fix = f"--set {places[0]}={given.get(key, 'VALUE')}"
+        problems |= own or {error.message: ""}
+        fixes.append(fix)
+    if not any(isinstance(error, SettingsError) and error.problems for error in errors) and len(errors) == 1:
+        return errors[0]
+    if any(isinstance(error, UsageError) for error in errors):
+        more = sum(error.more for error in errors if isinstance(error, SettingsError))
+        return SettingsError.of(problems, "; ".join(dict.fromkeys(fixes[:3])), more)
+    return PluginError("\n  ".join(problems), fix="; ".join(dict.fromkeys(fixes[:3])))
 
 
 def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
     """The spec with what policy and learner have in common given to both, where it was given to one of them."""
-    if spec.learner is None:
+    choices = {kind: choice for kind in ("policy", "learner") if (choice := getattr(spec, kind)) is not None}
+    if len(choices) < 2:
         return spec
-    choices = {"policy": spec.policy, "learner": spec.learner}
-    common = set.intersection(
-        *(marked_keys(host.settings_model(kind, choice.name), SHARED) for kind, choice in choices.items())
-    )
+    try:
+        models = [host.settings_model(kind, choice.name) for kind, choice in choices.items()]
+    except AgentfwError:  # whoever checks the settings is told
+        return spec
+    common = set.intersection(*(marked_keys(model, SHARED) for model in models))
     given = {key: value for choice in choices.values() for key, value in choice.settings.items() if key in common}
     return spec.model_copy(
         update={

@@ -25,10 +25,9 @@ With an optimizer, the run learns from what it plays. It is then called a traini
 
 from __future__ import annotations
 
-import copy
 import os
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -45,10 +44,9 @@ from pydantic import (
 
 from ...boundary.settings_input import validate
 from ...engine.interface import EngineSettings
-from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError
+from ...errors import AgentfwError, SettingsError
 from ...host.names import component_name, is_file
 from ...interfaces import parse_interface
-from ...printing.out import shown_path
 from ...request import Sampling
 from ...settings import OPERATIONAL, Operational, Settings
 from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
@@ -56,6 +54,8 @@ from .weights import parse_schedule
 
 __all__ = [
     "COMPONENTS",
+    "ISOLATION",
+    "LISTS",
     "OF_RUNS",
     "OF_TRAININGS",
     "SINGULAR",
@@ -69,10 +69,8 @@ __all__ = [
     "SamplingSettings",
     "SpendingSettings",
     "ToolChoice",
-    "apply_assignments",
+    "label_of_name",
     "parse_spec",
-    "read_spec",
-    "relative_to",
 ]
 
 COMPONENTS = {
@@ -115,7 +113,7 @@ class Choice(Settings):
     @property
     def label(self) -> str:
         """How the keys of settings and errors name it, where a run has several components of its kind."""
-        return _label(self.name)
+        return label_of_name(self.name)
 
     @field_validator("name")
     @classmethod
@@ -152,10 +150,10 @@ class IsolableChoice(Choice):
     @model_serializer(mode="wrap")
     def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = values(self)
-        return {key: value for key, value in written.items() if value or key not in _ISOLATION}
+        return {key: value for key, value in written.items() if value or key not in ISOLATION}
 
 
-_ISOLATION = tuple(IsolableChoice.model_fields.keys() - Choice.model_fields.keys())
+ISOLATION = tuple(IsolableChoice.model_fields.keys() - Choice.model_fields.keys())
 
 
 class ToolChoice(IsolableChoice):
@@ -366,29 +364,25 @@ class RunSpec(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _run_or_training(cls, values: Any) -> Any:
-        """Reject keys that have no effect, and fill in the defaults of trainings."""
-        if not isinstance(values, Mapping):
-            return values
-        if values.get("optimizer") is None:
-            if unused := [key for key in OF_TRAININGS if values.get(key) is not None]:
-                raise ValueError(f"{', '.join(unused)}: only valid with an optimizer, in a training")
-            return values
-        if unused := [key for key in OF_RUNS if key in values]:
-            raise ValueError(f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks")
-        return {**TRAINING_DEFAULTS, **values}
+    def _with_defaults_of_trainings(cls, values: Any) -> Any:
+        is_training = isinstance(values, Mapping) and values.get("optimizer") is not None
+        return {**TRAINING_DEFAULTS, **values} if is_training else values
 
     @model_validator(mode="after")
-    def _fills_its_groups(self) -> RunSpec:
+    def _fits_together(self) -> RunSpec:
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        wrong = [*_conflicts(given), *self._wrong_fallbacks()]
         if self.optimizer is not None and self.groups == "query" and (self.tasks % self.samples or self.samples < 2):
-            raise ValueError(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+            wrong.append(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self
 
-    @model_validator(mode="after")
-    def _has_a_learner(self) -> RunSpec:
-        if self.optimizer is not None and self.learner is None:
-            raise ValueError("an optimizer needs a learner")
-        return self
+    def _wrong_fallbacks(self) -> Iterator[str]:
+        named = {"agentfw", *(model.alias for model in self.models)}
+        for model, other in [("the policy", self.fallback), *((one.alias, one.fallback) for one in self.models)]:
+            if other and (other not in named or other == model):
+                yield f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
 
     @model_serializer(mode="wrap")
     def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -416,21 +410,10 @@ class RunSpec(Settings):
     @field_validator("memories", "tools", "rewards", "trackers", "hooks", "models")
     @classmethod
     def _each_once(cls, choices: tuple[Choice, ...], info: ValidationInfo) -> tuple[Choice, ...]:
-        labels = [choice.label for choice in choices]
-        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        if twice := sorted(label for label, count in Counter(choice.label for choice in choices).items() if count > 1):
             why = {"rewards": "; a reward has one weight", "tools": "; give one an alias"}
             raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
         return choices
-
-    @model_validator(mode="after")
-    def _falls_back_on_models(self) -> RunSpec:
-        named = {"agentfw", *(model.alias for model in self.models)}
-        for model, other in [("the policy", self.fallback), *((one.alias, one.fallback) for one in self.models)]:
-            if other and (other not in named or other == model):
-                raise ValueError(
-                    f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
-                )
-        return self
 
     @field_validator("split")
     @classmethod
@@ -444,7 +427,7 @@ class RunSpec(Settings):
         return text
 
 
-def _label(name: str) -> str:
+def label_of_name(name: str) -> str:
     """A qualified name or the path of a file without what stands before the component's own name."""
     return component_name(Path(name)) if is_file(name) else name.rpartition(":")[2]
 
@@ -463,129 +446,32 @@ def _parsed(parse: Callable[[Any], object], value: object) -> None:
         raise ValueError(f"{error.message}; {error.fix}") from None
 
 
-_LARGEST_FILE = 1_000_000
-
-_LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
-_LISTS |= {"hook": "hooks", "model": "models"}
-SINGULAR = {several: one for one, several in _LISTS.items()}
+LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
+LISTS |= {"hook": "hooks", "model": "models"}
+SINGULAR = {several: one for one, several in LISTS.items()}
 """What one component of each list is called in the keys of settings."""
-_SINGLE = tuple(key for key in COMPONENTS if key not in _LISTS.values())
 
 
 def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:
     """Make a spec from plain values. The SettingsError lists everything that is wrong."""
-    spec = validate(RunSpec, values, where)
+    try:
+        spec = validate(RunSpec, values, where)
+    except SettingsError as error:
+        # pydantic doesn't come to what keys mean together where one of them is wrong.
+        if error.problems.keys() - {where} and (conflicts := "; ".join(_conflicts(values))):
+            raise SettingsError.of({**error.problems, where: conflicts}, error.fix) from None
+        raise
     assert isinstance(spec, RunSpec)
     return spec
 
 
-def read_spec(path: Path) -> dict[str, Any]:
-    """The plain values of a spec file. They aren't validated yet, because the command line may still add to them."""
-    shown = shown_path(path)
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
-        if len(content) > _LARGEST_FILE:
-            raise UsageError(f"{shown} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
-        return relative_to(path.parent, tomllib.loads(content.decode("utf-8")))
-    except FileNotFoundError:
-        raise UsageError(f"there is no spec file {shown}", fix="see docs/reference/settings.md") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {shown}: {error}", fix="a spec is a TOML file in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{shown} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
-
-
-def relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a spec in a folder: the files of components that they name are below it."""
-
-    def placed(choice: Any) -> Any:
-        if isinstance(choice, dict) and "name" in choice:
-            return {**choice, "name": placed(choice["name"])}
-        if isinstance(choice, list):
-            return [placed(each) for each in choice]
-        return os.path.abspath(folder / choice) if isinstance(choice, str) and is_file(choice) else choice
-
-    return {key: placed(value) if key in COMPONENTS else value for key, value in values.items()}
-
-
-def apply_assignments(values: Mapping[str, Any], assignments: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply `--set` assignments to the plain values of a spec.
-
-    `seed=3` and `sampling.top_p=0.9` set keys of the spec. `environment.rate=0.5` and `policy.tokens=4` are settings of
-    these components, and so are those of `optimizer`, `learner` and `teacher`. Where a run has several components of a
-    kind, their names are part of the key: `memory.NAME.key`, `tool.NAME.key`, `reward.NAME.key` (or
-    `reward.NAME.weight`), `tracker.NAME.key` and `model.NAME.key`. A tool with an alias goes by that.
-
-    >>> apply_assignments({"environment": "inbox"}, {"environment": {"rate": 0.5}, "seed": 3})
-    {'environment': {'name': 'inbox', 'settings': {'rate': 0.5}}, 'seed': 3}
-    """
-    result = dict(values)
-    for key, value in assignments.items():
-        singular = next((one for one, several in _LISTS.items() if several == key), "")
-        if key in _SINGLE:
-            result[key] = _with_settings(_table(result.get(key, {})), value, key, ())
-        elif key in _LISTS:
-            result[_LISTS[key]] = _assign_to_one(list(_listed(result.get(_LISTS[key], ()))), key, value)
-        elif singular and isinstance(value, Mapping):
-            raise SettingsError(f"--set {key}... names no component", fix=f"name it: --set {singular}.NAME.KEY=VALUE")
-        else:
-            result[key] = _merged(result.get(key), value)
-    return result
-
-
-def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> list[dict[str, Any]]:
-    if not isinstance(value, Mapping):
-        raise SettingsError(f"--set {kind}=... names no component", fix=f"name it: --set {kind}.NAME.KEY=VALUE")
-    names = [str(choice.get("alias") or choice.get("name")) for choice in choices]
-    names = [_label(name) if is_file(name) else name for name in names]
-    for name, settings in _by_name(value, names).items():
-        if name not in names:
-            raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
-        index = names.index(name)
-        own = {"reward": ("weight", *_ISOLATION), "tracker": (), "model": ("fallback",)}.get(kind, _ISOLATION)
-        choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
-    return choices
-
-
-def _by_name(value: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """The settings by component. A name may have dots: `my.notes.limit` is `limit` of "my.notes"."""
-    rest, found = copy.deepcopy(dict(value)), dict[str, Any]()
-    for name in sorted((name for name in names if "." in name), key=len, reverse=True):
-        *path, last = name.split(".")
-        tables = [rest]
-        for part in path:
-            inner = tables[-1].get(part)
-            tables.append(inner if isinstance(inner, dict) else {})
-        if last in tables[-1]:
-            found[name] = tables.pop().pop(last)
-            for table, part in zip(reversed(tables), reversed(path), strict=True):
-                if not table[part]:
-                    del table[part]
-    return found | rest
-
-
-def _with_settings(choice: dict[str, Any], settings: object, where: str, own: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(settings, Mapping):
-        if isinstance(settings, str) and where in _SINGLE:
-            return {"name": settings}
-        raise SettingsError(f"--set {where}=... names no key", fix=f"name it: --set {where}.KEY=VALUE")
-    taken = {key: settings[key] for key in own if key in settings}
-    rest = {key: item for key, item in settings.items() if key not in own}
-    return {**choice, **taken, "settings": _merged(choice.get("settings", {}), rest)}
-
-
-def _merged(old: object, new: object) -> object:
-    """Merge `new` into `old`. Tables are merged by key: setting one key of a table keeps its others."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
-    return new
-
-
-def _table(value: object) -> dict[str, Any]:
-    return {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, Mapping) else {}
-
-
-def _listed(value: object) -> list[dict[str, Any]]:
-    items = [value] if isinstance(value, (str, Mapping)) else value
-    return [_table(item) for item in items] if isinstance(items, Iterable) else []
+def _conflicts(given: Mapping[str, object]) -> Iterator[str]:
+    """What keys say that can't be meant together. A key without effect was written for another kind of run."""
+    if given.get("optimizer") is None:
+        if unused := [key for key in OF_TRAININGS if given.get(key) is not None]:
+            yield f"{', '.join(unused)}: only valid with an optimizer, in a training"
+        return
+    if unused := [key for key in OF_RUNS if key in given]:
+        yield f"{', '.join(unused)}: not valid in a training; use tasks and evaluation.tasks"
+    if given.get("learner") is None:
+        yield "an optimizer needs a learner"

@@ -1,7 +1,8 @@
-"""The spec that a run or a training starts from, before options and assignments change it.
+"""The values of a spec from all their layers: what it starts from, defaults, variables, options and assignments.
 
-    values = start_of_run(host, "inbox", None)
-    values = with_choices(values, {"policy": "scripted", "memories": ("strategyhub",)})
+    options = {"policy": "scripted", "memories": ("strategyhub",)}
+    values = chosen_values(host, start_of_run, "inbox", None, runs=Path("runs"), options=options)
+    values.origins()["seed"]    # (7, "spec any")
 
 Wherever a policy can be named, an earlier run can, too (`--policy last`). For a training that means the newest version
 that was learned, for any other run the policy as it was. `last` is the newest training that has a version, because
@@ -12,23 +13,35 @@ every evaluation and every session of a gateway is a run, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
+from ...boundary.settings_input import toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
-from ...host.project import ProjectFile
+from ...host.project import FILE_NAME
+from ...printing.out import shown_path
 from ...settings import VERSION, marked_keys
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State
 from .resolution import from_json, masked_keys
-from .run_spec import RunSpec, read_spec, relative_to
+from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
+from .values import apply_assignments, label_of, listed, merged, read_spec, relative_to, written_values
 
 __all__ = [
+    "SpecValues",
+    "Start",
+    "chosen_values",
     "find_training",
+    "naming_layers",
     "newest_version",
     "policy_of_run",
     "spec_of_run",
@@ -37,7 +50,7 @@ __all__ = [
     "start_of_run",
     "start_of_training",
     "with_choices",
-    "with_project_defaults",
+    "with_defaults",
 ]
 
 
@@ -136,68 +149,231 @@ _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
 
 
-def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+class SpecValues(dict[str, Any]):
+    """The plain values of a spec, and what they were after each layer: where each of them comes from."""
+
+    def __init__(self, values: Mapping[str, Any], steps: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        super().__init__(values)
+        self.steps = [*steps]
+
+    def then(self, source: str, values: Mapping[str, Any]) -> SpecValues:
+        """These values in place of the earlier ones; the source says who has changed them."""
+        return SpecValues(values, [*self.steps, (source, values)])
+
+    def origins(self) -> dict[str, tuple[Any, str]]:
+        """Each value by its dotted key, and the first source since which it has been the same."""
+        steps = [(source, dict(_flat(values))) for source, values in self.steps]
+        origins = {}
+        for key, value in _flat(self):
+            same = takewhile(lambda step: key in step[1] and step[1][key] == value, reversed(steps))  # noqa: B023
+            origins[key] = value, [source for source, _ in same][-1]
+        return origins
+
+
+@contextmanager
+def naming_layers(values: SpecValues) -> Iterator[None]:
+    """Let errors about settings say which file of defaults or which variable a wrong value comes from."""
+    try:
+        yield
+    except SettingsError as error:
+        told = {
+            key: source for key, (_, source) in values.origins().items() if _PREFIX in source or FILE_NAME in source
+        }
+        problems = {
+            key: f"{text}, from {told[short]}" if (short := key.removeprefix("spec.")) in told else text
+            for key, text in error.problems.items()
+        }
+        if problems == error.problems:
+            raise
+        raise SettingsError.of(problems, error.fix, error.more) from error.__cause__
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values by dotted keys, as `--set` takes them."""
+    for key, value in values.items():
+        if not prefix and key in COMPONENTS:
+            choices = listed(value)
+            yield key, value if not choices else ", ".join(str(choice.get("name")) for choice in choices)
+            for choice in choices:
+                where = f"{SINGULAR[key]}.{label_of(choice)}" if key in SINGULAR else key
+                own = {name: inner for name, inner in choice.items() if name not in ("name", "settings")}
+                yield from _flat({**own, **choice.get("settings", {})}, f"{where}.")
+        elif isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+Start = Callable[[Host, str | None, Path | None], SpecValues]
+"""Gives the values of the spec that a run starts from, of the name and the file that were given."""
+
+
+def chosen_values(
+    host: Host,
+    start: Start,
+    name: str | None,
+    file: Path | None,
+    *,
+    runs: Path,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    assignments: Mapping[str, Any] = MappingProxyType({}),
+) -> SpecValues:
+    """The values of the spec that a command asks for, with what all layers say.
+
+    From the least to the most important: the files of defaults, the spec, environment variables, options and
+    assignments. The defaults fill in what is missing when it is known which components are chosen.
+    """
+    options = dict(options)
+    if options.get("policy"):
+        options["policy"] = policy_of_run(host, options["policy"], runs)
+    values = start(host, name, file)
+    variables = spec_variables(os.environ, host.notes)
+    keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
+    for variable, path in keys.items():
+        values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
+    values = with_defaults(values.then("command line", with_choices(values, options)), host)
+    for variable, given in variables.items():
+        if variable not in keys and (selected := _selected(values, given)) is not None:
+            values = values.then(variable, apply_assignments(values, _assignment(selected, os.environ[variable])))
+    return values.then("command line", apply_assignments(values, assignments))
+
+
+_PREFIX = "AGENTFW_"
+_OF_COMPONENTS = {*COMPONENTS.keys() - SINGULAR.keys(), *SINGULAR.values()}
+
+
+def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str, list[str]]:
+    """The environment variables that set keys of a spec, with these keys: AGENTFW_POLICY__MODEL is policy.model.
+
+    Other variables that begin with AGENTFW_ are no concern of specs. One with two underscores was meant to be.
+    """
+    known = {*RunSpec.model_fields, *SINGULAR.values()}
+    found = {}
+    for name in sorted(name for name in environment if name.startswith(_PREFIX)):
+        path = name.removeprefix(_PREFIX).lower().split("__")
+        if path[0] in known:
+            found[name] = path
+        elif len(path) > 1:
+            guess = nearest(path[0], known)
+            meant = f"; did you mean {_PREFIX}{'__'.join([guess, *path[1:]]).upper()}?" if guess else ""
+            notes.append(f"{name}: a spec has no key {path[0]}{meant}")
+    return found
+
+
+def _assignment(path: Sequence[str], text: str) -> dict[str, Any]:
+    value: Any = toml_value(text)
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
+
+
+def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
+    """The path with the name of a component as the spec has it: capitals, dashes and dots don't survive in variables.
+
+    None if no such component is selected: then the variable is about another run.
+    """
+    several = next((several for several, one in SINGULAR.items() if one == path[0]), None)
+    if several is None:
+        return path if values.get(path[0]) is not None else None
+    labels = [label_of(choice) for choice in listed(values.get(several, ()))]
+    found = [label for label in labels if re.sub(r"\W", "_", label.lower()) == path[1]]
+    return [path[0], found[0], *path[2:]] if found else None
+
+
+def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
     """The file that was given, the spec that a plugin ships by this name, or the default.
 
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
-    specs = host.specs()
     if spec is None and name is not None and host.has_spec(name):
-        return with_project_defaults(read_spec(Path(host.find_spec(name).path)), host.options.project)
+        return _shipped(host, name)
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
-    project = host.options.project
     if spec is not None:
-        values = _given(spec)
+        values = _file(spec)
     else:
-        given = project.default if project is not None else None
-        values = read_spec(given or Path(host.find_spec("default").path))
-        if name is not None and _name_in(values.get("environment")) != name and "any" in specs:
-            values = read_spec(Path(host.find_spec("any").path))
-    return _in(name, with_project_defaults(values, host.options.project))
+        values = _default(host)
+        if name is not None and _name_in(values.get("environment")) != name and "any" in host.specs():
+            values = _shipped(host, "any")
+    return _in(name, values)
 
 
-def _given(spec: Path) -> dict[str, Any]:
-    """The values of a spec file, or those that a run was played with, if this is its folder."""
-    return spec_of_run(RunFolder.open(spec).about)[0] if (spec / "run.json").exists() else read_spec(spec)
-
-
-def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecValues:
     """The file that was given, or the spec that a plugin ships for trainings in this environment.
 
     The spec train-NAME may also be another training in the environment that it says.
     """
     specs = host.specs()
     if spec is None and name is not None and _TRAINING + name in specs:
-        values = read_spec(Path(host.find_spec(_TRAINING + name).path))
+        values = _shipped(host, _TRAINING + name)
         if _name_in(values.get("environment")) not in (None, name):
-            return with_project_defaults(values, host.options.project)
+            return values
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
     if spec is not None:
-        values = _given(spec)
+        values = _file(spec)
     else:
         known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
         found = next((each for each in known if each in specs), None)
-        values = {} if found is None else read_spec(Path(host.find_spec(found).path))
-    return _in(name, with_project_defaults(values, host.options.project))
+        values = SpecValues({}) if found is None else _shipped(host, found)
+    return _in(name, values)
 
 
-def with_project_defaults(values: dict[str, Any], project: ProjectFile | None) -> dict[str, Any]:
-    """The values of a spec, and those of agentfw.toml where the spec doesn't say otherwise."""
-    if project is None:
-        return values
-    for key in project.defaults:
-        if key not in RunSpec.model_fields:
-            guess = nearest(key, RunSpec.model_fields)
-            hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
-            raise SettingsError(f"{project.path}: defaults.{key}: no such key; {hint}", fix=f"fix {project.path}")
-    return {**relative_to(project.path.parent, dict(project.defaults)), **values}
+def _file(path: Path) -> SpecValues:
+    """The values of a spec file, or those that a run was played with, if this is its folder."""
+    found = spec_of_run(RunFolder.open(path).about)[0] if (path / "run.json").exists() else read_spec(path)
+    return SpecValues({}).then(shown_path(path), found)
 
 
-def start_from_runs(
-    names: Sequence[str], runs: Path, optimizer: str | None = None
-) -> Callable[[Host, str | None, Path | None], dict[str, Any]]:
+def _shipped(host: Host, name: str) -> SpecValues:
+    return SpecValues({}).then(f"spec {name}", read_spec(Path(host.find_spec(name).path)))
+
+
+def _default(host: Host) -> SpecValues:
+    """The default that an agentfw.toml names, a file or a spec of that name, or else the spec "default"."""
+    for file in host.layers:
+        if file.default:
+            return _file(Path(file.default)) if os.path.isabs(file.default) else _shipped(host, file.default)
+    return _shipped(host, "default")
+
+
+def with_defaults(values: SpecValues, host: Host) -> SpecValues:
+    """The values, and what the files of defaults say beside them.
+
+    A table gets the keys that it lacks, and a component the settings that a default has for one of its name. Keys that
+    only a training has are no defaults of other runs, and the other way round.
+    """
+    unused = OF_TRAININGS if values.get("optimizer") is None else OF_RUNS
+    for file in host.layers:
+        for key in file.defaults:
+            if key not in RunSpec.model_fields:
+                guess = nearest(key, RunSpec.model_fields)
+                hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
+                raise SettingsError(f"{file.path}: defaults.{key}: no such key; {hint}", fix=f"fix {file.path}")
+        given = relative_to(file.path.parent, written_values(file.defaults))
+        filled = {
+            key: _under(key, values[key], default) if key in values else default
+            for key, default in given.items()
+            if key not in unused
+        }
+        values = values.then(file.title, {**values, **filled})
+    return values
+
+
+def _under(key: str, value: Any, default: Any) -> Any:
+    """The value of a spec, with what a default adds to it."""
+    if key in COMPONENTS:
+        given = {(choice.get("name"), label_of(choice)): choice for choice in listed(default)}
+        choices = []
+        for choice in listed(value):
+            own = given.get((choice.get("name"), label_of(choice)), {})
+            settings = merged(own.get("settings", {}), choice.get("settings", {}))
+            choices.append({**own, **choice, **({"settings": settings} if settings else {})})
+        return choices if key in SINGULAR else choices[0] if choices else value
+    return merged(default, value) if isinstance(value, Mapping) and isinstance(default, Mapping) else value
+
+
+def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None) -> Start:
     """Trainings that learn from what was recorded in these runs.
 
     They are the setting `runs` of the environment, and of each reward that has one in the spec. A name may also be an
@@ -205,18 +381,18 @@ def start_from_runs(
     is a function that makes runs of what is there: `copied(address, host, directory_of_runs)` returns their folders.
     """
 
-    def start(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
+    def start(host: Host, name: str | None, spec: Path | None) -> SpecValues:
         folders = [str(path.resolve()) for each in names for path in _recorded(each, host, runs)]
         if name is None and spec is None:
             own = f"{_FROM_RUNS}-{optimizer}"
-            values = read_spec(Path(host.find_spec(own if own in host.specs() else _FROM_RUNS).path))
+            values = _shipped(host, own if own in host.specs() else _FROM_RUNS)
         else:
             values = start_of_training(host, name, spec)
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
         rewards = values.get("rewards", [])
         listed = rewards if isinstance(rewards, list) else [rewards]
         scored = [_reading(choice, folders) if _reads(choice) else choice for choice in listed]
-        return {**values, "environment": _reading(environment, folders), "rewards": scored}
+        return values.then("--from", {**values, "environment": _reading(environment, folders), "rewards": scored})
 
     return start
 
@@ -243,11 +419,13 @@ def _reading(choice: dict[str, Any], folders: list[str]) -> dict[str, Any]:
     return {**choice, "settings": {**choice.get("settings", {}), "runs": folders}}
 
 
-def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
-    return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
+def _in(name: str | None, values: SpecValues) -> SpecValues:
+    if name is None:
+        return values
+    return values.then("command line", {**values, "environment": _kept(values.get("environment"), name)})
 
 
-def with_choices(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Put what was chosen into the values of a spec. A list takes the place of the spec's list.
 
     A component that is named again keeps the settings that it has in the spec.

@@ -14,7 +14,8 @@ from chat_server import completion, serving, tool_call
 from agentfw import Host
 from agentfw.host import HostOptions
 from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import apply_assignments, parse_spec, read_spec
+from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.values import apply_assignments, read_spec
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.worlds.calendar.environment import STYLES, CalendarConflicts
 

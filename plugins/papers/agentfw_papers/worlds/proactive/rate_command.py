@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from agentfw.printing.out import Out
@@ -30,7 +28,7 @@ def rate(
     run. Run the same command again to resume.
     """
     from agentfw import Host
-    from agentfw.host import find_project
+    from agentfw.host import runs_directory
     from agentfw.runs import find_run
 
     from .asking import Asker
@@ -38,8 +36,7 @@ def rate(
     from .proactiveness import JOURNAL, Rater
     from .view_data import collect
 
-    project = find_project()
-    folder = find_run(project.runs if project is not None else Path("runs"), run)
+    folder = find_run(runs_directory(None), run)
     predicted = collect(folder, Host.load())
     for notice in predicted.notices:
         out.note(notice)
