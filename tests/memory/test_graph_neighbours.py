@@ -156,14 +156,14 @@ def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph)
         for at, user in enumerate(users * 5, start=1)
     )
     graph.recall("anything", user="user1")
-    before = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    before = calibrated(graph._recaller.cache, graph.settings)
     for place in range(240):
         user, skill = draw.randrange(12), draw.choice(skills)
         fits = user % 2 == int(skill.owner[4:]) % 2
         graph.learn({"id": f"t{place}", "user": users[user], "query": "q", "skills": [skill.id]}, 0.9 if fits else 0.1)
     graph.prepare()
 
-    after = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    after = calibrated(graph._recaller.cache, graph.settings)
 
     assert before.community < 0.4
     assert after.community > 0.7
@@ -175,7 +175,7 @@ def test_complements_count_as_far_as_they_helped_together(graph: SkillGraph, use
     draw = random.Random(3)
     skills = graph.add_skills(NewSkill("ana", f"way {place}", visibility="shared") for place in range(12))
     graph.recall("way", user="ben")
-    before = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    before = calibrated(graph._recaller.cache, graph.settings)
     for place in range(300):
         first = draw.randrange(0, 12, 2)
         together = draw.random() < 0.5
@@ -185,7 +185,7 @@ def test_complements_count_as_far_as_they_helped_together(graph: SkillGraph, use
         graph.learn(trip, 0.9 if good else 0.1)
     graph.recall("way", user="ben")
 
-    after = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    after = calibrated(graph._recaller.cache, graph.settings)
     gained = [hit.why.points["complement"] / hit.why.complement for hit in graph.recall("way", user="ben", k=3)]
 
     assert before.complements == 1.0
@@ -230,7 +230,7 @@ def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
     connections.catch_up([])
 
     assert watched.asked[0] == 0 < watched.asked[1] < watched.asked[2]
-    assert [(skill, reward) for *_, skill, reward in connections.uses] == [(int(skill.id[1:]), 0.5)]
+    assert [(use.skill, use.reward) for use in connections.uses] == [(int(skill.id[1:]), 0.5)]
 
 
 def test_communities_are_found_only_once_they_can_count(graph: SkillGraph) -> None:

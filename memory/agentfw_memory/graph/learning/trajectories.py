@@ -27,7 +27,7 @@ from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
+from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow, Use
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 from agentfw_memory.writing.kinds import kinds_of
@@ -75,6 +75,9 @@ class Learner:
         own = rows.add_trajectory(
             change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         )
+        before = {
+            use.skill: use for use in self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
+        }
         placed = self._placing.place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
         used = self._visible(trajectory.skills, user)  # a shared skill may just have been deleted
@@ -85,7 +88,11 @@ class Learner:
         touched = [skill for skill in touched if skill not in placed.ended]
         # What a user asked for after a failure wasn't tried yet, so the failure says nothing about it.
         executed = [skill for skill in touched if good or skill in used or skill not in placed.wishes]
-        rows.add_edges(change, [EdgeRow("EXECUTED", own, skill, reward) for skill in executed])
+        uses = [before.get(skill) or Use(own, user, skill, reward) for skill in executed]
+        rows.add_edges(
+            change,
+            [EdgeRow("EXECUTED", own, use.skill, reward, None, use.user_term, use.community_term) for use in uses],
+        )
         for skill in executed:
             rows.count_use(change, skill, 1, reward)
         complements: list[tuple[int, int]] = []

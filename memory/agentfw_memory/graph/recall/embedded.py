@@ -25,7 +25,7 @@ from agentfw_memory.graph.index.vector_index_file import load_index, save_index
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.index.word_index_state import load_words, save_words
 from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
+from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.ranking import (
     Asked,
@@ -39,6 +39,7 @@ from agentfw_memory.graph.recall.ranking import (
 )
 from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import Use
 from agentfw_memory.graph.stores.store import Count, Head
 
 __all__ = ["SMALL", "EmbeddedRecall", "Loaded", "loaded"]
@@ -116,6 +117,11 @@ class EmbeddedRecall:
             self._skills.update(self._rows.skills(missing, reader or 0))
         found = {number: self._skills[number] for number in numbers if number in self._skills}
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
+
+    def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
+        """Return what a trajectory used, with the terms of these skills before it."""
+        terms = terms_before(self.cache, self.membership, user, np.array(skills, np.int64))
+        return [Use(trajectory, user, skill, reward, *both) for skill, *both in zip(skills, *terms, strict=True)]
 
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
@@ -226,7 +232,7 @@ class EmbeddedRecall:
         if not self._settings.calibrate:
             return TRUSTED
         if self._trust is None or self._uncalibrated > RECALIBRATED_AFTER * len(self.cache):
-            self._trust, self._uncalibrated = calibrated(self.cache, self.membership, self._settings), 0
+            self._trust, self._uncalibrated = calibrated(self.cache, self._settings), 0
         return self._trust
 
 

@@ -302,7 +302,9 @@ def connected(
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    first: list[int] = candidates.tolist() if settings.siblings else []
+    if not settings.siblings:
+        return Pool(candidates, np.full(len(candidates), -1), np.zeros(len(candidates), np.int64))
+    first: list[int] = candidates.tolist()
     groups: list[tuple[int, int, Integers]] = []
     near: list[tuple[int, int, int]] = []
     if settings.second_hop == "owner":

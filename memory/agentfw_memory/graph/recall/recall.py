@@ -28,6 +28,7 @@ from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER, newest_first
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
 from agentfw_memory.graph.records import Hit, Skill, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import Use
 from agentfw_memory.graph.stores.store import Among, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
@@ -165,6 +166,10 @@ class Recaller:
                 replace(one, score=one.score + points, terms=terms_of, points={**one.points, "rating": points})
             )
         return sorted(rated, key=lambda one: -one.score)
+
+    def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
+        """Return what a trajectory used, with the terms of these skills as they are before it is learned."""
+        return self._by.uses(trajectory, user, skills, reward) if skills else []
 
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""

@@ -20,6 +20,7 @@ from agentfw_memory.graph.rows.row_types import (
     LiveRows,
     SkillRow,
     TrajectoryRow,
+    Use,
     digest,
     live_rows,
     told_apart,
@@ -50,6 +51,7 @@ FEW = 500
 """Up to so many skills of a scenario are looked up one by one."""
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
 EDGE = ("kind", "source", "target", "weight", "valid_from")
+TERMS = ("user_term", "community_term")
 
 
 class GraphRows:
@@ -310,10 +312,13 @@ class GraphRows:
         # The unique index over valid edges rejects an edge that exists.
         now = change.now
         values = [
-            (row.kind, row.source, row.target, row.weight, now if row.valid_from is None else row.valid_from, now)
+            (
+                *(row.kind, row.source, row.target, row.weight, now if row.valid_from is None else row.valid_from),
+                *(now, row.user_term, row.community_term),
+            )
             for row in rows
         ]
-        (new,) = self.store.write(Insert("edge", (*EDGE, "recorded_at"), values, existing="keep"))
+        (new,) = self.store.write(Insert("edge", (*EDGE, "recorded_at", *TERMS), values, existing="keep"))
         for row in rows if new != len(rows) else ():
             where = {"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None}
             if self._column(Select("edge", ("weight",), where))[0] != row.weight:
@@ -395,14 +400,11 @@ class GraphRows:
         A user is connected to their own skills (OWNS), and to skills that their trajectories used (EXECUTED). The
         weight of a use is its reward. Uses below `MINIMUM_WEIGHT` are left out.
         """
-        for row, kind, source, user, target, weight in self._with_users(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT):
-            yield row, source if kind == "OWNS" else user, target, weight
+        for row, _, use in self._with_users(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT):
+            yield row, use.user, use.skill, use.reward
 
-    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
-        """Yield the valid EXECUTED and SHOWN edges after a row, oldest first.
-
-        Each is (row, kind, trajectory, its user, skill, reward).
-        """
+    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, Use]]:
+        """Yield (row, kind, use) for the valid EXECUTED and SHOWN edges after a row, oldest first."""
         return self._with_users(after, ("EXECUTED", "SHOWN"), None)
 
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
@@ -498,18 +500,19 @@ class GraphRows:
 
     def _with_users(
         self, after: int, kinds: tuple[EdgeKind, ...], least: float | None
-    ) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
-        """Yield (row, kind, source, the user of a trajectory, target, weight) of valid edges, oldest first."""
+    ) -> Iterator[tuple[int, EdgeKind, Use]]:
+        """Yield (row, kind, use) of valid edges, oldest first. What a user owns counts as used by nothing else."""
         where: dict[str, Any] = {"valid_to": None, "kind": kinds}
         if least is not None:
             where["weight"] = Between(least)
-        for batch in self.store.scan("edge", ("row", "kind", "source", "target", "weight"), where, after=after):
+        columns = ("row", "kind", "source", "target", "weight", *TERMS)
+        for batch in self.store.scan("edge", columns, where, after=after):
             trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
             who = {"number": Among(trips)}
             users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
-            for row, kind, source, target, weight in batch:
+            for row, kind, source, *use in batch:
                 if kind == "OWNS" or source in users:
-                    yield row, kind, source, users.get(source, source), target, weight
+                    yield row, kind, Use(source, users.get(source, source), *use)
 
 
 def _searched(row: SkillRow) -> dict[str, Any]:
