@@ -30,6 +30,7 @@ from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 from agentfw_memory.graph.index.vector_index_file import remove_indexes
+from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
 from agentfw_memory.graph.learning.hearing import Hearer, Saying, aask, ask
@@ -44,7 +45,14 @@ from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt,
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
-from agentfw_memory.graph.validation import check_name, check_number, check_skill, check_text, check_vectors
+from agentfw_memory.graph.validation import (
+    check_name,
+    check_names,
+    check_number,
+    check_skill,
+    check_text,
+    check_vectors,
+)
 from agentfw_memory.writing.writer import Said, Writer
 
 if TYPE_CHECKING:
@@ -280,8 +288,12 @@ class SkillGraph:
         as_of: float | None = None,
         at_least: float | None = None,
         where: Mapping[str, Any] | None = None,
+        scenario: str | None = None,
+        tools: Iterable[str] = (),
     ) -> list[Hit]:
         """Return the k best skills that this user may see, each with the reasons for its score.
+
+        Skills that apply to `scenario` or require one of `tools` are considered, too, and come earlier.
 
         Skills whose relevance is below `at_least` are left out (default: that of the settings). With `as_of`, return
         what held at that time, also if it was superseded or retired since, whatever its relevance. With `where`, only
@@ -299,13 +311,34 @@ class SkillGraph:
         if where:
             check_filter(where)
         when = None if as_of is None else check_number("as_of", as_of)
+        if scenario is not None:
+            check_name("scenario", scenario)
+        context = {"scenario": scenario, "tools": check_names("tool", _listed(tools))}
 
         def found() -> list[Hit]:
             if when is None:
-                return self._recaller.recall(query, user, k, least, where=where)
-            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {})
+                return self._recaller.recall(query, user, k, least, where=where, **context)
+            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {}, **context)
 
         return self._call(found)
+
+    def cases(
+        self,
+        query: str,
+        *,
+        user: str,
+        k: int = 6,
+        tokens: int = 1_000,
+        count: Callable[[str], int] | None = None,
+        bad: bool = False,
+    ) -> list[Case]:
+        """Return up to k earlier requests with their answers, as demonstrations for this one, the best last.
+
+        They take at most so many tokens, as `count` counts them in their text. With `bad`, answers that weren't liked
+        are among them. `as_messages` and `as_text` bring cases into the form that a policy reads.
+        """
+        room = self.recall(query, user=user, k=2 * k, at_least=0.0, where=CASES)
+        return chosen_cases(room, k, tokens, count, bad=bad)
 
     def learn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
@@ -504,6 +537,7 @@ class SkillGraph:
     aowners, ahistory = _threaded(owners), _threaded(history)
     aconnect, adisconnect, aset_profile = _threaded(connect), _threaded(disconnect), _threaded(set_profile)
     arecall, alearn, aforget, aerase = _threaded(recall), _threaded(learn), _threaded(forget), _threaded(erase)
+    acases = _threaded(cases)
     astats, aprepare, astanding = _threaded(stats), _threaded(prepare), _threaded(standing)
     aasked_to_forget = _threaded(asked_to_forget)
     aexport_jsonl, aimport_jsonl = _threaded(export_jsonl), _threaded(import_jsonl)

@@ -178,6 +178,8 @@ class Why:
     """What each part adds to the score. Their sum is the score."""
     owner: float = 0.0
     """1 if the query names the skill's owner."""
+    context: float = 0.0
+    """The share of the named scenario and tools that the skill is connected to."""
     rating: float = 0.0
     """What the user thought of answers to such questions for which the skill was shown, from -1 to 1."""
 
@@ -216,6 +218,8 @@ class Learned:
     shared: tuple[str, ...] = ()
     """Shared copies that were made, because enough users have the same skill."""
     complements: tuple[tuple[str, str], ...] = ()
+    cases: tuple[str, ...] = ()
+    """Requests that were kept with their answers."""
 
 
 @dataclass(frozen=True, slots=True)

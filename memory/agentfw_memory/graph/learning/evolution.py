@@ -84,7 +84,9 @@ class Placing:
         for skill, other in (placed.added | placed.updated).items():
             if best is None or float(vector @ other) > best[0]:
                 best = float(vector @ other), skill
-        return best[1] if best is not None and best[0] > self._settings.merge_above else None
+        if best is None or best[0] <= self._settings.merge_above:
+            return None
+        return None if "case" in self._rows.metadata([best[1]]).get(best[1], {}) else best[1]
 
     def _add(
         self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, grown
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
@@ -104,8 +104,20 @@ class EmbeddedRecall:
             return []
         similarity = self._similarity(asked, allowed)
         candidates = chosen(similarity, self._settings, asked)
-        trust = self._calibrated()
-        return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed)
+        trust, context = self._calibrated(), dict[int, float]()
+        if self._settings.context_weight and (asked.scenario is not None or asked.tools):
+            context = self._rows.in_context(asked.scenario, asked.tools)
+            candidates = self._with_named(candidates, np.array(sorted(context), np.int64), asked, allowed)
+        return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed, context)
+
+    def _with_named(self, candidates: Integers, named: Integers, asked: Asked, allowed: Bools | None) -> Integers:
+        """Return candidates with those of the named skills that are the most similar to the query."""
+        named = named[self.cache.seen_by(asked.reader, named)]
+        named = named if allowed is None else named[allowed[named]]
+        if asked.vector is not None and len(named):
+            named = self.cache.index.among(asked.vector, self._settings.siblings, named)[0]
+        both = dict.fromkeys([*candidates.tolist(), *named[: self._settings.siblings].tolist()])
+        return np.fromiter(both, np.int64)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """Return those of these skills that exist and that this user may see."""

@@ -109,6 +109,9 @@ class DatabaseRecall:
         found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
         similarity = self._similarity(asked, question, found, prepared)
         candidates = chosen(similarity, settings, asked)
+        if asked.scenario is not None and asked.vector is not None and settings.context_weight:
+            near = self._search.similar_in([asked.scenario], asked.vector, settings.siblings, asked.reader)
+            candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if asked.where:
             metadata = self._rows.metadata(candidates.tolist())
             some = [one for one in candidates.tolist() if fits(metadata.get(one, {}), asked.where)]
@@ -125,6 +128,7 @@ class DatabaseRecall:
             asked,
             prepared.trust if settings.calibrate else TRUSTED,
             around.allowed,
+            self._context(asked, around.numbers) if settings.context_weight else None,
         )
         return [around.as_stored(one) for one in ranked]
 
@@ -309,6 +313,13 @@ class DatabaseRecall:
             about = {number: json.loads(metadata) if metadata else {} for number, _, metadata in texts}
             allowed = np.array([one in about and fits(about[one], asked.where) for one in wanted], np.bool_)
         return _Around(cache, candidates, every, communities, allowed)
+
+    def _context(self, asked: Asked, numbers: Integers) -> dict[int, float] | None:
+        """Return the share of the named scenario and tools that skills are connected to, by their places."""
+        if asked.scenario is None and not asked.tools:
+            return None
+        shares = self._rows.in_context(asked.scenario, asked.tools, numbers.tolist())
+        return {place: shares[number] for place, number in enumerate(numbers.tolist()) if number in shares}
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
         if self._settings.query_similarity != "vectors":

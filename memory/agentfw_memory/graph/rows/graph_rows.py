@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
@@ -273,6 +273,18 @@ class GraphRows:
             Select("edge", ("target",), {"source": scenario, "kind": "TRIGGERS", "valid_to": None}),
         )
         return sorted({number for (number,) in (*applies, *triggers)})
+
+    def in_context(
+        self, scenario: int | None, tools: Sequence[int], numbers: Sequence[int] | None = None
+    ) -> dict[int, float]:
+        """Return the share of a scenario and of tools (as one) that each connected skill has, of these or of all."""
+        some = {} if numbers is None else {"source": Among(numbers)}
+        required = {"target": Among(tools), "kind": "REQUIRES", "valid_to": None, **some}
+        kinds = [set[int]()] if scenario is None else [set(self.skills_of(scenario))]
+        kinds.append(set(self._column(Select("edge", ("source",), required))) if tools else set())
+        named = (scenario is not None) + bool(tools)
+        found = Counter(chain.from_iterable(kinds))
+        return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 
     def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
         """Return what held at a time, of what this user may see: (owner, version) by skill."""
