@@ -154,7 +154,7 @@ def _played(
 ) -> list[tuple[float, float, float, int, int]]:
     """Return (right, nearest right, folder among those shown, person, place) of each message."""
     draw, embedder = random.Random(f"{seed}/{arm}"), open_embedder("wordllama")
-    settings = GraphSettings(share_cases=True)
+    settings = GraphSettings(share_learned=True)
     if arm == "graph without communities":
         settings = replace(settings, community_weight=0.0)
     seen: list[list[Message]] = [[] for _ in streams_of]

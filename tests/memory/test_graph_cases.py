@@ -71,7 +71,7 @@ def test_cases_are_private_unless_the_graph_shares_them() -> None:
     trip = {"id": "t1", "user": "ana", "query": "my card was stolen", "answer": "Emergencies"}
     found = {}
     for shared in (False, True):
-        settings = GraphSettings(share_cases=shared)
+        settings = GraphSettings(share_learned=shared)
         with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=settings) as graph:
             graph.learn(trip, 1.0)
             found[shared] = [case.owner for case in graph.cases("my card was stolen", user="ben")]

@@ -22,8 +22,8 @@ def test_a_skill_of_the_named_scenario_is_found_though_the_query_says_nothing_of
     graph.add_skill(owner="ana", text="earliest slot first", scenarios=["rescheduling"])
     graph.add_skill(owner="ben", text="latest slot first", scenarios=["rescheduling"])
 
-    plain = [hit.skill.text for hit in graph.recall("note about the office", user="ana", k=5)]
-    hits = graph.recall("note about the office", user="ana", k=5, scenario="rescheduling")
+    plain = [hit.skill.text for hit in graph.recall("note about the office", user="ana", k=40)]
+    hits = graph.recall("note about the office", user="ana", k=40, scenario="rescheduling")
 
     assert "earliest slot first" not in plain
     (hit,) = [hit for hit in hits if hit.why.context]

@@ -84,7 +84,7 @@ class GraphSettings:
     neighbour_weight: float = 0.25
     """Share of the query's similarity to the skills just before and after one that is added to its own. Long texts
     get less."""
-    context_weight: float = 0.1
+    context_weight: float = 0.15
     """Added to the score of a skill of the scenario and the tools that the caller names."""
     time_weight: float = 0.1
     """Added to the score of a skill that became true at a time which the query names."""
@@ -128,8 +128,8 @@ class GraphSettings:
     """Similarity above which two skills are compared for being the same. 1 merges only equal ones."""
     share_after: Count = 0
     """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
-    share_cases: bool = False
-    """Whether everyone is shown the cases of everyone: requests with their answers."""
+    share_learned: bool = False
+    """Whether everyone is shown what is learned from anyone's trajectories: skills, and requests with their answers."""
     profile_neighbours: Count = 10
     """Number of users with similar profiles that a user is connected to. A user without skills is counted to their
     communities. 0 for none."""
@@ -217,6 +217,7 @@ class GraphSettings:
             newest_first=False,
             rating_weight=0.0,
             wishes_from=0.7,
+            share_learned=True,
             profile_neighbours=0,
         )
         changes: dict[str, dict[str, Any]] = {

@@ -1,8 +1,8 @@
 """Cases: what was asked, what was answered, and what came of it, to be shown to a policy as demonstrations.
 
-A pretrained model can't make much of "prefers X", but it copies well. A case is a skill whose text is the request. So it
-is found as skills are, by the same score. The answer and the verdict are its metadata. Other recalls leave cases out. A
-secret never becomes part of a case.
+A pretrained model can't make much of "prefers X", but it copies well. A case is a skill whose text is the request, so
+that it is found as skills are. The answer and the verdict are its metadata. Other recalls leave cases out. A secret
+never becomes part of a case.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import SkillDraft
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import NewSkill, skill_number
+from agentfw_memory.graph.records import NewSkill, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import meaning
@@ -91,7 +91,8 @@ class Placing:
     def _add(
         self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
-        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios)
+        visibility: Visibility = "shared" if self._settings.share_learned else "private"
+        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
         skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
         if skill in placed.added:
             return skill

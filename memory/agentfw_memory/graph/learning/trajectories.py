@@ -57,7 +57,7 @@ class Learner:
         if self._rows.find("trajectory", trajectory.id) is not None:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory, worth)
-        cases = case_of(trajectory, worth, shared=self._settings.share_cases)
+        cases = case_of(trajectory, worth, shared=self._settings.share_learned)
         self._recaller.catch_up()  # the slow part, before the write lock is taken
         asked = self._recaller.embed([case.text for case in cases]) if cases else np.zeros((0, 1), np.float32)
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
