@@ -34,16 +34,16 @@ def test_the_papers_owner_hop_leads_to_what_others_have_learned() -> None:
     """Skills of others are found through an owner (49) only if they may be seen."""
     found = {}
     for name, settings in (("ours", GraphSettings()), ("paper", GraphSettings.ablation("full"))):
-        with SkillGraph.open(
-            ":memory:", tenant="t", embedder="hash", settings=replace(settings, candidates=1)
-        ) as graph:
+        chosen = replace(settings, candidates=1, user_weight=5.0)
+        with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=chosen) as graph:
             for place, tool in enumerate(("calendar", "mail", "phone")):
                 trip = {"id": f"t{place}", "user": "ana", "query": "q", "steps": [{"action": "a", "tool": tool}]}
                 graph.learn(trip, 1.0)
-            found[name] = {hit.why.path for hit in graph.recall("use calendar", user="ben", k=3)}
+            graph.set_profile("ben", "use phone")
+            hits = graph.recall("use calendar", user="ben", k=1)
+            found[name] = [(hit.skill.text, hit.why.path.partition(" as ")[0]) for hit in hits]
 
-    assert found["ours"] == set()
-    assert any(path.startswith("same owner (ana)") for path in found["paper"])
+    assert found == {"ours": [], "paper": [("Use phone", "same owner (ana)")]}
 
 
 def test_hits_about_the_same_thing_stay_in_the_order_of_the_papers_score() -> None:

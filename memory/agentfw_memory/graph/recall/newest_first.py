@@ -1,8 +1,8 @@
 """Orders hits that are about the same thing by time, the newest first, and marks those that were corrected.
 
 What is about the same thing was found when it was heard (learning/same_thing.py), or shares most of its words with
-another hit of its owner. Both are kept. What the user has rated, and what is of a named scenario or tool, keeps its place. Where the
-query names what one of them says, that one was asked for, so their order stays.
+another hit of its owner. Both are kept. What the user has rated, or what a named scenario or tool brought, keeps its
+place. Where the query names what one of them says, that one was asked for, so their order stays.
 """
 
 from __future__ import annotations
