@@ -18,22 +18,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
 from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, open_embedder
+from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
 from agentfw_memory.graph.index.vector_index_file import remove_indexes
 from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
-from agentfw_memory.graph.learning.hearing import Hearer, Saying, aask, ask
+from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
@@ -51,7 +51,6 @@ from agentfw_memory.graph.validation import (
     check_number,
     check_skill,
     check_text,
-    check_vectors,
 )
 from agentfw_memory.writing.writer import Said, Writer
 
@@ -81,8 +80,9 @@ def _threaded(
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
-def _batches(whole: Sequence[Saying], size: int) -> list[Sequence[Saying]]:
-    return [whole[start : start + size] for start in range(0, len(whole), size)]
+async def _at_once(function: Callable[..., Answer], *args: Any) -> Answer:
+    """Call in this thread, as `asyncio.to_thread` calls in another one."""
+    return function(*args)
 
 
 class SkillGraph:
@@ -368,13 +368,14 @@ class SkillGraph:
 
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
-        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
-        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
-            said = self._said(some)
-            asked = [one for one in said if one is not None]
-            answers, problem = ask(writer, asked) if writer is not None and asked else ((), "")
-            heard += self._written(some, said, answers, problem)
-        return heard
+        hearing = self._heard(sayings, _at_once)
+        if self._hearer.writer is not None:
+            return asyncio.run(hearing)
+        try:
+            hearing.send(None)  # without a writer it waits for nothing, so it needs no event loop
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        raise AssertionError("hearing without a writer has waited")
 
     async def ahear(
         self,
@@ -391,30 +392,32 @@ class SkillGraph:
 
     async def ahear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import in an event loop."""
+        return await self._heard(sayings, asyncio.to_thread)
+
+    async def _heard(self, sayings: Iterable[Saying], call: Callable[..., Awaitable[Any]]) -> list[Heard]:
         whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
-        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
-            said = await asyncio.to_thread(self._said, some)
+        size = HEARD_AT_ONCE if writer else 1
+        for some in (whole[start : start + size] for start in range(0, len(whole), size)):
+            said: list[Said | None] = await call(self._said, some)
             asked = [one for one in said if one is not None]
-            answers, problem = await aask(writer, asked) if writer is not None and asked else ((), "")
-            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
+            answers, problem = await ask(writer, asked) if writer is not None and asked else ((), "")
+            heard += await call(self._written, some, said, answers, problem)
         return heard
 
     def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
-        return [self._call(lambda one=one: self._hearer.said(one)) for one in sayings]  # type: ignore[misc]
+        return [self._call(partial(self._hearer.said, one)) for one in sayings]
 
     def _written(
         self, sayings: Sequence[Saying], said: Sequence[Said | None], answers: Sequence[object], problem: str
     ) -> list[Heard]:
-        heard, rest = list[Heard](), iter(answers)
-        for saying, what in zip(sayings, said, strict=True):
-            answer = None if what is None else next(rest, None)
-            heard.append(
-                self._call(
-                    lambda saying=saying, what=what, answer=answer: self._hearer.write(saying, what, answer, problem),  # type: ignore[misc]
-                    repeatable=bool(saying.id),
-                )
+        rest = iter(answers)
+        return [
+            self._call(
+                partial(self._hearer.write, saying, what, None if what is None else next(rest, None), problem),
+                repeatable=bool(saying.id),
             )
-        return heard
+            for saying, what in zip(sayings, said, strict=True)
+        ]
 
     def standing(self, user: str, *, k: int) -> list[Skill]:
         """Return how a user wants to be called and answered, whatever they ask: the k newest such wishes."""
@@ -516,14 +519,13 @@ class SkillGraph:
         maker = open_embedder(embedder)
         record, done = record_of(maker), 0
 
-        def embed(texts: list[str]) -> Float32Array:
-            return check_vectors(maker.embed(texts), texts, record.dimensions)
-
         check_name("tenant", tenant)
         store = store_class(where).open(where, tenant=tenant, clock=clock)
         rows = GraphRows(store)
         try:
-            while (count := store.retried(lambda: rows.reembed(record, embed), repeatable=True)) is not None:
+            while (
+                count := store.retried(lambda: rows.reembed(record, partial(embedded, maker)), repeatable=True)
+            ) is not None:
                 done += count
                 progress(done)
         finally:
@@ -548,6 +550,8 @@ class SkillGraph:
         What may be repeated has the same effect twice as once. A repeated add, for example, finds its own skill.
         """
         with self._lock:
+            if self._closed:
+                raise StorageError("the graph is closed", fix="open it again with SkillGraph.open")
             self._store.retried(self._begin, repeatable=True)
             answer = self._store.retried(call, repeatable=repeatable)
         loaded.used(self)
@@ -588,6 +592,18 @@ class SkillGraph:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def aclose(self) -> None:
+        """Close in another thread, because saving may take a while."""
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> SkillGraph:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

@@ -144,7 +144,7 @@ class GraphSettings:
     """Share of the inverted lists that a search looks at."""
     in_memory_up_to: Count = 200_000
     """Number of skills up to which each process holds the graph in memory. Beyond it, a PostgreSQL server searches."""
-    longest_text: Number = 20_000
+    longest_text: Number = 1_000_000
     """Maximum number of characters of a skill, a query or a profile."""
     power_safe: bool = False
     """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a

@@ -37,6 +37,9 @@ from agentfw_memory.writing.secrets import has_secret
 
 __all__ = ["Learner", "as_trajectory"]
 
+LONGEST_DRAFT = 20_000
+"""Maximum number of characters of a skill that an extractor writes. A model that writes more has gone astray."""
+
 
 class Learner:
     """Learns for one tenant."""
@@ -153,7 +156,7 @@ class Learner:
         return [
             replace(
                 draft,
-                text=check_text("drafted skill", draft.text, settings.longest_text),
+                text=check_text("drafted skill", draft.text, min(LONGEST_DRAFT, settings.longest_text)),
                 tools=check_names("tool", draft.tools),
                 scenarios=check_names("scenario", draft.scenarios),
             )

@@ -49,8 +49,8 @@ def recall_as_of(
     found = [number for number in dict.fromkeys(by_words + by_recall) if number in held]
     if not found:
         return []
-    vectors = recaller.embed([query, *(held[number][1].text for number in found)])
-    by_vector = vectors[1:] @ vectors[0]
+    vectors = recaller.embed([held[number][1].text for number in found])
+    by_vector = vectors @ recaller.embed([query], query=True)[0]
     by_word = question.scores(np.array(found, np.int64))
     score = by_vector + by_word
     best = sorted(range(len(found)), key=lambda place: -score[place])

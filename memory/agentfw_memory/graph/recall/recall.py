@@ -19,7 +19,7 @@ from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder
+from agentfw_memory.graph.index.embedders import Embedder, embedded
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.recall.graph_cache import GraphCache
@@ -32,7 +32,6 @@ from agentfw_memory.graph.rows.row_types import Use
 from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
-from agentfw_memory.graph.validation import check_vectors
 
 __all__ = ["Recaller", "record_of"]
 
@@ -75,8 +74,9 @@ class Recaller:
     def membership(self) -> Membership | None:
         return self._by.membership
 
-    def embed(self, texts: list[str]) -> Float32Array:
-        return check_vectors(self._embedder.embed(texts), texts, self._embedder.dimensions)
+    def embed(self, texts: list[str], *, query: bool = False) -> Float32Array:
+        """Return the vectors of texts, or of queries, which some models tell apart."""
+        return embedded(self._embedder, texts, query=query)
 
     @property
     def embedder_name(self) -> str:
@@ -114,7 +114,7 @@ class Recaller:
         settings = self._settings
         if "case" not in (where or {}) and self.has_cases():
             where = {**(where or {}), **NO_CASES}
-        vector = None if settings.query_similarity == "words" else self.embed([query])[0]
+        vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         place = None if scenario is None else self._rows.find("scenario", scenario)
