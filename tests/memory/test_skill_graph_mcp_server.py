@@ -56,6 +56,7 @@ async def exchange(client: Any) -> None:
     heard = await call("hear", text="I'm allergic to peanuts.", user="cleo", id="m1")
     assert len(heard["kept"]) == 1
     assert (await call("hear", text="I'm allergic to peanuts.", user="cleo", id="m1"))["known_already"]
+    await call("delete", skills=heard["kept"])
     hits = (await call("recall", query="which slot is the earliest?", user="ana"))["result"]
     assert hits[0]["skill"]["text"] == "Offer the earliest slot first"
     assert hits[0]["why"]["path"] == "similar to the query"

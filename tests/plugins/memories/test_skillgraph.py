@@ -60,7 +60,7 @@ def test_a_good_episode_becomes_skills_that_are_recalled_with_their_reasons(tmp_
     }
     assert all(one.text.startswith(f"{one.why['skill']}: ") for one in found)
     assert found[0].score >= found[1].score
-    terms = {"query", "user", "community", "neighbours", "time", "owner", "complement", "conflict", "rating"}
+    terms = {"query", "user", "community", "neighbours", "time", "context", "owner", "complement", "conflict", "rating"}
     assert set(found[0].why) == {"skill", "path", "points", *terms}
 
 
