@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.recall.calibration import calibrated
-from agentfw_memory.graph.recall.connections import GAP, Connections, Timeline
+from agentfw_memory.graph.recall.connections import GAP, Timeline
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -200,37 +199,6 @@ def test_calibration_can_be_turned_off() -> None:
         hit = graph.recall("w3", user="ana")[0]
 
     assert hit.why.points["community"] == pytest.approx(chosen.community_weight * hit.why.community)
-
-
-class Watched:
-    """A store that notes from which edge on it was asked for uses."""
-
-    def __init__(self, rows: Any) -> None:
-        self._rows, self.asked = rows, list[int]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rows, name)
-
-    def uses(self, after: int = 0) -> Any:
-        self.asked.append(after)
-        return self._rows.uses(after)
-
-
-def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
-    for place in range(5):
-        graph.add_skill(owner="ana", text=f"way {place}")
-    watched: Any = Watched(graph._rows)
-    connections = Connections(watched)
-    connections.catch_up(None)
-    graph.add_skill(owner="ana", text="one more way")
-    skill = graph.add_skill(owner="ana", text="the last way", visibility="shared")
-    graph.learn({"id": "t", "user": "ben", "query": "q", "skills": [skill.id]}, 0.5)
-
-    connections.catch_up([int(skill.id[1:])])
-    connections.catch_up([])
-
-    assert watched.asked[0] == 0 < watched.asked[1] < watched.asked[2]
-    assert [(use.skill, use.reward) for use in connections.uses] == [(int(skill.id[1:]), 0.5)]
 
 
 def test_communities_are_found_only_once_they_can_count(graph: SkillGraph) -> None:
