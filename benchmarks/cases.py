@@ -122,31 +122,28 @@ def gguf_model(path: Path) -> Model:
 def measure(streams_of: list[list[Message]], arms: Sequence[str], model: Model | None, seed: int) -> dict[str, Any]:
     """Play all streams in turns, once for each arm, and return what was right."""
     result: dict[str, Any] = {"people": len(streams_of), "messages": len(streams_of[0]), "arms": {}}
-    right: dict[str, list[list[float]]] = {}
+    right: dict[str, list[float]] = {}
     for arm in arms:
-        rows = _played(streams_of, arm, model, seed)
-        right[arm] = [[row[0 if model else 1] for row in rows if row[3] == person] for person in range(len(streams_of))]
+        rows, persons = _played(streams_of, arm, model, seed), range(len(streams_of))
+        column = 0 if model else 1
+        right[arm] = [_share([row[column] for row in rows if row[3] == person]) for person in persons]
         quarter = max(len(streams_of[0]) // 4, 1)
-        newcomers = [row for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
+        newcomers = [row[column] for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
         result["arms"][arm] = {
-            **(
-                {"right": mean_of([np.mean([r[0] for r in rows if r[3] == p]) for p in range(len(streams_of))])}
-                if model
-                else {}
-            ),
-            "nearest": mean_of([float(np.mean([r[1] for r in rows if r[3] == p])) for p in range(len(streams_of))]),
-            "ceiling": float(np.mean([row[2] for row in rows])),
-            "by quarter": [
-                float(np.mean([row[0 if model else 1] for row in rows if row[4] // quarter == part]))
-                for part in range(4)
-            ],
-            "newcomers": float(np.mean([row[0 if model else 1] for row in newcomers])) if newcomers else None,
+            **({"right": mean_of(right[arm])} if model else {}),
+            "nearest": mean_of([_share([row[1] for row in rows if row[3] == person]) for person in persons]),
+            "ceiling": _share([row[2] for row in rows]),
+            "by quarter": [_share([row[column] for row in rows if row[4] // quarter == part]) for part in range(4)],
+            "newcomers": _share(newcomers) if newcomers else None,
         }
     for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities")):
         if {one, other} <= right.keys():
-            sides = ([float(np.mean(some)) for some in right[arm]] for arm in (one, other))
-            result[f"{one} - {other}"] = difference_of(*sides)
+            result[f"{one} - {other}"] = difference_of(right[one], right[other])
     return result
+
+
+def _share(right: Sequence[float]) -> float:
+    return float(np.mean(right))
 
 
 def _played(

@@ -313,7 +313,7 @@ class SkillGraph:
         when = None if as_of is None else check_number("as_of", as_of)
         if scenario is not None:
             check_name("scenario", scenario)
-        context = {"scenario": scenario, "tools": check_names("tool", _listed(tools))}
+        context: dict[str, Any] = {"scenario": scenario, "tools": check_names("tool", _listed(tools))}
 
         def found() -> list[Hit]:
             if when is None:

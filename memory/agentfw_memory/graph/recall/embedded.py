@@ -132,8 +132,11 @@ class EmbeddedRecall:
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
         """Return what a trajectory used, with the terms of these skills before it."""
-        terms = terms_before(self.cache, self.membership, user, np.array(skills, np.int64))
-        return [Use(trajectory, user, skill, reward, *both) for skill, *both in zip(skills, *terms, strict=True)]
+        alike, together = terms_before(self.cache, self.membership, user, np.array(skills, np.int64))
+        return [
+            Use(trajectory, user, skill, reward, one, other)
+            for skill, one, other in zip(skills, alike, together, strict=True)
+        ]
 
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""

@@ -137,17 +137,19 @@ class DatabaseRecall:
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
         """Return what a trajectory used, with the terms of these skills before it."""
-        cache, owners = self._filled(skills), [(skill, owner) for skill, owner in self._rows.owners(skills)]
+        cache, owners = self._filled(skills), self._rows.owners(skills)
         vector, described = self._search.person(user)
         cache.know_user(user, vector, described=described)
         nodes = {user, *skills, *(owner for _, owner in owners)}
         labels = self._rows.store.read(Select("community", ("node", "labels"), {"node": Among(nodes)}))[0]
         numbers, levels = np.array(skills, np.int64), len(self._settings.resolutions)
         known = {node: tuple(json.loads(text)) for node, text in labels}
-        terms, _ = terms_before(cache, None, user, numbers)
+        alike, _ = terms_before(cache, None, user, numbers)
         together = _SavedCommunities(numbers, owners, known, levels).together(user, np.arange(len(numbers)))
-        both = zip(skills, terms, together.tolist(), strict=True)
-        return [Use(trajectory, user, skill, reward, *values) for skill, *values in both]
+        return [
+            Use(trajectory, user, skill, reward, one, other)
+            for skill, one, other in zip(skills, alike, together.tolist(), strict=True)
+        ]
 
     def rated(self, numbers: list[int]) -> list[int]:
         return numbers  # nobody says here which ones were
