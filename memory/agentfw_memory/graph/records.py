@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = [
     "EDGE_ENDS",
@@ -28,6 +28,7 @@ __all__ = [
     "SkillHistory",
     "SkillVersion",
     "Stats",
+    "Use",
     "Visibility",
     "Why",
     "skill_number",
@@ -199,6 +200,17 @@ class Hit:
     """How likely the skill answers the query: from 0 to 1."""
     newer: str = ""
     """The skill that says something newer about the same thing, if one does. Then this one may no longer hold."""
+
+
+class Use(NamedTuple):
+    """A skill that a trajectory used, with its reward, and what the graph thought of them before."""
+
+    trajectory: int
+    user: int
+    skill: int
+    reward: float
+    user_term: float | None = None
+    community_term: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

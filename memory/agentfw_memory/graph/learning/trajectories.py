@@ -26,9 +26,9 @@ from agentfw_memory.graph.learning.evolution import Placing
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Learned, NewSkill, skill_number
+from agentfw_memory.graph.records import Learned, NewSkill, Use, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow, Use
+from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 from agentfw_memory.writing.kinds import kinds_of

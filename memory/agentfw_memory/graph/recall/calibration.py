@@ -29,7 +29,7 @@ from agentfw_memory.graph.arrays import Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.rows.row_types import Use
+from agentfw_memory.graph.records import Use
 
 __all__ = ["SAMPLE", "TRUSTED", "Together", "Trust", "calibrated", "terms_before"]
 

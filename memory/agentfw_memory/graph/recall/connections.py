@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers, grown, resizable
+from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import Use
 
 __all__ = ["GAP", "REMEMBERED", "SAMPLED", "Connections", "Timeline"]
 

@@ -37,9 +37,8 @@ from agentfw_memory.graph.recall.ranking import (
     chosen,
     rank,
 )
-from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import Use
 from agentfw_memory.graph.stores.store import Count, Head
 
 __all__ = ["SMALL", "EmbeddedRecall", "Loaded", "loaded"]

@@ -37,9 +37,9 @@ from agentfw_memory.graph.recall.ranking import (
     chosen,
     rank,
 )
-from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import LIVE, Use, live_rows
+from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
 from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
 

@@ -26,9 +26,8 @@ from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER, newest_first
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
-from agentfw_memory.graph.records import Hit, Skill, Why
+from agentfw_memory.graph.records import Hit, Skill, Use, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import Use
 from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms

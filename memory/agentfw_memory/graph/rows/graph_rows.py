@@ -13,14 +13,13 @@ from itertools import chain, combinations
 from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
 from agentfw_memory.graph.rows.row_types import (
     LIVE,
     EdgeRow,
     LiveRows,
     SkillRow,
     TrajectoryRow,
-    Use,
     digest,
     live_rows,
     told_apart,

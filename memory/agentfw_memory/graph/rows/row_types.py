@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.records import EdgeKind, Visibility
 from agentfw_memory.graph.stores.store import Store
 
-__all__ = ["LIVE", "EdgeRow", "LiveRows", "SkillRow", "TrajectoryRow", "Use", "digest", "live_rows", "told_apart"]
+__all__ = ["LIVE", "EdgeRow", "LiveRows", "SkillRow", "TrajectoryRow", "digest", "live_rows", "told_apart"]
 
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""
@@ -60,17 +60,6 @@ class EdgeRow:
     """Of a use: how similar user and skill were before it."""
     community_term: float | None = None
     """Of a use: the share of communities that user and skill had in common before it."""
-
-
-class Use(NamedTuple):
-    """A skill that a trajectory used, with its reward, and what the graph thought of them before."""
-
-    trajectory: int
-    user: int
-    skill: int
-    reward: float
-    user_term: float | None = None
-    community_term: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.rows.row_types import Use
+from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.stores.search import NOTHING, Connected, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.text.words import terms

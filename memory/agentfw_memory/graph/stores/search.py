@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
-from agentfw_memory.graph.rows.row_types import Use
+from agentfw_memory.graph.records import Use
 
 __all__ = ["Connected", "Corpus", "DatabaseSearch", "Nearest", "Proposals", "Sought", "Summary"]
 
