@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +99,22 @@ def test_a_secret_never_becomes_part_of_a_case(graph: SkillGraph) -> None:
     }
 
     assert graph.learn(trip, 1.0).cases == ()
+
+
+def test_cases_stay_apart_after_somebody_was_forgotten_and_in_an_import(tmp_path: Path) -> None:
+    path, exported = tmp_path / "s.db", tmp_path / "s.jsonl"
+    with SkillGraph.open(path, tenant="team", embedder="hash") as graph:
+        for user in ("ana", "ben"):
+            trip = {"id": user, "user": user, "query": "my card was stolen", "answer": "Emergencies"}
+            graph.learn(trip, 1.0)
+        graph.forget("ana")
+        graph.export_jsonl(exported)
+    with (
+        SkillGraph.open(path, tenant="team") as again,
+        SkillGraph.open(":memory:", tenant="team", embedder="hash") as other,
+    ):
+        other.import_jsonl(exported)
+
+        for one in (again, other):
+            assert one.recall("my card was stolen", user="ben") == []
+            assert [case.owner for case in one.cases("my card was stolen", user="ben")] == ["ben"]

@@ -36,7 +36,7 @@ __all__ = [
 
 Visibility = Literal["private", "shared"]
 """Who may see a skill: only its owner, or every user of the tenant."""
-NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying"]
+NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying", "case"]
 EdgeKind = Literal[
     "OWNS",
     "REQUIRES",

@@ -39,8 +39,8 @@ ORDERED = 10
 """Minimum number of hits among which those about the same thing are ordered by time."""
 NEITHER = (0.0, 1.0)
 """The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
-CASES_STATE = "cases"
-"""Name of the state that says that there are cases."""
+CASES = "cases"
+"""Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
 NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
 NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
@@ -186,13 +186,12 @@ class Recaller:
         return sorted(rated, key=lambda one: -one.score)
 
     def has_cases(self) -> bool:
-        self._has_cases = self._has_cases or self._rows.state(CASES_STATE) is not None
+        self._has_cases = self._has_cases or self._rows.find("case", CASES) is not None
         return self._has_cases
 
     def note_cases(self, change: Change) -> None:
         """Note that there are cases from now on, which other recalls have to leave out."""
-        if not self.has_cases():
-            self._rows.save_state(change, CASES_STATE, b"")
+        self._rows.nodes(change, "case", [CASES])
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
         """Return what a trajectory used, with the terms of these skills as they are before it is learned."""

@@ -439,7 +439,10 @@ class GraphRows:
         )
         skills = dict(live)
         return {
-            "nodes": {**dict(sorted(nodes)), "skill": sum(skills.values())},
+            "nodes": {
+                **{kind: count for kind, count in sorted(nodes) if kind != "case"},
+                "skill": sum(skills.values()),
+            },
             "edges": dict(sorted(edges)),
             "skills": {"shared": skills.get(1, 0), "past": sum(count for _, count in past)},
         }
