@@ -24,6 +24,7 @@ from agentfw_memory.errors import (
 from agentfw_memory.graph.exchange.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.word_index import WordIndex
+from agentfw_memory.graph.learning.cases import Case, as_messages, as_text
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.hearing import Saying
 from agentfw_memory.graph.records import (
@@ -48,6 +49,7 @@ from agentfw_memory.writing.writer import Decision, KnownMemory, Said, Writer
 
 __all__ = [
     "BadInputError",
+    "Case",
     "Change",
     "CompletingModel",
     "Decision",
@@ -84,6 +86,8 @@ __all__ = [
     "WordIndex",
     "Writer",
     "WriterError",
+    "as_messages",
+    "as_text",
     "extract",
     "followed",
     "read_memories",

@@ -18,21 +18,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
 from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, open_embedder
+from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
 from agentfw_memory.graph.index.vector_index_file import remove_indexes
+from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
-from agentfw_memory.graph.learning.hearing import Hearer, Saying, aask, ask
+from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
@@ -44,7 +45,13 @@ from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt,
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
-from agentfw_memory.graph.validation import check_name, check_number, check_skill, check_text, check_vectors
+from agentfw_memory.graph.validation import (
+    check_name,
+    check_names,
+    check_number,
+    check_skill,
+    check_text,
+)
 from agentfw_memory.writing.writer import Said, Writer
 
 if TYPE_CHECKING:
@@ -73,8 +80,9 @@ def _threaded(
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
-def _batches(whole: Sequence[Saying], size: int) -> list[Sequence[Saying]]:
-    return [whole[start : start + size] for start in range(0, len(whole), size)]
+async def _at_once(function: Callable[..., Answer], *args: Any) -> Answer:
+    """Call in this thread, as `asyncio.to_thread` calls in another one."""
+    return function(*args)
 
 
 class SkillGraph:
@@ -280,8 +288,12 @@ class SkillGraph:
         as_of: float | None = None,
         at_least: float | None = None,
         where: Mapping[str, Any] | None = None,
+        scenario: str | None = None,
+        tools: Iterable[str] = (),
     ) -> list[Hit]:
         """Return the k best skills that this user may see, each with the reasons for its score.
+
+        Skills that apply to `scenario` or require one of `tools` are considered, too, and come earlier.
 
         Skills whose relevance is below `at_least` are left out (default: that of the settings). With `as_of`, return
         what held at that time, also if it was superseded or retired since, whatever its relevance. With `where`, only
@@ -299,13 +311,34 @@ class SkillGraph:
         if where:
             check_filter(where)
         when = None if as_of is None else check_number("as_of", as_of)
+        if scenario is not None:
+            check_name("scenario", scenario)
+        context: dict[str, Any] = {"scenario": scenario, "tools": check_names("tool", _listed(tools))}
 
         def found() -> list[Hit]:
             if when is None:
-                return self._recaller.recall(query, user, k, least, where=where)
-            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {})
+                return self._recaller.recall(query, user, k, least, where=where, **context)
+            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {}, **context)
 
         return self._call(found)
+
+    def cases(
+        self,
+        query: str,
+        *,
+        user: str,
+        k: int = 6,
+        tokens: int = 1_000,
+        count: Callable[[str], int] | None = None,
+        bad: bool = False,
+    ) -> list[Case]:
+        """Return up to k earlier requests with their answers, as demonstrations for this one, the best last.
+
+        They take at most so many tokens, as `count` counts them in their text. With `bad`, answers that weren't liked
+        are among them. `as_messages` and `as_text` bring cases into the form that a policy reads.
+        """
+        room = self.recall(query, user=user, k=2 * k, at_least=0.0, where=CASES)
+        return chosen_cases(room, k, tokens, count, bad=bad)
 
     def learn(self, trajectory: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         """Learn from a trajectory and its reward. A trajectory that was learned before changes nothing."""
@@ -335,13 +368,14 @@ class SkillGraph:
 
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
-        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
-        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
-            said = self._said(some)
-            asked = [one for one in said if one is not None]
-            answers, problem = ask(writer, asked) if writer is not None and asked else ((), "")
-            heard += self._written(some, said, answers, problem)
-        return heard
+        hearing = self._heard(sayings, _at_once)
+        if self._hearer.writer is not None:
+            return asyncio.run(hearing)
+        try:
+            hearing.send(None)  # without a writer it waits for nothing, so it needs no event loop
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        raise AssertionError("hearing without a writer has waited")
 
     async def ahear(
         self,
@@ -358,30 +392,32 @@ class SkillGraph:
 
     async def ahear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import in an event loop."""
+        return await self._heard(sayings, asyncio.to_thread)
+
+    async def _heard(self, sayings: Iterable[Saying], call: Callable[..., Awaitable[Any]]) -> list[Heard]:
         whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
-        for some in _batches(whole, HEARD_AT_ONCE if writer else 1):
-            said = await asyncio.to_thread(self._said, some)
+        size = HEARD_AT_ONCE if writer else 1
+        for some in (whole[start : start + size] for start in range(0, len(whole), size)):
+            said: list[Said | None] = await call(self._said, some)
             asked = [one for one in said if one is not None]
-            answers, problem = await aask(writer, asked) if writer is not None and asked else ((), "")
-            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
+            answers, problem = await ask(writer, asked) if writer is not None and asked else ((), "")
+            heard += await call(self._written, some, said, answers, problem)
         return heard
 
     def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
-        return [self._call(lambda one=one: self._hearer.said(one)) for one in sayings]  # type: ignore[misc]
+        return [self._call(partial(self._hearer.said, one)) for one in sayings]
 
     def _written(
         self, sayings: Sequence[Saying], said: Sequence[Said | None], answers: Sequence[object], problem: str
     ) -> list[Heard]:
-        heard, rest = list[Heard](), iter(answers)
-        for saying, what in zip(sayings, said, strict=True):
-            answer = None if what is None else next(rest, None)
-            heard.append(
-                self._call(
-                    lambda saying=saying, what=what, answer=answer: self._hearer.write(saying, what, answer, problem),  # type: ignore[misc]
-                    repeatable=bool(saying.id),
-                )
+        rest = iter(answers)
+        return [
+            self._call(
+                partial(self._hearer.write, saying, what, None if what is None else next(rest, None), problem),
+                repeatable=bool(saying.id),
             )
-        return heard
+            for saying, what in zip(sayings, said, strict=True)
+        ]
 
     def standing(self, user: str, *, k: int) -> list[Skill]:
         """Return how a user wants to be called and answered, whatever they ask: the k newest such wishes."""
@@ -483,14 +519,13 @@ class SkillGraph:
         maker = open_embedder(embedder)
         record, done = record_of(maker), 0
 
-        def embed(texts: list[str]) -> Float32Array:
-            return check_vectors(maker.embed(texts), texts, record.dimensions)
-
         check_name("tenant", tenant)
         store = store_class(where).open(where, tenant=tenant, clock=clock)
         rows = GraphRows(store)
         try:
-            while (count := store.retried(lambda: rows.reembed(record, embed), repeatable=True)) is not None:
+            while (
+                count := store.retried(lambda: rows.reembed(record, partial(embedded, maker)), repeatable=True)
+            ) is not None:
                 done += count
                 progress(done)
         finally:
@@ -504,6 +539,7 @@ class SkillGraph:
     aowners, ahistory = _threaded(owners), _threaded(history)
     aconnect, adisconnect, aset_profile = _threaded(connect), _threaded(disconnect), _threaded(set_profile)
     arecall, alearn, aforget, aerase = _threaded(recall), _threaded(learn), _threaded(forget), _threaded(erase)
+    acases = _threaded(cases)
     astats, aprepare, astanding = _threaded(stats), _threaded(prepare), _threaded(standing)
     aasked_to_forget = _threaded(asked_to_forget)
     aexport_jsonl, aimport_jsonl = _threaded(export_jsonl), _threaded(import_jsonl)
@@ -514,6 +550,8 @@ class SkillGraph:
         What may be repeated has the same effect twice as once. A repeated add, for example, finds its own skill.
         """
         with self._lock:
+            if self._closed:
+                raise StorageError("the graph is closed", fix="open it again with SkillGraph.open")
             self._store.retried(self._begin, repeatable=True)
             answer = self._store.retried(call, repeatable=repeatable)
         loaded.used(self)
@@ -554,6 +592,18 @@ class SkillGraph:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def aclose(self) -> None:
+        """Close in another thread, because saving may take a while."""
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> SkillGraph:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

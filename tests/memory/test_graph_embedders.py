@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index import embedders
 from agentfw_memory.graph.index.embedders import Embedder, default_embedder, open_embedder
 
@@ -138,3 +140,37 @@ def test_a_callable_that_changes_its_mind_is_refused_later() -> None:
     embedder = open_embedder(lambda texts: [[1.0] * next(sizes)])
     with pytest.raises(BadInputError, match=r"\(1, 3\), not \(1, 2\)"):
         embedder.embed(["another"])
+
+
+class Asymmetric:
+    """An embedder that was trained to read different words before queries and before passages."""
+
+    name, version, dimensions = "asymmetric", "1", 2
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        return np.array([[1.0, 0.0] if "tea" in text else [0.0, 1.0] for text in texts], np.float32)
+
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        return np.array([[1.0, 0.0] if "drink" in text else [0.0, 1.0] for text in texts], np.float32)
+
+
+def test_an_embedder_may_tell_queries_from_passages() -> None:
+    settings = GraphSettings(query_similarity="vectors")
+    with SkillGraph.open(":memory:", tenant="t", embedder=Asymmetric(), settings=settings) as graph:
+        for text in ("green tea", "a walk", "a drink"):
+            graph.add_skill(owner="ana", text=text)
+
+        assert graph.recall("drink", user="ana")[0].skill.text == "green tea"
+
+
+def test_all_of_a_long_text_is_embedded_though_a_model_reads_a_few_pages() -> None:
+    def first_pages(texts: Sequence[str]) -> Float32Array:
+        return np.array([[1.0, 40.0 * ("ferry" in text[:20_000])] for text in texts], np.float32)
+
+    long = f"{'It rained again. ' * 3_000}The ferry leaves at nine."
+    settings = GraphSettings(query_similarity="vectors")
+    with SkillGraph.open(":memory:", tenant="t", embedder=first_pages, settings=settings) as graph:
+        for text in (long, "another day", "one more day"):
+            graph.add_skill(owner="ana", text=text)
+
+        assert graph.recall("when does the ferry leave?", user="ana")[0].skill.text == long

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.recall.calibration import calibrated
-from agentfw_memory.graph.recall.connections import GAP, Connections, Timeline
+from agentfw_memory.graph.recall.connections import GAP, Timeline
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -156,14 +155,14 @@ def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph)
         for at, user in enumerate(users * 5, start=1)
     )
     graph.recall("anything", user="user1")
-    before = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    before = calibrated(graph._recaller.cache, graph.settings)
     for place in range(240):
         user, skill = draw.randrange(12), draw.choice(skills)
         fits = user % 2 == int(skill.owner[4:]) % 2
         graph.learn({"id": f"t{place}", "user": users[user], "query": "q", "skills": [skill.id]}, 0.9 if fits else 0.1)
     graph.prepare()
 
-    after = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    after = calibrated(graph._recaller.cache, graph.settings)
 
     assert before.community < 0.4
     assert after.community > 0.7
@@ -175,7 +174,7 @@ def test_complements_count_as_far_as_they_helped_together(graph: SkillGraph, use
     draw = random.Random(3)
     skills = graph.add_skills(NewSkill("ana", f"way {place}", visibility="shared") for place in range(12))
     graph.recall("way", user="ben")
-    before = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    before = calibrated(graph._recaller.cache, graph.settings)
     for place in range(300):
         first = draw.randrange(0, 12, 2)
         together = draw.random() < 0.5
@@ -185,7 +184,7 @@ def test_complements_count_as_far_as_they_helped_together(graph: SkillGraph, use
         graph.learn(trip, 0.9 if good else 0.1)
     graph.recall("way", user="ben")
 
-    after = calibrated(graph._recaller.cache, graph._recaller.membership, graph.settings)
+    after = calibrated(graph._recaller.cache, graph.settings)
     gained = [hit.why.points["complement"] / hit.why.complement for hit in graph.recall("way", user="ben", k=3)]
 
     assert before.complements == 1.0
@@ -200,37 +199,6 @@ def test_calibration_can_be_turned_off() -> None:
         hit = graph.recall("w3", user="ana")[0]
 
     assert hit.why.points["community"] == pytest.approx(chosen.community_weight * hit.why.community)
-
-
-class Watched:
-    """A store that notes from which edge on it was asked for uses."""
-
-    def __init__(self, rows: Any) -> None:
-        self._rows, self.asked = rows, list[int]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rows, name)
-
-    def uses(self, after: int = 0) -> Any:
-        self.asked.append(after)
-        return self._rows.uses(after)
-
-
-def test_edges_that_are_no_uses_are_looked_at_once(graph: SkillGraph) -> None:
-    for place in range(5):
-        graph.add_skill(owner="ana", text=f"way {place}")
-    watched: Any = Watched(graph._rows)
-    connections = Connections(watched)
-    connections.catch_up(None)
-    graph.add_skill(owner="ana", text="one more way")
-    skill = graph.add_skill(owner="ana", text="the last way", visibility="shared")
-    graph.learn({"id": "t", "user": "ben", "query": "q", "skills": [skill.id]}, 0.5)
-
-    connections.catch_up([int(skill.id[1:])])
-    connections.catch_up([])
-
-    assert watched.asked[0] == 0 < watched.asked[1] < watched.asked[2]
-    assert [(skill, reward) for *_, skill, reward in connections.uses] == [(int(skill.id[1:]), 0.5)]
 
 
 def test_communities_are_found_only_once_they_can_count(graph: SkillGraph) -> None:

@@ -42,7 +42,7 @@ TRIP = {"id": "t1", "user": "ana", "query": "move it", "outcome": "Ana prefers m
 async def exchange(client: Any) -> None:
     """All that the server can do, and what it refuses."""
     tools = {tool.name for tool in (await client.list_tools()).tools}
-    assert tools == {"recall", "list", "history", "add", "update", "retire", "delete", "learn", "forget"}
+    assert tools == {"recall", "list", "history", "add", "update", "retire", "delete", "learn", "hear", "forget"}
 
     async def call(name: str, **arguments: Any) -> Any:
         answer = await client.call_tool(name, arguments)
@@ -53,6 +53,10 @@ async def exchange(client: Any) -> None:
     assert added["tools"] == ["calendar"]
     assert len((await call("learn", trajectory=TRIP, reward=0.9))["added"]) == 1
     assert (await call("learn", trajectory=TRIP, reward=0.9))["known_already"]
+    heard = await call("hear", text="I'm allergic to peanuts.", user="cleo", id="m1")
+    assert len(heard["kept"]) == 1
+    assert (await call("hear", text="I'm allergic to peanuts.", user="cleo", id="m1"))["known_already"]
+    await call("delete", skills=heard["kept"])
     hits = (await call("recall", query="which slot is the earliest?", user="ana"))["result"]
     assert hits[0]["skill"]["text"] == "Offer the earliest slot first"
     assert hits[0]["why"]["path"] == "similar to the query"

@@ -84,6 +84,8 @@ class GraphSettings:
     neighbour_weight: float = 0.25
     """Share of the query's similarity to the skills just before and after one that is added to its own. Long texts
     get less."""
+    context_weight: float = 0.15
+    """Added to the score of a skill of the scenario and the tools that the caller names."""
     time_weight: float = 0.1
     """Added to the score of a skill that became true at a time which the query names."""
     newest_first: bool = True
@@ -100,10 +102,12 @@ class GraphSettings:
     at_least: Relevance = 0.002
     """Minimum relevance of a skill to be recalled, from 0 to 1. 0 leaves nothing out."""
     second_hop: Literal["connected", "owner"] = "connected"
-    """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory, a complement
-    or their time, or those of the same owner (as in the paper)."""
+    """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory or a
+    complement, or those of the same owner (as in the paper)."""
     siblings: Count = 10
-    """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns the second hop off."""
+    """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns this hop off."""
+    time_hop: bool = True
+    """Whether the skills just before and after a candidate are considered beside it."""
 
     communities: Literal["leiden", "louvain"] = "leiden"
     """Algorithm that finds the communities."""
@@ -124,6 +128,8 @@ class GraphSettings:
     """Similarity above which two skills are compared for being the same. 1 merges only equal ones."""
     share_after: Count = 0
     """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
+    share_learned: bool = False
+    """Whether everyone is shown what is learned from anyone's trajectories: skills, and requests with their answers."""
     profile_neighbours: Count = 10
     """Number of users with similar profiles that a user is connected to. A user without skills is counted to their
     communities. 0 for none."""
@@ -138,7 +144,7 @@ class GraphSettings:
     """Share of the inverted lists that a search looks at."""
     in_memory_up_to: Count = 200_000
     """Number of skills up to which each process holds the graph in memory. Beyond it, a PostgreSQL server searches."""
-    longest_text: Number = 20_000
+    longest_text: Number = 1_000_000
     """Maximum number of characters of a skill, a query or a profile."""
     power_safe: bool = False
     """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
@@ -205,10 +211,13 @@ class GraphSettings:
             owner_weight=0.0,
             at_least=0.0,
             neighbour_weight=0.0,
+            context_weight=0.0,
+            time_hop=False,
             time_weight=0.0,
             newest_first=False,
             rating_weight=0.0,
             wishes_from=0.7,
+            share_learned=True,
             profile_neighbours=0,
         )
         changes: dict[str, dict[str, Any]] = {

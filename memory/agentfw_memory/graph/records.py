@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = [
     "EDGE_ENDS",
@@ -28,6 +28,7 @@ __all__ = [
     "SkillHistory",
     "SkillVersion",
     "Stats",
+    "Use",
     "Visibility",
     "Why",
     "skill_number",
@@ -35,7 +36,7 @@ __all__ = [
 
 Visibility = Literal["private", "shared"]
 """Who may see a skill: only its owner, or every user of the tenant."""
-NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying"]
+NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying", "case"]
 EdgeKind = Literal[
     "OWNS",
     "REQUIRES",
@@ -178,6 +179,8 @@ class Why:
     """What each part adds to the score. Their sum is the score."""
     owner: float = 0.0
     """1 if the query names the skill's owner."""
+    context: float = 0.0
+    """The share of the named scenario and tools that the skill is connected to."""
     rating: float = 0.0
     """What the user thought of answers to such questions for which the skill was shown, from -1 to 1."""
 
@@ -199,6 +202,17 @@ class Hit:
     """The skill that says something newer about the same thing, if one does. Then this one may no longer hold."""
 
 
+class Use(NamedTuple):
+    """A skill that a trajectory used, with its reward, and what the graph thought of them before."""
+
+    trajectory: int
+    user: int
+    skill: int
+    reward: float
+    user_term: float | None = None
+    community_term: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What `learn` did with a trajectory."""
@@ -216,6 +230,8 @@ class Learned:
     shared: tuple[str, ...] = ()
     """Shared copies that were made, because enough users have the same skill."""
     complements: tuple[tuple[str, str], ...] = ()
+    cases: tuple[str, ...] = ()
+    """Requests that were kept with their answers."""
 
 
 @dataclass(frozen=True, slots=True)

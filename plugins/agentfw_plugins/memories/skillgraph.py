@@ -36,6 +36,7 @@ from agentfw.boundary.gate import function_at
 from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw_memory import (
+    Case,
     GraphSettings,
     Hit,
     ModelWriter,
@@ -45,6 +46,7 @@ from agentfw_memory import (
     Trajectory,
     UnknownSkillError,
     Why,
+    as_text,
     followed,
 )
 from agentfw_memory.graph.graph_settings import Bounds
@@ -115,6 +117,14 @@ class SkillGraphSettings(_GraphFields):
         description="Number of skills with the highest scores, of which those with the highest mean reward are shown, "
         "as MemRL does; 0 to show those with the highest scores.",
     )
+    cases: int = Field(
+        0,
+        ge=0,
+        description="Maximum number of earlier requests that are shown with their answers as demonstrations, of those "
+        "that are recalled. 0 keeps and shows none.",
+    )
+    case_tokens: int = Field(1_000, ge=1, description="Maximum number of tokens of these demonstrations, estimated.")
+    bad_cases: bool = Field(False, description="Also show answers that weren't liked, as what not to answer.")
     one_list: bool = Field(
         False,
         description="Keep one list for all users, for comparisons with flat lists. Everyone is shown what anyone said, "
@@ -203,16 +213,19 @@ class SkillGraphMemory(Memory):
         always = [skill for skill in always if skill.id not in known][: query.limit // 2]
         going = [] if self._away else await self._called(lambda: self.graph.asked_to_forget(query.text, user=user))
         about = {skill.id: _TO_FORGET for skill in going}
+        shown = await self._cases(query, user)
         found = [
             Recollection(
                 _shown(one.skill, one.newer, about.pop(one.skill.id, "")),
                 one.score,
                 {"skill": one.skill.id, **_reasons(one.why)},
             )
-            for one in hits[: query.limit - len(always)]
+            for one in hits[: query.limit - len(always) - len(shown)]
         ]
         rest = [skill for skill in going if skill.id in about] + [skill for skill in always if skill.id not in about]
-        return found + [Recollection(_shown(one, "", about.get(one.id, "")), 0.0, {"skill": one.id}) for one in rest]
+        found += [Recollection(_shown(one, "", about.get(one.id, "")), 0.0, {"skill": one.id}) for one in rest]
+        # Last, because a model copies best what it has read last.
+        return found + [Recollection(" ".join(as_text([one]).split()), one.score, {"case": one.id}) for one in shown]
 
     async def learn(self, episode: Episode, reward: float) -> None:
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
@@ -297,6 +310,15 @@ class SkillGraphMemory(Memory):
 
     # Within
 
+    async def _cases(self, query: Query, user: str) -> list[Case]:
+        settings, most = self.settings, min(self.settings.cases, query.limit)
+        if not most or self._away:
+            return []
+        text, tokens = _kept(query.text, _LONGEST_QUERY), settings.case_tokens
+        return await self._called(
+            lambda: self.graph.cases(text, user=user, k=most, tokens=tokens, bad=settings.bad_cases)
+        )
+
     async def _hits(self, text: str, user: str, count: int) -> list[Hit]:
         try:
             hits = await self._called(lambda: self.graph.recall(text, user=user, k=count))
@@ -358,6 +380,7 @@ class SkillGraphMemory(Memory):
             tuple(skill.id for skill in recalled if _follows(episode, skill)),
             # What the user thinks of an answer is said of what was recalled for it.
             tuple(skill.id for skill in recalled) if rated else (),
+            *(map(_answer, _case(episode, rated)) if self.settings.cases else ()),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:
@@ -377,6 +400,20 @@ class SkillGraphMemory(Memory):
                 if message.content.startswith(_line(skill), shown.end()):
                     found[shown[1]] = skill
         return list(found.values())
+
+
+def _case(episode: Episode, rated: bool) -> tuple[str, str]:
+    """What was answered, and what the user would have answered instead: to a rated answer, or in the only turn."""
+    newest = next((one.data for one in reversed(episode.events) if rated and one.name == "feedback"), {})
+    if not episode.turns or not (rated or len(episode.turns) == 1):
+        return "", ""
+    place = newest.get("turn")
+    turn = episode.turns[place if isinstance(place, int) and place < len(episode.turns) else -1]
+    return turn.said or turn.text, str(newest.get("correction") or "")
+
+
+def _answer(text: str) -> str:
+    return _kept(text, _LONGEST_QUERY)
 
 
 def _writer_model(settings: SkillGraphSettings) -> ServerModel | None:

@@ -97,6 +97,7 @@ _WORDS = {
     "neighbours": "what stands beside it is like what was asked",
     "owner": "its owner was named",
     "time": "it became true at the time that was named",
+    "context": "its scenario or a tool of it was named",
     "fact": "it states the fact that was asked for",
     "complement": "it completes what else was recalled",
     "conflict": "it contradicts what else was recalled",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_memory import SkillGraph
+from agentfw_memory import SkillGraph, StorageError
 
 pytest.importorskip("igraph")
 pytest.importorskip("leidenalg")
@@ -45,3 +46,17 @@ def test_learning_can_be_awaited() -> None:
         again = asyncio.run(graph.alearn(trajectory, 0.9))
 
         assert (first.known_already, again.known_already) == (False, True)
+
+
+def test_a_graph_can_be_opened_and_closed_in_an_event_loop(tmp_path: Path) -> None:
+    async def used() -> SkillGraph:
+        async with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash") as graph:
+            await graph.aadd_skill(owner="ana", text="green tea")
+        return graph
+
+    closed = asyncio.run(used())
+
+    with pytest.raises(StorageError, match="closed"):
+        closed.recall("tea", user="ana")
+    with SkillGraph.open(tmp_path / "s.db", tenant="t") as again:
+        assert [hit.skill.text for hit in again.recall("tea", user="ana")] == ["green tea"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
@@ -28,6 +28,22 @@ def test_the_reference_tells_each_setting_of_the_papers_form() -> None:
     assert told().keys() == values.keys()
     for name, value in told().items():
         assert (value if isinstance(values[name], str) else literal_eval(value)) == values[name], name
+
+
+def test_the_papers_owner_hop_leads_to_what_others_have_learned() -> None:
+    """Skills of others are found through an owner (49) only if they may be seen."""
+    found = {}
+    for name, settings in (("ours", GraphSettings()), ("paper", GraphSettings.ablation("full"))):
+        chosen = replace(settings, candidates=1, user_weight=5.0)
+        with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=chosen) as graph:
+            for place, tool in enumerate(("calendar", *(f"tool{one}" for one in range(12)), "phone")):
+                trip = {"id": f"t{place}", "user": "ana", "query": "q", "steps": [{"action": "a", "tool": tool}]}
+                graph.learn(trip, 1.0)
+            graph.set_profile("ben", "use phone")
+            hits = graph.recall("use calendar", user="ben", k=1)
+            found[name] = [(hit.skill.text, hit.why.path.partition(" as ")[0]) for hit in hits]
+
+    assert found == {"ours": [], "paper": [("Use phone", "same owner (ana)")]}
 
 
 def test_hits_about_the_same_thing_stay_in_the_order_of_the_papers_score() -> None:

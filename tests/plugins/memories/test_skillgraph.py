@@ -60,7 +60,7 @@ def test_a_good_episode_becomes_skills_that_are_recalled_with_their_reasons(tmp_
     }
     assert all(one.text.startswith(f"{one.why['skill']}: ") for one in found)
     assert found[0].score >= found[1].score
-    terms = {"query", "user", "community", "neighbours", "time", "owner", "complement", "conflict", "rating"}
+    terms = {"query", "user", "community", "neighbours", "time", "context", "owner", "complement", "conflict", "rating"}
     assert set(found[0].why) == {"skill", "path", "points", *terms}
 
 
@@ -321,3 +321,22 @@ def test_conversations_and_sayings_may_have_any_id(tmp_path: Path) -> None:
     asyncio.run(mine.hear(long))
     asyncio.run(mine.hear(long))
     assert len(asyncio.run(mine.remembered("ana"))) == 1
+
+
+def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(tmp_path: Path) -> None:
+    mine = memory(tmp_path, cases=3, bad_cases=True)
+    rated = Episode(TASK, environment="sessions")
+    rated.messages.append(Message("user", "file this: my card was stolen"))
+    rated.turns.append(Turn(0, 0.0, 1.0, text="Money"))
+    data = {"value": -1.0, "turn": 0, "correction": "Emergencies", "text": ""}
+    rated.events.append(Event(0.0, "observation", "feedback", data))
+    learn(mine, rated, 0.0)
+    learn(mine, rated, 0.0)
+
+    shown = [one.text for one in recalled(mine, "file this: my card was stolen again")]
+
+    assert sorted(shown) == [
+        "Request: file this: my card was stolen Answer: Emergencies",
+        "Request: file this: my card was stolen Not this answer: Money",
+    ]
+    assert recalled(memory(tmp_path), "file this: my card was stolen again") == []

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export_jsonl", "import_jsonl", "to_networkx"]
 
-FORMAT = "agentfw skill graph 2"
+FORMAT = "agentfw skill graph 3"
 
 Record = dict[str, Any]
 """One exported row: plain JSON values, with the name of its table under "row"."""

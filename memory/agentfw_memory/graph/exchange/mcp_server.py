@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import wraps
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError
@@ -49,9 +50,10 @@ def make_server(graph: SkillGraph) -> MCPServer:
 
         def added(function: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(function)
-            def called(*args: Any, **given: Any) -> Any:
+            async def called(*args: Any, **given: Any) -> Any:
                 try:
-                    return function(*args, **given)
+                    answer = function(*args, **given)
+                    return await answer if isawaitable(answer) else answer
                 except SkillGraphError as error:
                     raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error
 
@@ -60,12 +62,29 @@ def make_server(graph: SkillGraph) -> MCPServer:
         return added
 
     @tool(annotations=ToolAnnotations(read_only_hint=True))
-    def recall(query: str, user: str, count: int = 5, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def recall(
+        query: str,
+        user: str,
+        count: int = 5,
+        where: dict[str, Any] | None = None,
+        scenario: str | None = None,
+        tools: list[str] | None = None,
+    ) -> list[dict[str, Any]]:
         """Return the skills that fit a query and a user, best first, each with its score and the reasons for it.
 
         where: only skills whose metadata fits, such as {"kind": "note", "year": {"$gte": 2020}}
+        scenario, tools: what it is about, and what can be called, if known; skills of these come earlier
         """
-        return [asdict(hit) for hit in graph.recall(query, user=user, k=count, where=where)]
+        hits = graph.recall(query, user=user, k=count, where=where, scenario=scenario, tools=tools or ())
+        return [asdict(hit) for hit in hits]
+
+    @tool()
+    async def hear(text: str, user: str, conversation: str = "", id: str = "", answer_to: str = "") -> dict[str, Any]:
+        """Remember what a user says of themselves, as they said it. Repeating an id changes nothing.
+
+        answer_to: what was said to them just before. What they ask to forget comes back as to_forget, for delete
+        """
+        return asdict(await graph.ahear(text, user=user, conversation=conversation, id=id, answer_to=answer_to))
 
     @tool(name="list", annotations=ToolAnnotations(read_only_hint=True))
     def list_(owner: str, scenario: str | None = None, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:

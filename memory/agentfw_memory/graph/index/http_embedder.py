@@ -12,10 +12,11 @@ it stays silent in the middle of a call, the whole call fails, so nothing is hal
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,6 +34,25 @@ PAUSE = 0.2
 """Seconds before the second attempt. Each further pause is twice as long."""
 TIMEOUT = 60.0
 FAILED_FOR_NOW = {408, 425, 429, 500, 502, 503, 504}
+
+
+PREFIXES = {
+    "e5": ("query: ", "passage: "),
+    "bge": ("Represent this sentence for searching relevant passages: ", ""),
+    "nomic": ("search_query: ", "search_document: "),
+}
+"""What models of a family, by a part of their name, were trained to read before queries and before passages."""
+
+
+def prefix(model: str, what: Literal["query", "passage"]) -> str:
+    """Return what a model reads before a query or a passage.
+
+    >>> prefix("http:multilingual-e5-small", "query"), prefix("all-MiniLM-L6-v2", "query")
+    ('query: ', '')
+    """
+    parts = re.split(r"[^a-z0-9]+", model.casefold())
+    family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
+    return PREFIXES[family][what == "passage"] if family else ""
 
 
 class HttpEmbedder:
@@ -62,7 +82,15 @@ class HttpEmbedder:
         self.name = f"http:{model}"
         self.dimensions = len(self._asked(["a text to measure"])[0])
 
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        return self._embedded([prefix(self.name, "query") + text for text in texts])
+
     def embed(self, texts: Sequence[str]) -> Float32Array:
+        return self._embedded([prefix(self.name, "passage") + text for text in texts])
+
+    # Helpers
+
+    def _embedded(self, texts: Sequence[str]) -> Float32Array:
         found = {text: self._cache[text] for text in texts if text in self._cache}
         missing = list(dict.fromkeys(text for text in texts if text not in found))
         for start in range(0, len(missing), BATCH):
@@ -75,8 +103,6 @@ class HttpEmbedder:
         while len(self._cache) > CACHED:
             self._cache.popitem(last=False)
         return np.array([found[text] for text in texts], np.float32).reshape(len(texts), self.dimensions)
-
-    # Helpers
 
     def _asked(self, texts: list[str]) -> list[Any]:
         """Return the server's vectors in the order of the texts."""

@@ -19,7 +19,7 @@ from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import SkillDraft
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import NewSkill, skill_number
+from agentfw_memory.graph.records import NewSkill, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import meaning
@@ -84,12 +84,15 @@ class Placing:
         for skill, other in (placed.added | placed.updated).items():
             if best is None or float(vector @ other) > best[0]:
                 best = float(vector @ other), skill
-        return best[1] if best is not None and best[0] > self._settings.merge_above else None
+        if best is None or best[0] <= self._settings.merge_above:
+            return None
+        return None if "case" in self._rows.metadata([best[1]]).get(best[1], {}) else best[1]
 
     def _add(
         self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
-        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios)
+        visibility: Visibility = "shared" if self._settings.share_learned else "private"
+        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
         skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
         if skill in placed.added:
             return skill

@@ -55,6 +55,10 @@ class Trajectory:
     """Ids of the skills that were used."""
     shown: tuple[str, ...] = ()
     """Ids of the skills that were shown for the query, if the reward is what the user thought of the answer."""
+    answer: str = ""
+    """What was answered. With it, the query and the answer become a case, whose verdict is the reward."""
+    corrected: str = ""
+    """What the user would have answered instead. It becomes a case, too."""
 
 
 @dataclass(frozen=True, slots=True)

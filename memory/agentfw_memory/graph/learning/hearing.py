@@ -8,7 +8,6 @@ before it is confirmed. A message is heard once, by its id, and written in one t
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -250,12 +249,7 @@ class Hearer:
         return bool(name) and self._rows.find("saying", name) is not None
 
 
-def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
-    """Return a writer's answers from a thread without an event loop, or what failed."""
-    return asyncio.run(aask(writer, sayings))
-
-
-async def aask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
+async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
     """Return a writer's answers, or what failed."""
     try:
         answers = await writer.write(sayings)

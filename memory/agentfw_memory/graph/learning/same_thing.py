@@ -37,7 +37,8 @@ class SameThing:
         known = np.union1d(shared, np.array(sorted(cache.owned.get(user, ())) if user is not None else [], np.int64))
         if len(known):
             (nearest,), (similarity,) = cache.index.among(vector, 1, known)
-            if similarity >= (CORRECTED if corrects else NEARLY_THE_SAME):
+            said = "case" not in self._rows.metadata([int(nearest)]).get(int(nearest), {})
+            if said and similarity >= (CORRECTED if corrects else NEARLY_THE_SAME):
                 return int(nearest)
         return just_before[-1] if corrects and just_before else None
 

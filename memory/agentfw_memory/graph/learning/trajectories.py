@@ -11,7 +11,7 @@ Every trajectory counts towards the utility of the skills it used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -20,12 +20,13 @@ import numpy as np
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.learning.cases import case_of
 from agentfw_memory.graph.learning.editing import Editor, prune
 from agentfw_memory.graph.learning.evolution import Placing
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Learned, skill_number
+from agentfw_memory.graph.records import Learned, NewSkill, Use, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
 from agentfw_memory.graph.stores.store import Change
@@ -35,6 +36,9 @@ from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 
 __all__ = ["Learner", "as_trajectory"]
+
+LONGEST_DRAFT = 20_000
+"""Maximum number of characters of a skill that an extractor writes. A model that writes more has gone astray."""
 
 
 class Learner:
@@ -56,14 +60,17 @@ class Learner:
         if self._rows.find("trajectory", trajectory.id) is not None:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory, worth)
+        cases = case_of(trajectory, worth, shared=self._settings.share_learned)
         self._recaller.catch_up()  # the slow part, before the write lock is taken
+        asked = self._recaller.embed([case.text for case in cases]) if cases else np.zeros((0, 1), np.float32)
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
         with self._rows.writing() as change:
             if self._rows.find("trajectory", trajectory.id) is not None:
                 return Learned(trajectory.id, known_already=True)
             self._recaller.catch_up(change.number - 1)
             self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
-            return self._write(change, trajectory, worth, drafts, vectors)
+            learned = self._write(change, trajectory, worth, drafts, vectors)
+            return self._with_cases(change, learned, cases, asked)
 
     # Helpers
 
@@ -75,6 +82,9 @@ class Learner:
         own = rows.add_trajectory(
             change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         )
+        before = {
+            use.skill: use for use in self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
+        }
         placed = self._placing.place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
         used = self._visible(trajectory.skills, user)  # a shared skill may just have been deleted
@@ -85,7 +95,11 @@ class Learner:
         touched = [skill for skill in touched if skill not in placed.ended]
         # What a user asked for after a failure wasn't tried yet, so the failure says nothing about it.
         executed = [skill for skill in touched if good or skill in used or skill not in placed.wishes]
-        rows.add_edges(change, [EdgeRow("EXECUTED", own, skill, reward) for skill in executed])
+        uses = [before.get(skill) or Use(own, user, skill, reward) for skill in executed]
+        rows.add_edges(
+            change,
+            [EdgeRow("EXECUTED", own, use.skill, reward, None, use.user_term, use.community_term) for use in uses],
+        )
         for skill in executed:
             rows.count_use(change, skill, 1, reward)
         complements: list[tuple[int, int]] = []
@@ -111,11 +125,20 @@ class Learner:
             complements=tuple((f"s{one}", f"s{other}") for one, other in complements),
         )
 
+    def _with_cases(
+        self, change: Change, learned: Learned, cases: Sequence[NewSkill], vectors: Float32Array
+    ) -> Learned:
+        if not cases:
+            return learned
+        self._recaller.note_cases(change)
+        return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, vectors)))
+
     def _checked(self, trajectory: Trajectory) -> Trajectory:
         check_name("trajectory", trajectory.id)
         check_name("user", trajectory.user)
         check_not_reserved("user", trajectory.user)
-        for what, text in (("query", trajectory.query), ("outcome", trajectory.outcome)):
+        texts = {name: getattr(trajectory, name) for name in ("query", "outcome", "answer", "corrected")}
+        for what, text in texts.items():
             if text:
                 check_text(what, text, self._settings.longest_text)
         check_names("skill", trajectory.skills)
@@ -133,7 +156,7 @@ class Learner:
         return [
             replace(
                 draft,
-                text=check_text("drafted skill", draft.text, settings.longest_text),
+                text=check_text("drafted skill", draft.text, min(LONGEST_DRAFT, settings.longest_text)),
                 tools=check_names("tool", draft.tools),
                 scenarios=check_names("scenario", draft.scenarios),
             )
@@ -169,8 +192,11 @@ class Learner:
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
         """Merge and retire skills until the user has no more than the maximum. Skills of this trajectory stay."""
         cache = self._recaller.cache
-        old = np.array(sorted(cache.owned.get(user, set()) - keep), np.int64)
-        mine = len(cache.owned.get(user, set()) | (keep & self._owned(user, keep)))
+        owned = cache.owned.get(user, set())
+        if len(owned) + len(keep) > self._settings.skills_per_owner:
+            owned = owned - {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
+        old = np.array(sorted(owned - keep), np.int64)
+        mine = len(owned | (keep & self._owned(user, keep)))
         over = mine - self._settings.skills_per_owner
         if over <= 0 or not len(old):
             return []

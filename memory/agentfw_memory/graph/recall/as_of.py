@@ -25,7 +25,14 @@ CANDIDATES = 4
 
 
 def recall_as_of(
-    rows: GraphRows, recaller: Recaller, query: str, user: str, k: int, when: float, where: Mapping[str, Any]
+    rows: GraphRows,
+    recaller: Recaller,
+    query: str,
+    user: str,
+    k: int,
+    when: float,
+    where: Mapping[str, Any],
+    **context: Any,
 ) -> list[Hit]:
     """Return the k best skills of those that held at a time, as they were then. Their metadata has to fit `where`."""
     then = rows.held_at(when, rows.find("user", user) or 0)
@@ -36,13 +43,14 @@ def recall_as_of(
     question = words.question(query, None)
     by_words = question.best(CANDIDATES * k).tolist()
     by_recall = [
-        int(hit.skill.id[1:]) for hit in recaller.recall(query, user, CANDIDATES * k, at_least=0.0, where=where)
+        int(hit.skill.id[1:])
+        for hit in recaller.recall(query, user, CANDIDATES * k, at_least=0.0, where=where, **context)
     ]
     found = [number for number in dict.fromkeys(by_words + by_recall) if number in held]
     if not found:
         return []
-    vectors = recaller.embed([query, *(held[number][1].text for number in found)])
-    by_vector = vectors[1:] @ vectors[0]
+    vectors = recaller.embed([held[number][1].text for number in found])
+    by_vector = vectors @ recaller.embed([query], query=True)[0]
     by_word = question.scores(np.array(found, np.int64))
     score = by_vector + by_word
     best = sorted(range(len(found)), key=lambda place: -score[place])

@@ -2,22 +2,23 @@
 
 A term is a claim, and what the claim is about decides how it is checked, without anybody's judgement:
 
-- The terms of user and community say what helps a person, whatever they ask. If that is true, people were more
-  successful with the skills that a term prefers for them, and the rewards of the trajectories say so. Where nobody has
-  used anything yet, these terms count for nothing: a person with many notes may well ask for something else. Only the
-  user term of somebody with a profile counts always.
+- The terms of user and community say what helps a person, whatever they ask. If that is true, this person was more
+  successful with the skills that a term preferred for them, and the rewards of the trajectories say so. Each use is
+  judged by the terms as they were before it: a community that a use has made says nothing about that use. Where nobody
+  has used anything yet, these terms count for nothing: a person with many notes may well ask for something else. Only
+  the user term of somebody with a profile counts always.
 - The term of complements says that what was used together before helps together again. If that is true, people were
   more successful with a skill of others beside one that it complemented by then. What many have used has many
-  complements, whether it suits anybody or not, and would come before a person's own wishes. With few uses to look at,
-  it is believed.
+  complements, whether it suits anybody or not, and would come before a person's own wishes. It is believed until there
+  are uses to look at.
 - The term of neighbours says that what was said one after the other belongs together. If that is true, such skills are
   more similar to each other than any two are. With few pairs to look at, it is believed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Protocol
@@ -28,15 +29,20 @@ from agentfw_memory.graph.arrays import Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.records import Use
 
-__all__ = ["SAMPLE", "TRUSTED", "Together", "Trust", "calibrated"]
+__all__ = ["SAMPLE", "TRUSTED", "Together", "Trust", "calibrated", "terms_before"]
 
 SAMPLE = 256
 """Number of skills that are compared."""
 FULL = 0.25
 """Difference, in standard deviations, from which a term counts fully: between a small and a medium effect."""
+CHANCE = 3.0
+"""Number of standard errors below which a difference is taken for chance."""
 BELIEVED = 30
 """Number of pairs or uses at which what was measured counts half."""
+BELIEVED_UNSEEN = 3
+"""Number of uses that outweigh the belief in complements."""
 SAME = 1e-9
 """Standard deviation below which values differ by rounding only."""
 
@@ -60,19 +66,24 @@ class Together(Protocol):
     def together(self, user: int, skills: Integers) -> Floats: ...
 
 
-def calibrated(
-    cache: GraphCache, membership: Together | None, settings: GraphSettings, sample: Integers | None = None
-) -> Trust:
+def terms_before(
+    cache: GraphCache, membership: Together | None, user: int, skills: Integers
+) -> tuple[Sequence[float | None], Sequence[float | None]]:
+    """Return the terms of user and community for these skills, as they are now, before they are used."""
+    person, none = cache.user_vector(user), [None] * len(skills)
+    return (
+        none if person is None else products(cache.vectors(skills), person).tolist(),
+        none if membership is None else membership.together(user, skills).tolist(),
+    )
+
+
+def calibrated(cache: GraphCache, settings: GraphSettings, sample: Integers | None = None) -> Trust:
     """Check each claim on a sample of the skills, or on the trajectories of the graph."""
     sample = cache.sample(SAMPLE) if sample is None else sample
-
-    def similarity_to(user: int, skills: Integers) -> Floats:
-        person = cache.user_vector(user)
-        return np.zeros(len(skills)) if person is None else products(cache.vectors(skills), person).astype(np.float64)
-
+    of_others = [use for use in cache.connections.uses if _of_others(cache, use)]
     return Trust(
-        user=_by_uses(cache, similarity_to),
-        community=0.0 if membership is None else _by_uses(cache, membership.together),
+        user=_by_uses([(use, use.user_term) for use in of_others]),
+        community=_by_uses([(use, use.community_term) for use in of_others]) if settings.community_weight else 0.0,
         neighbours=_by_texts(cache, sample) if len(sample) > 1 else 1.0,
         complements=_by_pairs(cache, settings),
     )
@@ -92,20 +103,25 @@ def _by_texts(cache: GraphCache, sample: Integers) -> float:
     ones, others = cache.vectors(np.repeat(sample, there.sum(1))), cache.vectors(around[there])
     similar = float(np.einsum("ij,ij->i", ones, others).mean())
     effect = (similar - float(alike.mean())) / (float(alike.std()) or 1.0)
-    return _believed(effect, pairs)
+    return (BELIEVED + pairs * _share(effect)) / (BELIEVED + pairs)
 
 
-def _by_uses(cache: GraphCache, term: Callable[[int, Integers], Floats]) -> float:
-    """Return how well a term predicts the rewards of what people used of others."""
-    by_user: dict[int, list[tuple[int, float]]] = {}
-    for _, user, skill, reward in cache.connections.uses:
-        if _of_others(cache, user, skill):
-            by_user.setdefault(user, []).append((skill, reward))
-    if not by_user:
+def _by_uses(uses: Sequence[tuple[Use, float | None]]) -> float:
+    """Return how well a term told beforehand how successful a person would be with what they used of others.
+
+    Only differences within a person count: some people are easier to please than others.
+    """
+    by_user: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
+    for use, value in uses:
+        if value is not None:
+            by_user[use.user].append((use.trajectory, value, use.reward))
+    parts = [np.array(some) for some in by_user.values() if len(some) > 1]
+    if not parts:
         return 0.0
-    values = np.concatenate([term(user, np.array([skill for skill, _ in some])) for user, some in by_user.items()])
-    rewards = np.array([reward for some in by_user.values() for _, reward in some])
-    return _share(_effect(values, rewards)) * len(values) / (BELIEVED + len(values))
+    values, rewards = (np.concatenate([part[:, one] - part[:, one].mean() for part in parts]) for one in (1, 2))
+    # The uses of one trajectory share its reward, so they are one observation.
+    seen = sum(len(np.unique(part[:, 0])) - 1 for part in parts)
+    return _share(_effect(values, rewards, seen)) * seen / (BELIEVED + seen)
 
 
 def _by_pairs(cache: GraphCache, settings: GraphSettings) -> float:
@@ -113,33 +129,34 @@ def _by_pairs(cache: GraphCache, settings: GraphSettings) -> float:
     together: Counter[tuple[int, int]] = Counter()
     values: list[float] = []
     rewards: list[float] = []
-    for _, uses in groupby(cache.connections.uses, key=lambda use: use[0]):
-        skills = {skill: (user, reward) for _, user, skill, reward in uses}
+    for _, uses in groupby(cache.connections.uses, key=lambda use: use.trajectory):
+        skills = {use.skill: use for use in uses}
         pairs = list(combinations(sorted(skills), 2))
         known = {one for pair in pairs if together[pair] >= settings.complement_after for one in pair}
-        for skill, (user, reward) in skills.items():
-            if _of_others(cache, user, skill):
+        for skill, use in skills.items():
+            if _of_others(cache, use):
                 values.append(float(skill in known))
-                rewards.append(reward)
-        together.update(pair for pair in pairs if skills[pair[0]][1] >= settings.learn_from)
-    return _believed(_effect(np.array(values), np.array(rewards)), len(values))
+                rewards.append(use.reward)
+        together.update(pair for pair in pairs if skills[pair[0]].reward >= settings.learn_from)
+    seen, trips = len(values), len({use.trajectory for use in cache.connections.uses})
+    effect = _effect(np.array(values), np.array(rewards), trips)
+    return (BELIEVED_UNSEEN + seen * _share(effect)) / (BELIEVED_UNSEEN + seen)
 
 
-def _of_others(cache: GraphCache, user: int, skill: int) -> bool:
-    return bool(skill < len(cache.live) and cache.live[skill] and cache.owner[skill] != user)
+def _of_others(cache: GraphCache, use: Use) -> bool:
+    return bool(use.skill < len(cache.live) and cache.live[use.skill] and cache.owner[use.skill] != use.user)
 
 
-def _effect(values: Floats, rewards: Floats) -> float:
-    """Return the difference in reward between the half with higher and that with lower values, in deviations."""
-    if not len(values) or min(values.std(), rewards.std()) < SAME:
+def _effect(values: Floats, rewards: Floats, seen: int) -> float:
+    """Return the difference in reward between the half with higher and that with lower values, in deviations.
+
+    `seen` is the number of independent observations. What may be chance with so many counts as none.
+    """
+    if seen < 1 or len(values) < 2 or min(values.std(), rewards.std()) < SAME:
         return 0.0
-    # Twice a correlation is about that.
-    return 2.0 * float(np.corrcoef(values, rewards)[0, 1])
-
-
-def _believed(effect: float, count: int) -> float:
-    """Return the share of an effect that is believed until there are observations."""
-    return (BELIEVED + count * _share(effect)) / (BELIEVED + count)
+    # Twice a correlation is about that, and the standard error of a correlation is one over the root of their number.
+    effect, chance = 2.0 * float(np.corrcoef(values, rewards)[0, 1]), CHANCE * 2.0 / seen**0.5
+    return effect * max(0.0, 1.0 - (chance / effect) ** 2) if effect > 0.0 else 0.0
 
 
 def _share(effect: float) -> float:

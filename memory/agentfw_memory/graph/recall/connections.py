@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers, grown, resizable
+from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 __all__ = ["GAP", "REMEMBERED", "SAMPLED", "Connections", "Timeline"]
@@ -30,9 +31,6 @@ REMEMBERED = 5
 """Number of latest trajectories of a skill that are followed. A popular skill has thousands."""
 SAMPLED = 2000
 """Number of latest uses that are kept with their rewards."""
-
-Use = tuple[int, int, int, float]
-"""A trajectory, its user, a skill that it used, and its reward."""
 
 
 class Connections:
@@ -65,12 +63,12 @@ class Connections:
         self.know(self._rows.scenarios(touched), (), ())
         # Most edges aren't uses, and those before this one needn't be looked at again.
         latest = self._rows.store.head().latest_edge
-        for row, kind, trajectory, user, skill, reward in self._rows.uses(self._row):
+        for row, kind, use in self._rows.uses(self._row):
             latest = max(latest, row)
             if kind == "SHOWN":
-                self.rated.add(skill)
-                continue
-            self.know((), [(trajectory, skill)], [(trajectory, user, skill, reward)])
+                self.rated.add(use.skill)
+            else:
+                self.know((), [(use.trajectory, use.skill)], [use])
         self._row = latest
 
     def know(self, scenarios: Iterable[tuple[int, int]], used: Iterable[tuple[int, int]], uses: Iterable[Use]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, grown
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
@@ -25,7 +25,7 @@ from agentfw_memory.graph.index.vector_index_file import load_index, save_index
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.index.word_index_state import load_words, save_words
 from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated
+from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.ranking import (
     Asked,
@@ -37,7 +37,7 @@ from agentfw_memory.graph.recall.ranking import (
     chosen,
     rank,
 )
-from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
 
@@ -103,8 +103,20 @@ class EmbeddedRecall:
             return []
         similarity = self._similarity(asked, allowed)
         candidates = chosen(similarity, self._settings, asked)
-        trust = self._calibrated()
-        return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed)
+        trust, context = self._calibrated(), dict[int, float]()
+        if self._settings.context_weight and (asked.scenario is not None or asked.tools):
+            context = self._rows.in_context(asked.scenario, asked.tools)
+            candidates = self._with_named(candidates, np.array(sorted(context), np.int64), asked, allowed)
+        return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed, context)
+
+    def _with_named(self, candidates: Integers, named: Integers, asked: Asked, allowed: Bools | None) -> Integers:
+        """Return candidates with those of the named skills that are the most similar to the query."""
+        named = named[self.cache.seen_by(asked.reader, named)]
+        named = named if allowed is None else named[allowed[named]]
+        if asked.vector is not None and len(named):
+            named = self.cache.index.among(asked.vector, self._settings.siblings, named)[0]
+        both = dict.fromkeys([*candidates.tolist(), *named[: self._settings.siblings].tolist()])
+        return np.fromiter(both, np.int64)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """Return those of these skills that exist and that this user may see."""
@@ -116,6 +128,14 @@ class EmbeddedRecall:
             self._skills.update(self._rows.skills(missing, reader or 0))
         found = {number: self._skills[number] for number in numbers if number in self._skills}
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
+
+    def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
+        """Return what a trajectory used, with the terms of these skills before it."""
+        alike, together = terms_before(self.cache, self.membership, user, np.array(skills, np.int64))
+        return [
+            Use(trajectory, user, skill, reward, one, other)
+            for skill, one, other in zip(skills, alike, together, strict=True)
+        ]
 
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
@@ -226,7 +246,7 @@ class EmbeddedRecall:
         if not self._settings.calibrate:
             return TRUSTED
         if self._trust is None or self._uncalibrated > RECALIBRATED_AFTER * len(self.cache):
-            self._trust, self._uncalibrated = calibrated(self.cache, self.membership, self._settings), 0
+            self._trust, self._uncalibrated = calibrated(self.cache, self._settings), 0
         return self._trust
 
 

@@ -23,7 +23,7 @@ from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index_state import way_of_terms
 from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated
+from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.connections import GAP, REMEMBERED, SAMPLED
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, drawn
@@ -37,7 +37,7 @@ from agentfw_memory.graph.recall.ranking import (
     chosen,
     rank,
 )
-from agentfw_memory.graph.records import Skill
+from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
@@ -109,6 +109,9 @@ class DatabaseRecall:
         found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
         similarity = self._similarity(asked, question, found, prepared)
         candidates = chosen(similarity, settings, asked)
+        if asked.scenario is not None and asked.vector is not None and settings.context_weight:
+            near = self._search.similar_in([asked.scenario], asked.vector, settings.siblings, asked.reader)
+            candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if asked.where:
             metadata = self._rows.metadata(candidates.tolist())
             some = [one for one in candidates.tolist() if fits(metadata.get(one, {}), asked.where)]
@@ -125,11 +128,28 @@ class DatabaseRecall:
             asked,
             prepared.trust if settings.calibrate else TRUSTED,
             around.allowed,
+            self._context(asked, around.numbers) if settings.context_weight else None,
         )
         return [around.as_stored(one) for one in ranked]
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         return self._rows.skills(numbers, reader or 0)
+
+    def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
+        """Return what a trajectory used, with the terms of these skills before it."""
+        cache, owners = self._filled(skills), self._rows.owners(skills)
+        vector, described = self._search.person(user)
+        cache.know_user(user, vector, described=described)
+        nodes = {user, *skills, *(owner for _, owner in owners)}
+        labels = self._rows.store.read(Select("community", ("node", "labels"), {"node": Among(nodes)}))[0]
+        numbers, levels = np.array(skills, np.int64), len(self._settings.resolutions)
+        known = {node: tuple(json.loads(text)) for node, text in labels}
+        alike, _ = terms_before(cache, None, user, numbers)
+        together = _SavedCommunities(numbers, owners, known, levels).together(user, np.arange(len(numbers)))
+        return [
+            Use(trajectory, user, skill, reward, one, other)
+            for skill, one, other in zip(skills, alike, together.tolist(), strict=True)
+        ]
 
     def rated(self, numbers: list[int]) -> list[int]:
         return numbers  # nobody says here which ones were
@@ -159,7 +179,7 @@ class DatabaseRecall:
         summary = self._search.summary(common=COMMON, sample=max(SAMPLE, BACKGROUND), uses=SAMPLED)
         cache = self._calibration_cache(summary.sample, summary.uses)
         known = [number for number in summary.sample if number < len(cache.live) and cache.live[number]]
-        trust = calibrated(cache, membership, settings, np.array(sorted(known)[:SAMPLE], np.int64))
+        trust = calibrated(cache, settings, np.array(sorted(known)[:SAMPLE], np.int64))
         with self._rows.writing() as change:
             communities: tuple[int, ...] = ()
             if membership is not None:
@@ -296,6 +316,13 @@ class DatabaseRecall:
             allowed = np.array([one in about and fits(about[one], asked.where) for one in wanted], np.bool_)
         return _Around(cache, candidates, every, communities, allowed)
 
+    def _context(self, asked: Asked, numbers: Integers) -> dict[int, float] | None:
+        """Return the share of the named scenario and tools that skills are connected to, by their places."""
+        if asked.scenario is None and not asked.tools:
+            return None
+        shares = self._rows.in_context(asked.scenario, asked.tools, numbers.tolist())
+        return {place: shares[number] for place, number in enumerate(numbers.tolist()) if number in shares}
+
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
         if self._settings.query_similarity != "vectors":
             question.take(found)
@@ -311,13 +338,10 @@ class DatabaseRecall:
         all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
         return HybridSimilarity(by_vectors, question, cosines, fitting if all_found else None)
 
-    def _calibration_cache(self, sample: list[int], uses: Sequence[tuple[int, int, int, float]]) -> GraphCache:
+    def _calibration_cache(self, sample: list[int], uses: Sequence[Use]) -> GraphCache:
         found = self._search.connected(sample, None, seconds=GAP, mates=0, by_owner=False, latest=0)
-        cache = self._filled({*sample, *found.near, *(skill for _, _, skill, _ in uses)})
+        cache = self._filled({*sample, *found.near, *(use.skill for use in uses)})
         cache.connections.know((), (), uses)
-        for user in {user for _, user, _, _ in uses}:
-            vector, described = self._search.person(user)
-            cache.know_user(user, vector, described=described)
         return cache
 
 

@@ -1,8 +1,8 @@
 """Orders hits that are about the same thing by time, the newest first, and marks those that were corrected.
 
 What is about the same thing was found when it was heard (learning/same_thing.py), or shares most of its words with
-another hit of its owner. Both are kept. What the user has rated keeps the place that its rating gave it. Where the
-query names what one of them says, that one was asked for, so their order stays.
+another hit of its owner. Both are kept. What the user has rated, or what a named scenario or tool brought, keeps its
+place. Where the query names what one of them says, that one was asked for, so their order stays.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def newest_first(query: str, hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _same_thing(asked: frozenset[str], one: Hit, other: Hit) -> bool:
-    if one.why.rating or other.why.rating:
+    if one.why.rating or other.why.rating or one.why.context != other.why.context:
         return False
     facts = {hit.skill.fact for hit in (one, other)} - {""}
     if len(facts) == 1 and one.skill.fact == other.skill.fact and not one.skill.fact.endswith(EVERY_ANSWER):

@@ -64,7 +64,7 @@ MEANT = 0.01
 CONNECTED = 0.05
 """The least relevance of a skill that is connected to a candidate, as a share of the candidate's. Its own text needn't
 have a word of the query."""
-ANSWERING = ("neighbours", "owner", "time")
+ANSWERING = ("neighbours", "owner", "time", "context")
 """Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
@@ -99,6 +99,9 @@ class Asked:
     """The least relevance of a skill that is returned."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """What the metadata of a skill must be."""
+    scenario: int | None = None
+    tools: tuple[int, ...] = ()
+    """The scenario and the tools that the caller names."""
 
 
 class Similarity(ABC):
@@ -305,6 +308,8 @@ def connected(
     first: list[int] = candidates.tolist() if settings.siblings else []
     groups: list[tuple[int, int, Integers]] = []
     near: list[tuple[int, int, int]] = []
+    if settings.time_hop:
+        near = [(place, TIME, other) for place, beside in enumerate(around.tolist()) for other in beside if other >= 0]
     if settings.second_hop == "owner":
         owners: dict[int, int] = {}
         for place, owner in enumerate(cache.owner[first].tolist()):
@@ -312,10 +317,11 @@ def connected(
         groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
     else:
         used = cache.connections.used_with(first)
-        for place, (number, beside) in enumerate(zip(first, around.tolist(), strict=True)):
-            near += [(place, COMPLEMENT, other) for other in cache.complements.get(number, ())]
-            near += [(place, TRAJECTORY, other) for other in used[place]]
-            near += [(place, TIME, other) for other in beside if other >= 0]
+        linked: list[tuple[int, int, int]] = []
+        for place, number in enumerate(first):
+            linked += [(place, COMPLEMENT, other) for other in cache.complements.get(number, ())]
+            linked += [(place, TRAJECTORY, other) for other in used[place]]
+        near = linked + near
         seen: set[int] = set()
         for place, number in enumerate(first):
             for scenario in sorted(cache.connections.scenarios.get(number, ())):
@@ -351,12 +357,17 @@ def rank(
     asked: Asked,
     trust: Trust,
     allowed: Bools | None = None,
+    context: Mapping[int, float] | None = None,
 ) -> list[Ranked]:
-    """Return the k skills with the highest scores, highest first, without those that are less relevant than asked."""
+    """Return the k skills with the highest scores, highest first, without those that are less relevant than asked.
+
+    `context` is the share of the named scenario and tools that a skill is connected to.
+    """
     user, times, k = asked.reader, asked.times, asked.k
     if not len(candidates):
         return []
-    around = cache.around(candidates, user) if settings.neighbour_weight else np.empty((len(candidates), 0), np.int64)
+    beside = settings.neighbour_weight or settings.time_hop
+    around = cache.around(candidates, user) if beside else np.empty((len(candidates), 0), np.int64)
     found = connected(cache, candidates, around, user, settings, allowed)
     pool = found.numbers
     pairs = Neighbours.of(cache, pool, around)
@@ -376,6 +387,7 @@ def rank(
         "neighbours": _sums(by_query, pairs, len(pool)) * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "time": _within(cache, pool, times) if times else none,
+        "context": np.array([context.get(one, 0.0) for one in pool.tolist()]) if context else none,
         "complement": _related(cache.complements, candidates, pool) if cache.complements else none,
     }
     weights = {
@@ -384,13 +396,14 @@ def rank(
         "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours,
         "owner": settings.owner_weight,
         "time": settings.time_weight,
+        "context": settings.context_weight,
         "complement": settings.complement_boost * trust.complements,
     }
     points = {name: settings.query_weight * values[: len(pool)] for name, values in similar.items()}
     points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}
     score = _total((values for values in points.values() if values is not none), len(pool))
     meant = np.full(len(pool), similarity.few)
-    for name in ("owner", "time"):
+    for name in ("owner", "time", "context"):
         if terms[name] is not none:
             meant |= terms[name] > 0.0
     # A skill isn't less relevant because another one suits the user better.

@@ -19,19 +19,18 @@ from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.communities.membership import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder
+from agentfw_memory.graph.index.embedders import Embedder, embedded
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER, newest_first
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
-from agentfw_memory.graph.records import Hit, Skill, Why
+from agentfw_memory.graph.records import Hit, Skill, Use, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Among, EmbedderRecord, Head, Select
+from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
-from agentfw_memory.graph.validation import check_vectors
 
 __all__ = ["Recaller", "record_of"]
 
@@ -40,6 +39,9 @@ ORDERED = 10
 """Minimum number of hits among which those about the same thing are ordered by time."""
 NEITHER = (0.0, 1.0)
 """The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
+CASES = "cases"
+"""Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
+NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
 NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
 PATHS = {
@@ -59,6 +61,7 @@ class Recaller:
         self._rows, self._embedder, self._settings = rows, embedder, settings
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
+        self._has_cases = False
         self.head = rows.store.head()
         """What is known of the tenant, as of the latest call of the graph."""
 
@@ -70,8 +73,9 @@ class Recaller:
     def membership(self) -> Membership | None:
         return self._by.membership
 
-    def embed(self, texts: list[str]) -> Float32Array:
-        return check_vectors(self._embedder.embed(texts), texts, self._embedder.dimensions)
+    def embed(self, texts: list[str], *, query: bool = False) -> Float32Array:
+        """Return the vectors of texts, or of queries, which some models tell apart."""
+        return embedded(self._embedder, texts, query=query)
 
     @property
     def embedder_name(self) -> str:
@@ -92,16 +96,31 @@ class Recaller:
             self._by.catch_up(now, now.counter if upto is None else upto)
 
     def recall(
-        self, query: str, user: str, k: int, at_least: float, *, where: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        user: str,
+        k: int,
+        at_least: float,
+        *,
+        where: Mapping[str, Any] | None = None,
+        scenario: str | None = None,
+        tools: Sequence[str] = (),
     ) -> list[Hit]:
-        """Return the k best skills that are at least so relevant, and whose metadata fits `where`."""
+        """Return the k best skills that are at least so relevant, and whose metadata fits `where`.
+
+        Cases are recalled only where `where` asks for them.
+        """
         settings = self._settings
-        vector = None if settings.query_similarity == "words" else self.embed([query])[0]
+        if "case" not in (where or {}) and self.has_cases():
+            where = {**(where or {}), **NO_CASES}
+        vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
+        place = None if scenario is None else self._rows.find("scenario", scenario)
+        named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {})
+            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
@@ -166,6 +185,18 @@ class Recaller:
             )
         return sorted(rated, key=lambda one: -one.score)
 
+    def has_cases(self) -> bool:
+        self._has_cases = self._has_cases or self._rows.find("case", CASES) is not None
+        return self._has_cases
+
+    def note_cases(self, change: Change) -> None:
+        """Note that there are cases from now on, which other recalls have to leave out."""
+        self._rows.nodes(change, "case", [CASES])
+
+    def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
+        """Return what a trajectory used, with the terms of these skills as they are before it is learned."""
+        return self._by.uses(trajectory, user, skills, reward) if skills else []
+
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
         user = self._rows.find("user", owner)
@@ -224,7 +255,7 @@ def _wrong_embedder(tenant: str, present: EmbedderRecord | None, given: Embedder
 
 
 def _hit(one: Ranked, skill: Skill) -> Hit:
-    path = "similar to the query"
+    path = "similar to the query" if not one.terms["context"] else "of the scenario or the tools that were named"
     if one.found is not None:
         told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
         path = f"{told}, which is similar to the query"

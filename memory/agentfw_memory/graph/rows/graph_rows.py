@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion
+from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
 from agentfw_memory.graph.rows.row_types import (
     LIVE,
     EdgeRow,
@@ -50,6 +50,7 @@ FEW = 500
 """Up to so many skills of a scenario are looked up one by one."""
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
 EDGE = ("kind", "source", "target", "weight", "valid_from")
+TERMS = ("user_term", "community_term")
 
 
 class GraphRows:
@@ -272,6 +273,18 @@ class GraphRows:
         )
         return sorted({number for (number,) in (*applies, *triggers)})
 
+    def in_context(
+        self, scenario: int | None, tools: Sequence[int], numbers: Sequence[int] | None = None
+    ) -> dict[int, float]:
+        """Return the share of a scenario and of tools (as one) that each connected skill has, of these or of all."""
+        some = {} if numbers is None else {"source": Among(numbers)}
+        required = {"target": Among(tools), "kind": "REQUIRES", "valid_to": None, **some}
+        kinds = [set[int]()] if scenario is None else [set(self.skills_of(scenario))]
+        kinds.append(set(self._column(Select("edge", ("source",), required))) if tools else set())
+        named = (scenario is not None) + bool(tools)
+        found = Counter(chain.from_iterable(kinds))
+        return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
+
     def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
         """Return what held at a time, of what this user may see: (owner, version) by skill."""
         began = {"valid_from": Between(high=when)}
@@ -310,10 +323,13 @@ class GraphRows:
         # The unique index over valid edges rejects an edge that exists.
         now = change.now
         values = [
-            (row.kind, row.source, row.target, row.weight, now if row.valid_from is None else row.valid_from, now)
+            (
+                *(row.kind, row.source, row.target, row.weight, now if row.valid_from is None else row.valid_from),
+                *(now, row.user_term, row.community_term),
+            )
             for row in rows
         ]
-        (new,) = self.store.write(Insert("edge", (*EDGE, "recorded_at"), values, existing="keep"))
+        (new,) = self.store.write(Insert("edge", (*EDGE, "recorded_at", *TERMS), values, existing="keep"))
         for row in rows if new != len(rows) else ():
             where = {"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None}
             if self._column(Select("edge", ("weight",), where))[0] != row.weight:
@@ -395,14 +411,11 @@ class GraphRows:
         A user is connected to their own skills (OWNS), and to skills that their trajectories used (EXECUTED). The
         weight of a use is its reward. Uses below `MINIMUM_WEIGHT` are left out.
         """
-        for row, kind, source, user, target, weight in self._with_users(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT):
-            yield row, source if kind == "OWNS" else user, target, weight
+        for row, _, use in self._with_users(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT):
+            yield row, use.user, use.skill, use.reward
 
-    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
-        """Yield the valid EXECUTED and SHOWN edges after a row, oldest first.
-
-        Each is (row, kind, trajectory, its user, skill, reward).
-        """
+    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, Use]]:
+        """Yield (row, kind, use) for the valid EXECUTED and SHOWN edges after a row, oldest first."""
         return self._with_users(after, ("EXECUTED", "SHOWN"), None)
 
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
@@ -426,7 +439,10 @@ class GraphRows:
         )
         skills = dict(live)
         return {
-            "nodes": {**dict(sorted(nodes)), "skill": sum(skills.values())},
+            "nodes": {
+                **{kind: count for kind, count in sorted(nodes) if kind != "case"},
+                "skill": sum(skills.values()),
+            },
             "edges": dict(sorted(edges)),
             "skills": {"shared": skills.get(1, 0), "past": sum(count for _, count in past)},
         }
@@ -498,18 +514,19 @@ class GraphRows:
 
     def _with_users(
         self, after: int, kinds: tuple[EdgeKind, ...], least: float | None
-    ) -> Iterator[tuple[int, EdgeKind, int, int, int, float]]:
-        """Yield (row, kind, source, the user of a trajectory, target, weight) of valid edges, oldest first."""
+    ) -> Iterator[tuple[int, EdgeKind, Use]]:
+        """Yield (row, kind, use) of valid edges, oldest first. What a user owns counts as used by nothing else."""
         where: dict[str, Any] = {"valid_to": None, "kind": kinds}
         if least is not None:
             where["weight"] = Between(least)
-        for batch in self.store.scan("edge", ("row", "kind", "source", "target", "weight"), where, after=after):
+        columns = ("row", "kind", "source", "target", "weight", *TERMS)
+        for batch in self.store.scan("edge", columns, where, after=after):
             trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
             who = {"number": Among(trips)}
             users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
-            for row, kind, source, target, weight in batch:
+            for row, kind, source, *use in batch:
                 if kind == "OWNS" or source in users:
-                    yield row, kind, source, users.get(source, source), target, weight
+                    yield row, kind, Use(source, users.get(source, source), *use)
 
 
 def _searched(row: SkillRow) -> dict[str, Any]:

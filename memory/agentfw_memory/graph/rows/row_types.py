@@ -56,6 +56,10 @@ class EdgeRow:
     target: int
     weight: float = 1.0
     valid_from: float | None = None
+    user_term: float | None = None
+    """Of a use: how similar user and skill were before it."""
+    community_term: float | None = None
+    """Of a use: the share of communities that user and skill had in common before it."""
 
 
 @dataclass(frozen=True, slots=True)

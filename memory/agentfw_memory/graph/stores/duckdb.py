@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["DuckdbStore"]
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
-VERSION = 1
+VERSION = 2
 _files: dict[str, _File] = {}
 _opening = threading.Lock()
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.stores.search import NOTHING, Connected, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.text.words import terms
@@ -178,7 +179,7 @@ class PostgresSearch:
         # By a hash of the number, so that the next sample of a grown graph is nearly the same.
         drawn = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
         latest = (
-            'SELECT e.source, t."user", e.target, e.weight FROM (SELECT * FROM edge '
+            'SELECT e.source, t."user", e.target, e.weight, e.user_term, e.community_term FROM (SELECT * FROM edge '
             f"WHERE tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL ORDER BY row DESC LIMIT ?) e "
             "JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source ORDER BY e.row"
         )
@@ -186,7 +187,7 @@ class PostgresSearch:
             Corpus(*map(int, self._rows(counted)[0])),
             dict(self._rows(often, common)),
             [number for (number,) in self._rows(drawn, sample)],
-            self._rows(latest, uses) if uses else [],
+            [Use(*use) for use in self._rows(latest, uses)] if uses else [],
         )
 
     def build(self, dimensions: int, progress: Callable[[str], object]) -> None:

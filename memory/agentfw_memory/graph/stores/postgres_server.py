@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "answers_of", "open_server", "server_errors"]
 
-VERSION = 4
+VERSION = 5
 CONNECTIONS = 10
 """Maximum number of connections of a process to one database. Further threads wait for a free one."""
 LOCK_TIMEOUT = 120

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
+from agentfw_memory.graph.records import Use
 
 __all__ = ["Connected", "Corpus", "DatabaseSearch", "Nearest", "Proposals", "Sought", "Summary"]
 
@@ -92,8 +93,8 @@ class Summary:
     """How many of them have each common word."""
     sample: list[int]
     """Shared skills, drawn from all of them."""
-    uses: list[tuple[int, int, int, float]]
-    """(trajectory, user, skill, reward) of the latest uses, oldest first."""
+    uses: list[Use]
+    """The latest uses, oldest first."""
 
 
 class DatabaseSearch(Protocol):

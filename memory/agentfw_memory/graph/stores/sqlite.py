@@ -26,7 +26,7 @@ from agentfw_memory.graph.stores.store import PATIENCE, Answer, Clock
 
 __all__ = ["SqliteStore"]
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x534B4730  # "SKG0": marks our files
 TYPES = {"integer": "INTEGER", "number": "REAL", "text": "TEXT", "vector": "BLOB", "bytes": "BLOB"}
 

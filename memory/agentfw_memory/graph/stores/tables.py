@@ -107,6 +107,9 @@ TABLES: Mapping[str, Table] = {
             "valid_from": "number",
             "valid_to": "optional number",
             "recorded_at": "number",
+            # Of a use: the terms of user and community when it was learned, before it changed anything.
+            "user_term": "optional number",
+            "community_term": "optional number",
         },
         ("row",),
         (

