@@ -25,8 +25,8 @@ from .results.run_charts import curve
 from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
-from .spec.run_spec import apply_assignments, parse_spec
-from .spec.start import policy_of_run, with_choices
+from .spec.run_spec import COMPONENTS, apply_assignments, parse_spec
+from .spec.start import policy_of_run, with_choices, with_model
 
 __all__ = ["RunResult", "execute", "values_of"]
 
@@ -102,15 +102,26 @@ def values_of(
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
     runs: Path,
+    model: str | None = None,
 ) -> tuple[dict[str, Any], Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
     host = Host.load(HostOptions.from_environment(project=find_project()))
-    chosen = dict(chosen)
+    chosen = {
+        key: _named(host, COMPONENTS[key], value) if key in COMPONENTS else value for key, value in chosen.items()
+    }
     if chosen.get("policy"):
         chosen["policy"] = policy_of_run(host, chosen["policy"], runs)
     values = with_choices(start(host, environment, file), chosen)
+    values = with_model(values, host, model, keep=bool(spec or chosen.get("policy")))
     return apply_assignments(values, _nested(settings)), host
+
+
+def _named(host: Host, kind: str, given: Any) -> Any:
+    """The names of components. Objects and functions become components of the host."""
+    if isinstance(given, tuple):
+        return tuple(_named(host, kind, each) for each in given)
+    return given if given is None or isinstance(given, str) else host.take(kind, given)
 
 
 def execute(values: Mapping[str, Any], host: Host, runs: Path) -> RunResult:

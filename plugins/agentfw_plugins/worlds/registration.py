@@ -50,6 +50,12 @@ REGISTRATION = Registration(
             needs=("starlette", "uvicorn"),
         ),
         Component(
+            "questions",
+            "agentfw_plugins.worlds.questions.environment:Questions",
+            "Prompts in a file, whose answers a reward function scores",
+            settings="agentfw_plugins.worlds.questions.environment:QuestionsSettings",
+        ),
+        Component(
             "verifiers",
             "agentfw_plugins.worlds.verifiers:Verifiers",
             "Any environment of the library verifiers, scored by its own rewards",
@@ -173,6 +179,14 @@ REGISTRATION = Registration(
             "agentfw train --from RUN --optimizer parpo: fresh answers, scored by recorded feedback",
         ),
         NamedSpec("gymnasium", str(_SPECS / "gymnasium.toml"), "CartPole with random actions"),
+        *(
+            NamedSpec(name, str(_SPECS / f"{begin}questions.toml"), f"agentfw {does}: prompts and a reward function")
+            for begin, verb in (("", "run"), ("train-", "train"))
+            for name, does in (
+                (f"{begin}questions", f"{verb} questions"),
+                (f"{begin}jsonl", f"{verb} TASKS.jsonl"),
+            )
+        ),
         NamedSpec(
             "train-program",
             str(_SPECS / "train-program.toml"),

@@ -12,7 +12,8 @@ every evaluation and every session of a gateway is a run, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from .resolution import from_json, masked_keys
 from .run_spec import RunSpec, read_spec, relative_to
 
 __all__ = [
+    "check_training",
     "find_training",
     "newest_version",
     "policy_of_run",
@@ -35,7 +37,9 @@ __all__ = [
     "start_of_run",
     "start_of_training",
     "with_choices",
+    "with_model",
     "with_project_defaults",
+    "with_settings",
 ]
 
 
@@ -108,6 +112,8 @@ _FROM_RUNS = "train-from-feedback"
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
+_TASKS = ".jsonl"
+"""How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
 
 
 def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
@@ -116,6 +122,8 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
     specs = host.specs()
+    if name is not None and name.endswith(_TASKS):
+        return _with_tasks(name, start_of_run(host, _TASKS[1:], spec))
     if spec is None and name is not None and host.has_spec(name):
         return with_project_defaults(read_spec(Path(host.find_spec(name).path)), host.options.project)
     if name is not None:
@@ -137,6 +145,8 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
     The spec train-NAME may also be another training in the environment that it says.
     """
     specs = host.specs()
+    if name is not None and name.endswith(_TASKS):
+        return _with_tasks(name, start_of_training(host, _TASKS[1:], spec))
     if spec is None and name is not None and _TRAINING + name in specs:
         values = read_spec(Path(host.find_spec(_TRAINING + name).path))
         if _name_in(values.get("environment")) not in (None, name):
@@ -150,6 +160,38 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
         found = next((each for each in known if each in specs), None)
         values = {} if found is None else read_spec(Path(host.find_spec(found).path))
     return _in(name, with_project_defaults(values, host.options.project))
+
+
+def _with_tasks(file: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a spec, with the file of tasks that its environment reads."""
+    choice = _kept(values["environment"], str(_name_in(values["environment"])))
+    return {**values, "environment": with_settings(choice, tasks=os.path.abspath(file))}
+
+
+def check_training(values: Mapping[str, Any]) -> None:
+    """Raise if the values are no training."""
+    for name, example in (("environment", "agentfw train calendar"), ("optimizer", "--optimizer grpo")):
+        if values.get(name) is None:
+            raise UsageError(
+                f"a training needs an {name}",
+                fix=f"name one, such as {example}; see: agentfw plugins list --kind {name}",
+            )
+
+
+def with_model(values: dict[str, Any], host: Host, model: str | None, *, keep: bool) -> dict[str, Any]:
+    """Let the policy load this model: that of trainings, unless the user has chosen the one of the spec (`keep`)."""
+    if model is None:
+        return values
+    chosen = values.get("policy", {})
+    if not keep:
+        chosen = _kept(chosen, str(_name_in(read_spec(Path(host.find_spec(f"{_TRAINING}any").path))["policy"])))
+    choice = _kept(chosen, str(_name_in(chosen)))
+    return {**values, "policy": with_settings(choice, model=model)}
+
+
+def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
+    """A component of a spec with these settings, too."""
+    return {**choice, "settings": {**choice.get("settings", {}), **settings}}
 
 
 def with_project_defaults(values: dict[str, Any], project: ProjectFile | None) -> dict[str, Any]:
@@ -184,8 +226,8 @@ def start_from_runs(
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
         rewards = values.get("rewards", [])
         listed = rewards if isinstance(rewards, list) else [rewards]
-        scored = [_reading(choice, folders) if _reads(choice) else choice for choice in listed]
-        return {**values, "environment": _reading(environment, folders), "rewards": scored}
+        scored = [with_settings(choice, runs=folders) if _reads(choice) else choice for choice in listed]
+        return {**values, "environment": with_settings(environment, runs=folders), "rewards": scored}
 
     return start
 
@@ -206,10 +248,6 @@ def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
 
 def _reads(choice: Any) -> bool:
     return isinstance(choice, dict) and "runs" in choice.get("settings", {})
-
-
-def _reading(choice: dict[str, Any], folders: list[str]) -> dict[str, Any]:
-    return {**choice, "settings": {**choice.get("settings", {}), "runs": folders}}
 
 
 def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
