@@ -59,7 +59,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     failures = sum(int(record["failures"]) for record in episodes)
     if failures:
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
-    _next(run, episodes, out)
+    _next(run, summary, episodes, out)
     if run.folder.inspector:
         out.note(f"      agentfw view {name_of(run.folder)}")
 
@@ -127,12 +127,14 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
     out.table(["", *titles], cells, right=right)
 
 
-def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
+def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
     """Commands that are likely to be wanted now."""
     where = "" if name_of(run.folder) == run.id else f" --runs {run.folder.path.parent}"
     end, environment = run.id.rpartition("-")[2], run.spec.environment.name
     if run.spec.planned_updates:
         out.note(f"next: agentfw runs show last{where}    agentfw compare {end} OTHER{where}")
+        if summary.adapter and any((run.folder.path / summary.adapter).glob("*.safetensors")):
+            out.note(f"      agentfw serve --policy last{where}")
     elif by_round(episodes):
         out.note(f"next: agentfw runs show last{where}    agentfw plugins list")
     elif any(event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events):

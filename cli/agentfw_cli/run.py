@@ -161,8 +161,8 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
 
     It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
-    name of another such spec, without train-, or a file of questions, TASKS.jsonl. Settings come from the spec, then from the options, then from --set; the
-    later ones win. `agentfw runs resume` resumes an interrupted training.
+    name of another such spec, without train-, or a file of questions, TASKS.jsonl. Settings come from the spec, then
+    from the options, then from --set; the later ones win. `agentfw runs resume` resumes an interrupted training.
 
     \b
       agentfw train tasks.jsonl --model smollm2 --reward rewards.py:correct

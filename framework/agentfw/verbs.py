@@ -48,11 +48,11 @@ def run(
 ) -> RunResult:
     """Run an agent in an environment, as `agentfw run` does, and return how well it did.
 
-    `tasks` are questions in place of an environment: a file with one JSON object a line, a list of dicts, or a
+    `tasks` are questions in place of an environment: a file with one JSON object per line, a list of dicts, or a
     `datasets.Dataset`. `model` is a model id of Hugging Face, a folder or a GGUF file. `policy` is the name of a
     policy, or a run, whose policy (of a training, the newest version) is meant. Wherever a component has a name, the
-    component itself, its class, or a function can be given: `reward=correct`. `settings` are those of `--set`: `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of
-    agentfw.toml, or `runs`.
+    component itself, its class, or a function can be given, such as `reward=correct`. `settings` are those of `--set`:
+    `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of agentfw.toml, or `runs`.
     """
     from .host import runs_directory
     from .host.plugin_loading import end_reading

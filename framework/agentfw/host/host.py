@@ -243,9 +243,7 @@ class Host:
         home = sys.modules.setdefault(_GIVEN, ModuleType(_GIVEN))
         attribute = f"given_{len(vars(home))}"
         setattr(home, attribute, lambda: made_of(kind, given, record.name))
-        component = Component(
-            record.name, f"{_GIVEN}:{attribute}", (getattr(given, "__doc__", "") or own).split("\n")[0]
-        )
+        component = Component(record.name, f"{_GIVEN}:{attribute}", own)
         self._files[kind, name] = Registered(component, kind, record)
         return name
 

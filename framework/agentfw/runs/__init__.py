@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .results.transcript import transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, apply_assignments, parse_spec, read_spec
-    from .spec.start import find_training, newest_version, policy_of_run, start_from_runs
+    from .spec.start import find_training, newest_version, policy_of_run, start_from_runs, with_model
     from .workers import in_processes, usual_processes
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "timeline_picture",
     "transcript",
     "usual_processes",
+    "with_model",
     "write_report",
     "write_whole",
     "writing",
@@ -93,7 +94,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "results.run_report": ("write_report",),
     "results.transcript": ("transcript",),
     "spec.resolution": ("resolve",),
-    "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs"),
+    "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs", "with_model"),
     "observers": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "apply_assignments", "parse_spec", "read_spec"),
     "workers": ("in_processes", "usual_processes"),

@@ -107,9 +107,8 @@ def values_of(
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
     host = Host.load(HostOptions.from_environment(project=find_project()))
-    chosen = {
-        key: _named(host, COMPONENTS[key], value) if key in COMPONENTS else value for key, value in chosen.items()
-    }
+    named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
+    chosen = {**chosen, **named}
     if chosen.get("policy"):
         chosen["policy"] = policy_of_run(host, chosen["policy"], runs)
     values = with_choices(start(host, environment, file), chosen)

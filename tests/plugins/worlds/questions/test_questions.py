@@ -94,7 +94,7 @@ def test_a_reward_in_a_file_is_found_by_its_name(folder: Path) -> None:
     )
 
     assert reward_of(played(SUMS, "rewards.py:short")) == 1.0
-    with pytest.raises(UsageError, match="shirt.*did you mean"):
+    with pytest.raises(UsageError, match=r"shirt.*did you mean"):
         played(SUMS, "rewards.py:shirt")
     with pytest.raises(PluginError, match="several"):
         played(SUMS, "rewards.py")
@@ -168,7 +168,7 @@ def test_what_is_no_reward_is_an_error_before_any_work() -> None:
     def length(text: str) -> float:
         return float(len(text))
 
-    with pytest.raises(PluginError, match="length.* is no reward model"):
+    with pytest.raises(PluginError, match=r"length.* is no reward model"):
         played(SUMS, length)
 
 
