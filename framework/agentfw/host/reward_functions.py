@@ -26,7 +26,7 @@ from ..boundary.threads import in_thread
 from ..episode import Episode, Message
 from ..scores import RewardModel, Score
 
-__all__ = ["COLUMNS", "FunctionReward", "call_function", "is_reward"]
+__all__ = ["COLUMNS", "FunctionReward", "call_function", "is_reward", "taken"]
 
 COLUMNS = "task", "columns"
 """Kind and name of the event whose data are the columns of the episode's task."""
@@ -50,11 +50,14 @@ class FunctionReward(RewardModel):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         names = self._parameters.keys()
         if names & _OF_GROUPS:
-            values = await call_function(self._function, **self._taken(_of_group([_read(one) for one in group])))
+            values = await call_function(
+                self._function, **taken(self._function, _of_group([_read(one) for one in group]))
+            )
             if not isinstance(values, Sequence) or len(values) != len(group):
                 raise TypeError(f"{self._name}() must return a list of {len(group)} numbers, one for each completion")
         elif names & _OF_EPISODES:
-            values = [await call_function(self._function, **self._taken(self._of_one(_read(one)))) for one in group]
+            offers = [taken(self._function, self._of_one(_read(one))) for one in group]
+            values = [await call_function(self._function, **offered) for offered in offers]
         else:
             values = [await call_function(self._function, episode) for episode in group]
         scores = []
@@ -65,12 +68,6 @@ class FunctionReward(RewardModel):
                 raise TypeError(f"{self._name}() returned a {type(value).__name__}, not a number")
             scores.append(Score(episode.id, self.components[0], float(value)))
         return scores
-
-    def _taken(self, offered: Mapping[str, Any]) -> dict[str, Any]:
-        """What the function takes of what it is offered."""
-        if any(each.kind is each.VAR_KEYWORD for each in self._parameters.values()):
-            return dict(offered)
-        return {name: value for name, value in offered.items() if name in self._parameters}
 
     def _of_one(self, read: SimpleNamespace) -> dict[str, Any]:
         """The arguments of verifiers."""
@@ -122,6 +119,14 @@ def _plain(message: Message) -> dict[str, Any]:
             for call in message.calls
         ]
     return {**plain, "tool_call_id": message.answers} if message.answers else plain
+
+
+def taken(function: Callable[..., Any], offered: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments that a function takes of those that it is offered."""
+    parameters = inspect.signature(function).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return dict(offered)
+    return {name: value for name, value in offered.items() if name in parameters}
 
 
 async def call_function(function: Callable[..., Any], *given: object, **named: object) -> Any:

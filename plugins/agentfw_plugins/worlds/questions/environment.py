@@ -20,7 +20,7 @@ from pydantic import Field
 from agentfw import Message, Session, Settings, Task
 from agentfw.errors import SettingsError
 from agentfw.host.plugin_loading import function_named
-from agentfw.host.reward_functions import COLUMNS, call_function
+from agentfw.host.reward_functions import COLUMNS, call_function, taken
 from agentfw.printing.out import counted
 from agentfw.turns.session import SessionEnvironment
 
@@ -40,7 +40,7 @@ class QuestionsSettings(Settings):
     reply: str = Field(
         "",
         description="Function that goes on with the conversation, as FILE.py:FUNCTION or package.module:function. It "
-        "is given the messages and the columns, and returns what the user says next, or None at the end.",
+        "is given the `messages` and the columns, by name, and returns what the user says next, or None at the end.",
     )
     max_turns: int = Field(8, ge=1, description="Maximum number of answers in a conversation.")
 
@@ -84,7 +84,7 @@ class Questions(SessionEnvironment):
         if self._reply is None:
             return None
         told = [{"role": message.role, "content": message.content} for message in messages]
-        return await call_function(self._reply, told, **{key: row[key] for key in row if key != "messages"})
+        return await call_function(self._reply, **taken(self._reply, {**row, "messages": told}))
 
     def _rows(self, split: str) -> Sequence[Row]:
         return read_tasks(self.settings.tasks, split, held_out=True)

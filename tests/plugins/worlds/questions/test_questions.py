@@ -10,6 +10,7 @@ import pytest
 
 import agentfw
 from agentfw import Request
+from agentfw.episode import Call
 from agentfw.errors import PluginError, SettingsError, UsageError
 from agentfw.runs import RunResult
 
@@ -139,7 +140,7 @@ def test_the_policy_calls_tools_that_are_functions() -> None:
 
     def looks_up(request: Request) -> Any:
         last = request.messages[-1]
-        return last.content if last.role == "tool" else agentfw.Call("weather", {"city": "Lyon"}, "1")
+        return last.content if last.role == "tool" else Call("weather", {"city": "Lyon"}, "1")
 
     def told(completion: list[dict[str, Any]]) -> float:
         return float([one["role"] for one in completion] == ["assistant", "tool", "assistant"])
