@@ -4,7 +4,8 @@
 
 A task is a line of JSON. What is asked is its `prompt` or `question`, a text or a list of messages, or `messages`. An
 answer of the assistant at the end of the list is left out: the policy gives its own. All keys of the task are columns,
-which the reward function is given by name (`agentfw.host.reward_functions`).
+which the reward function is given by name (`agentfw.host.reward_functions`). Without one, an answer that equals the
+column `answer` is worth 1.
 
 The policy may call the run's tools before it answers. The conversation goes on with each text in the column
 `follow_ups`, and then with whatever the function of the setting `reply` returns, until that is None.
@@ -73,11 +74,13 @@ class Questions(SessionEnvironment):
             messages.insert(0, Message("system", self.settings.system))
         follow_ups = list(row.get("follow_ups", ()))
         for _ in range(self.settings.max_turns):
-            messages.append((await session.answer(messages)).message)
+            answer = (await session.answer(messages)).message
+            messages.append(answer)
             said = follow_ups.pop(0) if follow_ups else await self._next(messages, row)
             if said is None:
                 break
             messages.append(Message("user", str(said)))
+        session.episode.utility = float("answer" in row and answer.content.strip() == str(row["answer"]).strip())
         session.end("finished")
 
     async def _next(self, messages: Sequence[Message], row: Row) -> Any:
