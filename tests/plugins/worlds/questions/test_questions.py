@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from agentfw.episode import Call
 from agentfw.errors import PluginError, SettingsError, UsageError
 from agentfw.runs import RunResult
 
+SITE = Path(__file__).parents[3] / "site"
 SUMS = [{"prompt": f"{row // 2}+1=", "answer": str(row // 2 + 1)} for row in range(20)]
 """The split for tests has two of them: 4+1 and 9+1."""
 
@@ -182,3 +187,39 @@ def test_a_script_that_trains_is_read_for_its_functions_and_does_not_run_again(f
     )
 
     assert reward_of(played(SUMS, "script.py:short")) == 1.0
+
+
+SCRIPT = """
+import os, signal, pathlib, agentfw
+
+def red(completions, answer, **columns):
+    mark = pathlib.Path("killed")
+    if list(pathlib.Path("runs").glob("*/learner/00002")) and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [float(gold in text) for text, gold in zip(completions, answer)]
+
+rows = [{"prompt": f"colour {number}", "answer": "tea"} for number in range(20)]
+settings = {"tasks": 4, "evaluation.tasks": 2}
+agentfw.train(
+    tasks=rows, policy="biased", learner="bias", optimizer="centred", reward=red, updates=4, settings=settings
+)
+"""
+
+
+@pytest.mark.slow
+def test_a_training_from_a_script_is_resumed_after_a_kill(folder: Path) -> None:
+    (folder / "script.py").write_text(SCRIPT, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(SITE)}
+
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *words]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    killed = ran("script.py")
+    resumed = ran("-m", "agentfw_cli.main", "runs", "resume", "last", "--json")
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["updates"] == 4
+    assert len(list((folder / "runs").glob("*-questions-*"))) == 1
