@@ -39,7 +39,6 @@ def execute_spec(
     quiet: bool,
     as_json: bool,
     samples: bool = False,
-    model: str | None = None,
     **chosen: Any,
 ) -> None:
     """Make a run of what was typed, and execute it.
@@ -48,19 +47,15 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
-    from agentfw.runs.spec.run_spec import apply_assignments, parse_spec
-    from agentfw.runs.spec.start import policy_of_run, with_choices, with_model
+    from agentfw.runs.spec.run_spec import parse_spec
+    from agentfw.runs.spec.start import values_of
 
     out = Out(json=as_json, quiet=quiet)
     root, file = runs_folder(runs), spec and spec.absolute()
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)
-    if chosen.get("policy"):
-        chosen["policy"] = policy_of_run(host, chosen["policy"], root)
-    values = with_choices(start(host, environment, file), chosen)
-    values = with_model(values, host, model, keep=bool(spec or chosen.get("policy")))
-    values = apply_assignments(values, parse_assignments(assignments))
+    values = values_of(start, host, environment, file, chosen, parse_assignments(assignments), root)
     check(values)
     execute(Run.create(parse_spec(values), host, root), host, out, samples=samples)
 

@@ -56,16 +56,16 @@ def run(
     """
     from .host import runs_directory
     from .host.plugin_loading import end_reading
-    from .runs.from_python import execute, values_of
+    from .runs.from_python import execute, spec_values
     from .runs.spec.start import start_of_run
 
     end_reading()
 
     lists = _lists(memory, tool, reward, tracker)
-    chosen = {"policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
+    chosen = {"model": model, "policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
     root = runs_directory(runs)
     environment = _environment(environment, tasks, root)
-    values, host = values_of(start_of_run, environment, spec, settings or {}, chosen, root, model)
+    values, host = spec_values(start_of_run, environment, spec, settings or {}, chosen, root)
     if values.get("optimizer") is not None:
         raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
     return execute(values, host, root)
@@ -98,16 +98,20 @@ def train(
     """
     from .host import runs_directory
     from .host.plugin_loading import end_reading
-    from .runs.from_python import execute, values_of
+    from .runs.from_python import execute, spec_values
     from .runs.spec.start import check_training, start_from_runs, start_of_training
 
     end_reading()
     sources, root = _listed(learn_from), runs_directory(runs)
-    start = start_from_runs(sources, root, optimizer) if sources else start_of_training
-    chosen = {"policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
+    start = (
+        start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None)
+        if sources
+        else start_of_training
+    )
+    chosen = {"model": model, "policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
     figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
     environment = _environment(environment, tasks, root)
-    values, host = values_of(start, environment, spec, settings or {}, {**chosen, **figures}, root, model)
+    values, host = spec_values(start, environment, spec, settings or {}, {**chosen, **figures}, root)
     check_training(values)
     return execute(values, host, root)
 

@@ -25,12 +25,10 @@ from .results.run_charts import curve
 from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
-from .spec.run_spec import COMPONENTS, apply_assignments, parse_spec
-from .spec.start import policy_of_run, with_choices, with_model
+from .spec.run_spec import COMPONENTS, parse_spec
+from .spec.start import Start, values_of
 
-__all__ = ["RunResult", "execute", "values_of"]
-
-_Start = Callable[[Host, str | None, Path | None], dict[str, Any]]
+__all__ = ["RunResult", "execute", "spec_values"]
 
 
 class RunResult:
@@ -95,25 +93,19 @@ class RunResult:
         return ["", *(self.folder.columns.get(name, figure_title(name, self.folder)) for name in names)], rows
 
 
-def values_of(
-    start: _Start,
+def spec_values(
+    start: Start,
     environment: str | None,
     spec: Path | str | None,
     settings: Mapping[str, Any],
     chosen: Mapping[str, Any],
     runs: Path,
-    model: str | None = None,
 ) -> tuple[dict[str, Any], Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
     host = Host.load(HostOptions.from_environment(project=find_project()))
     named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
-    chosen = {**chosen, **named}
-    if chosen.get("policy"):
-        chosen["policy"] = policy_of_run(host, chosen["policy"], runs)
-    values = with_choices(start(host, environment, file), chosen)
-    values = with_model(values, host, model, keep=bool(spec or chosen.get("policy")))
-    return apply_assignments(values, _nested(settings)), host
+    return values_of(start, host, environment, file, {**chosen, **named}, _nested(settings), runs), host
 
 
 def _named(host: Host, kind: str, given: Any) -> Any:

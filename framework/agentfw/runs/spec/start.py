@@ -26,7 +26,7 @@ from ...settings import VERSION, marked_keys
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State
 from .resolution import from_json, masked_keys
-from .run_spec import RunSpec, read_spec, relative_to
+from .run_spec import RunSpec, apply_assignments, read_spec, relative_to
 
 __all__ = [
     "check_training",
@@ -36,6 +36,7 @@ __all__ = [
     "start_from_runs",
     "start_of_run",
     "start_of_training",
+    "values_of",
     "with_choices",
     "with_model",
     "with_project_defaults",
@@ -206,9 +207,7 @@ def with_project_defaults(values: dict[str, Any], project: ProjectFile | None) -
     return {**relative_to(project.path.parent, dict(project.defaults)), **values}
 
 
-def start_from_runs(
-    names: Sequence[str], runs: Path, optimizer: str | None = None
-) -> Callable[[Host, str | None, Path | None], dict[str, Any]]:
+def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None) -> Start:
     """Trainings that learn from what was recorded in these runs.
 
     They are the setting `runs` of the environment, and of each reward that has one in the spec. A name may also be an
@@ -252,6 +251,26 @@ def _reads(choice: Any) -> bool:
 
 def _in(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
     return values if name is None else {**values, "environment": _kept(values.get("environment"), name)}
+
+
+Start = Callable[[Host, str | None, Path | None], dict[str, Any]]
+
+
+def values_of(
+    start: Start,
+    host: Host,
+    name: str | None,
+    spec: Path | None,
+    chosen: dict[str, Any],
+    assignments: Mapping[str, Any],
+    runs: Path,
+) -> dict[str, Any]:
+    """The values of a spec: what it starts from, then what was chosen, then assignments. The later ones win."""
+    model, policy = chosen.pop("model", None), chosen.get("policy")
+    if policy:
+        chosen["policy"] = policy_of_run(host, policy, runs)
+    values = with_choices(start(host, name, spec), chosen)
+    return apply_assignments(with_model(values, host, model, keep=bool(spec or policy)), assignments)
 
 
 def with_choices(values: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
