@@ -13,7 +13,7 @@ import agentfw
 
 def sums(file):
     for line in Path(file).read_text("utf-8").splitlines():
-        for left, right in re.findall(r"<<([-+*/.\d]+)=(\d+)>>", json.loads(line)["answer"])[:1]:
+        for left, right in re.findall(r"<<(\d+[-+*/]\d+)=(\d+)>>", json.loads(line)["answer"])[:1]:
             yield {"prompt": f"What is {left}? Answer with the number only.", "answer": right}
 
 
@@ -22,5 +22,6 @@ def correct(completions, answer, **columns):
 
 
 if __name__ == "__main__":
-    settings = {"tasks": 16, "samples": 8, "sampling.max_tokens": 16, "evaluation.tasks": 100}
-    print(agentfw.train(tasks=sums(sys.argv[1]), model="smollm2", reward=correct, updates=8, settings=settings))
+    settings = {"samples": 8, "learner.learning_rate": 5e-4, "evaluation.tasks": 50}
+    settings |= {"sampling.max_tokens": 12, "sampling.temperature": 0.7}
+    print(agentfw.train(tasks=sums(sys.argv[1]), model="smollm2", reward=correct, updates=10, settings=settings))

@@ -130,12 +130,13 @@ def made_of(kind: str, given: Any, name: str = "") -> Any:
         return given()
     if isinstance(given, _BASES[kind]):
         return given
-    made_of_functions = {"reward": lambda: FunctionReward(given, name), "policy": lambda: FunctionPolicy(given)}
     if not callable(given) or kind not in _EXAMPLES or (kind == "reward" and not is_reward(given)):
         fix = f"derive a class from agentfw's {_BASES[kind].__name__}"
         fix += f", or write a function: {_EXAMPLES[kind]}" if kind in _EXAMPLES else ""
         raise PluginError(f"{given!r} is no {KINDS[kind].title}", fix=fix)
-    return made_of_functions[kind]() if kind in made_of_functions else FunctionTool(given)
+    if kind == "tool":
+        return FunctionTool(given)
+    return FunctionReward(given, name) if kind == "reward" else FunctionPolicy(given)
 
 
 def _found(kind: str, module: ModuleType) -> list[Any]:

