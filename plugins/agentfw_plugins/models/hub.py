@@ -11,6 +11,7 @@ import re
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from agentfw.errors import MissingExtraError, SettingsError, in_words
 
@@ -46,8 +47,9 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         from huggingface_hub.utils import disable_progress_bars
     except ImportError as error:
         raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
+    chosen: dict[str, Any] = {"allow_patterns": list(_FILES), "ignore_patterns": list(_BELOW)}
     try:
-        folder = Path(snapshot_download(model, local_files_only=True))
+        folder = Path(snapshot_download(model, local_files_only=True, **chosen))
         if has_weights(folder):  # a download may have been interrupted
             return folder
     except LocalEntryNotFoundError:
@@ -66,10 +68,10 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         if not any(one.rfilename.endswith(".safetensors") for one in wanted):
             raise SettingsError(f"{model} on Hugging Face has no weights as safetensors", fix=f"name {here}")
         size = sum(one.size or 0 for one in wanted) / 1e9
-        sys.stderr.write(f"downloading {model} from Hugging Face, {size:.2g} GB, into {constants.HF_HUB_CACHE}\n")
+        sys.stderr.write(f"downloading {model} from Hugging Face, {size:,.2f} GB, into {constants.HF_HUB_CACHE}\n")
         if not sys.stderr.isatty():
             disable_progress_bars()
-        return Path(snapshot_download(model, allow_patterns=list(_FILES), ignore_patterns=list(_BELOW)))
+        return Path(snapshot_download(model, **chosen))
     except SettingsError:
         raise
     except Exception as error:  # whatever the network and the server come up with
