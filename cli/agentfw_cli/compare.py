@@ -74,6 +74,7 @@ def compare(
     from agentfw.host.origin import changed_origins
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.comparison import compare_runs
+    from agentfw.runs.results.reproduction import compare_records
     from agentfw.runs.spec.resolution import changed_plugins
     from agentfw.runs.spec.run_spec import parse_spec, read_spec
     from agentfw.runs.spec.start import with_project_defaults
@@ -117,6 +118,9 @@ def compare(
             rows.append([figure, labels.get(name, name), str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
     first = folders[0]
+    for other in folders[1:]:
+        if compare_records(first, other).equal and compare_records(other, first).equal:
+            out.note(f"the records of {first.id} and {other.id} are equal, to the last digit")
     for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
         out.note(f"the lower the {name}, the better")
     for folder, difference in zip(folders, table[0].differences, strict=True):

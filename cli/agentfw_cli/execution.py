@@ -46,12 +46,14 @@ def execute_spec(
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.runs.spec.run_spec import parse_spec
     from agentfw.runs.spec.start import values_of
 
     out = Out(json=as_json, quiet=quiet)
-    root, file = runs_folder(runs), spec and spec.absolute()
+    root = runs_folder(runs)
+    file = spec and (spec if spec.suffix == ".toml" or spec.is_file() else find_run(root, str(spec)).path).absolute()
     host = load_host(out, blocked, strict)
     for distribution in distributions:
         host.select_distribution(distribution)

@@ -33,6 +33,7 @@ _COMMANDS = {
     "runs": ("agentfw_cli.runs:runs", "List, show and resume runs"),
     "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
+    "reproduce": ("agentfw_cli.reproduce:reproduce", "Play a run again, and say what differs"),
     "report": ("agentfw_cli.runs:report", "Write the report of a run"),
     "plugins": ("agentfw_cli.plugins:plugins", "List, search, show, check, create, install and uninstall plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),

@@ -54,7 +54,12 @@ set_option = _several(
 samples_option = click.option(
     "--samples", is_flag=True, help="Print three sampled answers of each update: the best, the median and the worst."
 )
-spec_option = click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
+spec_option = click.option(
+    "--spec",
+    type=click.Path(path_type=Path),
+    metavar="FILE|RUN",
+    help="Spec file (TOML) to start from, or a run: the spec that it was played with.",
+)
 _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--policy",

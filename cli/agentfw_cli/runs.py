@@ -226,6 +226,36 @@ def resume(
     execute(resumed, host, out, samples=samples)
 
 
+@runs.command()
+@click.argument("run", type=RunName())
+@click.option("--toml", "as_toml", is_flag=True, help="Its spec, as a file for `agentfw run --spec`.")
+@click.option("--lock", is_flag=True, help="What it was played with, as a requirements file for pip.")
+@runs_option
+def export(run: str, as_toml: bool, lock: bool, runs: Path | None) -> None:
+    """Print the spec of RUN, or what it was played with.
+
+    \b
+      agentfw runs export last --toml > spec.toml
+      agentfw runs export last --lock > requirements.txt
+    """
+    from agentfw.errors import UsageError
+    from agentfw.runs.records.folder import find_run
+    from agentfw.runs.records.package import read_lock
+    from agentfw.runs.spec.start import spec_text
+
+    if as_toml == lock:
+        raise UsageError("one thing is printed at a time", fix="--toml for the spec, or --lock for the requirements")
+    out, folder = Out(), find_run(runs_folder(runs), run)
+    if as_toml:
+        text, missing = spec_text(folder.about)
+        out.line(text.rstrip())
+        if missing:
+            out.note(f"secrets aren't kept, so the spec lacks {', '.join(missing)}")
+        return
+    for line in read_lock(folder.path).requirements(folder.path / "package"):
+        out.line(line)
+
+
 def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
     """The secrets that run.json doesn't have and nobody has set, as a person at a terminal types them."""
     from agentfw.runs.spec.resolution import missing_secrets

@@ -35,6 +35,7 @@ from .records.call_record import running_calls
 from .records.figures import sync
 from .records.folder import RunFolder
 from .records.journal import write_whole
+from .records.package import pack
 from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage
 from .spec.resolution import as_given, changed_record, in_force, origins_of, plugins_of, resolve, resolve_again
@@ -206,7 +207,9 @@ class Run:
             assembly.trace = tracking.trace if tracking.traces else None
             assembly.spending.tell = observer.spent
             assembly.spending.count(*total_usage(self.folder.played()))
+            pack(self.folder.path, self.folder.about["distributions"])
             await execution.finish()
+            pack(self.folder.path, self.folder.about["distributions"])  # with what was imported since
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
             summary = replace(summary, untracked=tracking.missed)

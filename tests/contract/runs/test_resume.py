@@ -67,12 +67,15 @@ def timeless(value: Any) -> Any:
 
 
 def left_by(run: Path) -> dict[str, Any]:
-    """All episodes, scores, figures and weights of a run, by their places in its folder."""
+    """All episodes, scores, figures and weights of a run, by their places in its folder.
+
+    In which order two groups of a training are scored isn't promised.
+    """
     names = ("episodes.jsonl", "metrics.jsonl", "updates.jsonl", "adapter.json")
     found: dict[str, Any] = {}
     for path in sorted(run.rglob("*")):
         if path.name in names:
-            found[str(path.relative_to(run))] = [timeless(line) for line in lines(path)]
+            found[str(path.relative_to(run))] = sorted(map(timeless, lines(path)), key=repr)
     found["figures"] = timeless(json.loads((run / "summary.json").read_text("utf-8")))
     return found
 

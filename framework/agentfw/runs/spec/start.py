@@ -33,6 +33,8 @@ __all__ = [
     "find_training",
     "newest_version",
     "policy_of_run",
+    "spec_of_run",
+    "spec_text",
     "start_from_runs",
     "start_of_run",
     "start_of_training",
@@ -66,6 +68,30 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     if folder.planned_updates:
         settings[_key(host, policy["name"], folder)] = str(newest_version(folder))
     return {"name": policy["name"], "settings": settings}
+
+
+def spec_of_run(about: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The values of a run's spec, and the keys of the secrets that it had and that aren't kept."""
+    values = from_json(about["spec"])
+    missing = list(masked_keys(values))
+
+    def without_secrets(value: Any, path: str = "") -> Any:
+        if isinstance(value, dict):
+            kept = {key: without_secrets(inner, f"{path}.{key}".removeprefix(".")) for key, inner in value.items()}
+            return {key: inner for key, inner in kept.items() if inner is not None}
+        if isinstance(value, list):
+            return [without_secrets(inner, f"{path}.{number}") for number, inner in enumerate(value)]
+        return None if path in missing else value
+
+    return without_secrets(values), missing
+
+
+def spec_text(about: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The spec of a run as a TOML file, and the keys of its secrets, which it lacks."""
+    import tomli_w
+
+    values, missing = spec_of_run(about)
+    return tomli_w.dumps(values), missing
 
 
 def find_training(runs: Path, name: str) -> RunFolder:
@@ -131,13 +157,18 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> dict[str, A
         host.find("environment", name)  # a wrong name is an error before any file is read
     project = host.options.project
     if spec is not None:
-        values = read_spec(spec)
+        values = _given(spec)
     else:
         given = project.default if project is not None else None
         values = read_spec(given or Path(host.find_spec("default").path))
         if name is not None and _name_in(values.get("environment")) != name and "any" in specs:
             values = read_spec(Path(host.find_spec("any").path))
     return _in(name, with_project_defaults(values, host.options.project))
+
+
+def _given(spec: Path) -> dict[str, Any]:
+    """The values of a spec file, or those that a run was played with, if this is its folder."""
+    return spec_of_run(RunFolder.open(spec).about)[0] if (spec / "run.json").exists() else read_spec(spec)
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[str, Any]:
@@ -155,7 +186,7 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> dict[s
     if name is not None:
         host.find("environment", name)  # a wrong name is an error before any file is read
     if spec is not None:
-        values = read_spec(spec)
+        values = _given(spec)
     else:
         known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
         found = next((each for each in known if each in specs), None)

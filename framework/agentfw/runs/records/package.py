@@ -1,0 +1,285 @@
+"""What a run folder holds so that the run can be played elsewhere: a lock, and the code that no index has.
+
+    RUNS/2026-11-21-inbox-7f3a19c4/package/
+        lock.json                                   the machine, and each distribution that took part
+        agentfw_notes-0.1.0-py3-none-any.whl        one that was installed from a folder, as it was then
+        our_tools.py                                a plugin that is a single file
+
+A distribution takes part if the run has a component of it, or if one of those needs it and its code was imported. An
+index can give an installed version again, so the lock has its version and a digest of its files. What was installed
+from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
+wheel. A package of more than 50 MB is left out, and the lock says so.
+
+    pack(folder.path, folder.about["distributions"])
+    read_lock(folder.path).differences(lock_of(names))
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...boundary.metadata import normalise
+from ...errors import RunFolderError, StorageError
+from .journal import make_folder, write_whole
+
+__all__ = ["Lock", "Locked", "lock_of", "pack", "read_lock"]
+
+_LARGEST = 50_000_000
+"""The largest package that is packed, in bytes of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """One distribution as it was."""
+
+    version: str
+    digest: str = ""
+    """Of its files. Empty where the installation doesn't list them."""
+    wheel: str = ""
+    """The file beside the lock that installs it, for one that was installed from a folder."""
+    left_out: str = ""
+    """Why there is no such file, although no index has this distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The machine and the installation that a run was played with."""
+
+    python: str
+    system: str
+    processor: str
+    distributions: Mapping[str, Locked] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The digests of plugins that are single files, by the name of their copy."""
+
+    def differences(self, now: Lock) -> list[str]:
+        """What isn't as it was, in sentences: Python, the machine, distributions, plugins of one file."""
+        lines = [
+            f"{what} was {before}, and is {after} here"
+            for what, before, after in (
+                ("Python", self.python, now.python),
+                ("the system", self.system, now.system),
+                ("the processor", self.processor, now.processor),
+            )
+            if before != after
+        ]
+        for name, locked in self.distributions.items():
+            here = now.distributions.get(name)
+            if here is None or not here.version:
+                lines.append(f"{name} {locked.version} isn't installed here")
+            elif here.version != locked.version:
+                lines.append(f"{name} was {locked.version}, and is {here.version} here")
+            elif locked.digest != here.digest:
+                lines.append(f"{name} {locked.version} has other files here, in the same version")
+        for name, digest in self.files.items():
+            if name not in now.files:
+                lines.append(f"the plugin {name} isn't here")
+            elif now.files[name] != digest:
+                lines.append(f"the plugin {name} has another content here")
+        return lines
+
+    def requirements(self, folder: Path) -> list[str]:
+        """The lines of a requirements file for pip, with wheels by their path in this folder."""
+        return [
+            str(folder / locked.wheel) if locked.wheel else f"{name}=={locked.version}"
+            for name, locked in self.distributions.items()
+        ]
+
+
+def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the package of a run, or add to it what was imported since. What it had from the start stays."""
+    place = folder / "package"
+    before = read_lock(folder) if (place / "lock.json").exists() else None
+    now = lock_of(origins)
+    if before is not None and now.distributions.keys() <= before.distributions.keys():
+        return
+    make_folder(place)
+    packed = dict[str, Locked]() if before is None else dict(before.distributions)
+    for name, locked in now.distributions.items():
+        if name not in packed:
+            packed[name] = _with_wheel(name, locked, place)
+    for name, origin in _single_files(origins):
+        if not (place / name).exists():
+            shutil.copyfile(origin, place / name)
+    lock = Lock(now.python, now.system, now.processor, dict(sorted(packed.items())), now.files)
+    write_whole(place / "lock.json", json.dumps(asdict(lock), indent=2) + "\n")
+
+
+def read_lock(folder: Path) -> Lock:
+    """The lock of a run."""
+    file = folder / "package" / "lock.json"
+    try:
+        values = json.loads(file.read_text("utf-8"))
+        known = {str(name): Locked(**locked) for name, locked in values.pop("distributions").items()}
+        return Lock(**values, distributions=known)
+    except FileNotFoundError:
+        raise RunFolderError(
+            f"{folder} has no package, so what it was played with isn't known", fix="copy the run's whole folder"
+        ) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunFolderError(f"{file} can't be read: {error}", fix="restore it from a copy") from None
+
+
+def lock_of(origins: Mapping[str, Mapping[str, Any]]) -> Lock:
+    """The installation of this process, as far as a run with these distributions needs it."""
+    found, seen = dict[str, Locked](), set[str]()
+    waiting, needed = list(origins), {normalise(name) for name in origins}
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    while waiting:
+        name = normalise(waiting.pop())
+        if name in seen:
+            continue
+        try:
+            installed = distribution(name)
+        except (PackageNotFoundError, ValueError):
+            if name in origins and "source" not in origins[name]:
+                found[name] = Locked("")
+            seen.add(name)
+            continue
+        tops = {name.replace("-", "_"), *(installed.read_text("top_level.txt") or "").split()}
+        if name not in needed and not loaded & tops:
+            continue
+        seen.add(name)
+        lines = [_record_line(path, file.read_bytes()) for path, file in _from_folder(installed)]
+        lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
+        digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
+        found[name] = Locked(installed.version, digest)
+        for line in installed.requires or ():
+            need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
+            needed |= set() if "extra ==" in line else {need}
+            waiting.append(need)
+    copies = {name: _hash(file) for name, file in _single_files(origins)}
+    system = f"{platform.system()} {platform.machine()}"
+    return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
+
+
+def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
+    """The distribution, packed beside the lock if it was installed from a folder."""
+    try:
+        installed = distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return locked
+    files = dict(_from_folder(installed))
+    if not files:
+        return locked
+    if (size := sum(file.stat().st_size for file in files.values())) > _LARGEST:
+        return Locked(locked.version, locked.digest, left_out=f"its files have {size / 1e6:.0f} MB")
+    wheel = f"{name.replace('-', '_')}-{installed.version}-py3-none-any.whl"
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agentfw" / "wheels"
+    made = kept / locked.digest / wheel
+    try:
+        if not made.exists():
+            make_folder(made.parent)
+            own = made.with_name(f"{wheel}.{os.getpid()}")
+            _write_wheel(own, installed, files)
+            own.replace(made)
+        with suppress(OSError):
+            os.link(made, place / wheel)  # a copy would take its room once for each run
+            return Locked(locked.version, locked.digest, wheel)
+        shutil.copyfile(made, place / wheel)
+    except OSError:  # there may be no place for a cache
+        try:
+            _write_wheel(place / wheel, installed, files)
+        except OSError as error:
+            raise StorageError(
+                f"can't pack {name} into {place}: {error.strerror or error}", fix="free disk space"
+            ) from error
+    return Locked(locked.version, locked.digest, wheel)
+
+
+def _write_wheel(path: Path, installed: Distribution, files: Mapping[str, Path]) -> None:
+    info = f"{normalise(installed.name).replace('-', '_')}-{installed.version}.dist-info"
+    texts = {
+        "METADATA": installed.read_text("METADATA") or "",
+        "entry_points.txt": installed.read_text("entry_points.txt") or "",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: agentfw\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    contents = {name: file.read_bytes() for name, file in files.items()}
+    contents |= {f"{info}/{name}": text.encode() for name, text in texts.items() if text}
+    lines = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, content in contents.items():
+            lines.append(f"{_record_line(name, content)}\n")
+            wheel.writestr(name, content, compresslevel=1)
+        wheel.writestr(f"{info}/RECORD", "".join([*lines, f"{info}/RECORD,,\n"]))
+
+
+_UNPACKED = re.compile(r"^(?!\.\.|/)(?!.*\.dist-info/)(?!.*\.pyc,).+$", re.MULTILINE)
+"""The lines of a RECORD that are the same in each installation: not scripts, and not what Python compiles."""
+
+
+def _record_line(path: str, content: bytes) -> str:
+    """The line that a wheel has for a file, in its RECORD."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}"
+
+
+def _from_folder(installed: Distribution) -> Iterator[tuple[str, Path]]:
+    """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
+
+    Or of one that was put there by hand, and so has no list of its files.
+    """
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    if dict(origin.get("dir_info", {})).get("editable"):
+        root = Path(str(origin["url"]).removeprefix("file://"))
+    elif installed.read_text("RECORD") is None:
+        root = Path(str(installed.locate_file("")))
+    else:
+        return
+    places = [Path(module) for module in _top_modules(installed, root)]
+    for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
+        with suppress(ImportError, ValueError):
+            spec = find_spec(entry)
+            if spec is not None and spec.origin and Path(spec.origin).is_relative_to(root):
+                places.append(Path((spec.submodule_search_locations or [spec.origin])[0]))
+    for place in sorted(set(places)):
+        if place.is_file():
+            yield place.name, place
+        for folder, below, names in os.walk(place):
+            below[:] = set(below) - {"__pycache__"}
+            for name in names:
+                yield os.path.relpath(os.path.join(folder, name), place.parent), Path(folder, name)
+
+
+def _top_modules(installed: Distribution, root: Path) -> Iterator[Path]:
+    """The packages below the folders that it adds to the path. The root of a project has other folders, too."""
+    for file in installed.files or ():
+        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
+            for folder in map(Path, file.read_text("utf-8").splitlines()):
+                if folder.is_dir() and folder != root:
+                    yield from (below.parent for below in folder.glob("*/__init__.py"))
+
+
+def _single_files(origins: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Path]]:
+    for origin in origins.values():
+        source = Path(str(origin.get("source", "")))
+        if source.suffix == ".py" and source.is_file():
+            yield source.name, source
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _processor() -> str:
+    """The processor's name. Results of linear algebra may differ in their last bits between two of them."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

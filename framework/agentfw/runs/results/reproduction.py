@@ -1,0 +1,213 @@
+"""Playing a run again: whether the records are equal, and what differs first.
+
+A run folder says what was played (`run.json`) and with what (`package/`). Two runs of one spec are equal if every
+episode, figure and version of the one is in the other, to the last digit. Durations, speeds and sizes of processes
+aren't compared.
+
+    again = play_again(folder, host, Path("runs"))
+    asyncio.run(again.execute())
+    found = compare_records(folder, again.folder)
+    found.equal, found.first      # False, "episode 00003-0: turns"
+
+In a training the records are compared up to the first difference, in the order in which they came to be, since all
+that follows from it differs, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import EndpointError, RunFolderError, UsageError
+from ...host import Host
+from ..records.folder import RunFolder
+from ..records.journal import read_journal, write_whole
+from ..records.package import Lock, lock_of, read_lock
+from ..run import Run
+from ..spec.resolution import from_json
+from ..spec.run_spec import apply_assignments, parse_spec
+
+__all__ = ["Comparison", "compare_records", "content_of", "environment_of", "installation_differences", "play_again"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of comparing the records of two runs."""
+
+    compared: int
+    """How many records the first run has."""
+    first: str
+    """The first record that isn't the same, and what of it differs. Empty if all are equal."""
+    rounding: float | None
+    """Of the figures of the first record of a training that differs: the share that is equal but for rounding."""
+
+    @property
+    def equal(self) -> bool:
+        return not self.first
+
+
+def content_of(folder: RunFolder) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything that a run brought about, by name, in order: of a training, update by update."""
+    if not folder.planned_updates:
+        yield from _played(folder.path, "")
+        return
+    yield from _played(folder.path / "evaluations" / "00000", "evaluation 0, ")
+    for line in read_journal(folder.path / "updates.jsonl"):
+        number = int(line["update"])
+        yield from _played(folder.path / "rollouts" / f"{number:05d}", f"update {number}, ")
+        figures = {part: some for part, some in line.items() if part not in ("seconds", "speed")}
+        for part in ("learner", "served"):
+            figures[part] = {name: value for name, value in line[part].items() if not _is_effort(name)}
+        yield f"update {number}: figures", figures
+        home = folder.path / "learner" / f"{number:05d}"
+        yield (
+            f"update {number}: version",
+            {
+                str(file.relative_to(home)): hashlib.sha256(file.read_bytes()).hexdigest()
+                for file in sorted(home.rglob("*"))
+                if file.is_file()
+            },
+        )
+        yield from _played(folder.path / "evaluations" / f"{number:05d}", f"evaluation {number}, ")
+
+
+def _played(place: Path, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, key in (("episodes", _episode), ("metrics", lambda line: str(line["episode"]))):
+        if (file := place / f"{name}.jsonl").exists():
+            lines = sorted(((key(line), line) for line in read_journal(file)), key=lambda pair: pair[0])
+            yield from (
+                (f"{where}{'episode' if name == 'episodes' else 'figures of'} {each}", line) for each, line in lines
+            )
+
+
+def _episode(line: Mapping[str, Any]) -> str:
+    return f"{line['task']['index']:05d}-{line['task']['sample']}"
+
+
+def _is_effort(name: str) -> bool:
+    """Whether a figure says how fast or how large the processes were, and nothing of what was learned."""
+    return any(word in name for word in ("second", "memory", "workers"))
+
+
+def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
+    """Compare all that the first run has with the same of the other."""
+    theirs, compared = dict(content_of(other)), 0
+    for name, record in content_of(one):
+        compared += 1
+        # Old versions are removed while a training goes on, so one that isn't there says nothing.
+        if name.endswith(": version") and not (record and theirs.get(name)):
+            continue
+        if name not in theirs:
+            return Comparison(compared, f"{name} isn't there", None)
+        if record != theirs[name]:
+            where = next((path for path, mine, its in _leaves(record, theirs[name]) if mine != its), "")
+            figures = [(mine, its) for _, mine, its in _leaves(record, theirs[name]) if _numbers(mine, its)]
+            near = [pair for pair in figures if math.isclose(*pair, rel_tol=1e-5, abs_tol=1e-8)]
+            share = len(near) / len(figures) if figures and one.planned_updates else None
+            return Comparison(compared, f"{name}: {where}", share)
+    return Comparison(compared, "", None)
+
+
+def _leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The values of two records at the same place."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one.keys() | other.keys():
+            yield from _leaves(one.get(key), other.get(key), f"{path}.{key}".removeprefix("."))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (mine, its) in enumerate(zip(one, other, strict=True)):
+            yield from _leaves(mine, its, f"{path}[{number}]")
+    else:
+        yield path, one, other
+
+
+def _numbers(*values: object) -> bool:
+    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+
+
+def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, Any]) -> Run:
+    """A new run of the same spec below `root`, not executed yet. `secrets` are settings that run.json doesn't have."""
+    about = folder.about
+    if "forked_from" in about:
+        raise UsageError(
+            f"{folder.id} was forked from {about['forked_from']['run']}, so it doesn't begin at a beginning",
+            fix=f"reproduce that one: agentfw reproduce {about['forked_from']['run']}",
+        )
+    if not (about["episodes"] or folder.planned_updates):
+        raise UsageError(
+            f"{folder.id} was led by programs or people from outside, who can't be played again",
+            fix="pick a run of agentfw run or agentfw train: agentfw runs list",
+        )
+    spec = from_json(about.get("began_with", about["spec"]))
+    values = apply_assignments(_with_copies(spec, folder), secrets)
+    return Run.create(parse_spec(values, f"{folder.path}/run.json"), host, root)
+
+
+def _with_copies(value: Any, folder: RunFolder) -> Any:
+    """The spec with the run's own copy of each plugin of one file that isn't where it was."""
+    if isinstance(value, dict):
+        return {key: _with_copies(inner, folder) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_copies(inner, folder) for inner in value]
+    file, colon, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    path = Path(file) if colon else Path(str(value))
+    copy = folder.path / "package" / path.name
+    return (
+        f"{copy}{colon}{name if colon else ''}"
+        if path.suffix == ".py" and not path.exists() and copy.exists()
+        else value
+    )
+
+
+def installation_differences(folder: RunFolder) -> list[str]:
+    """What this installation has in another form than the run had it."""
+    lock = read_lock(folder.path)
+    origins = dict(folder.about.get("distributions", {}))
+    here = lock_of({**{name: {} for name in lock.distributions}, **origins})
+    copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _copies(folder, lock)}
+    return lock.differences(
+        Lock(here.python, here.system, here.processor, here.distributions, {**copies, **here.files})
+    )
+
+
+def _copies(folder: RunFolder, lock: Lock) -> Iterator[tuple[str, Path]]:
+    for name in lock.files:
+        if (file := folder.path / "package" / name).is_file():
+            yield name, file
+
+
+def environment_of(folder: RunFolder, root: Path) -> Path:
+    """A virtual environment with what the run was played with, made below `root` if it isn't there."""
+    lock = read_lock(folder.path)
+    if left_out := [f"{name}: {locked.left_out}" for name, locked in lock.distributions.items() if locked.left_out]:
+        raise RunFolderError(
+            f"the run's package lacks {'; '.join(left_out)}", fix="install it by hand, and leave --env out"
+        )
+    lines = "\n".join(lock.requirements(folder.path.resolve() / "package")) + "\n"
+    home = root / ".environments" / hashlib.sha256(f"{lock.python} {lines}".encode()).hexdigest()[:16]
+    python = home / "bin" / "python"
+    if (home / "complete").exists():
+        return python
+    if lock.python.rpartition(".")[0] != ".".join(map(str, sys.version_info[:2])):
+        raise UsageError(
+            f"the run was played with Python {lock.python}, and this is {sys.version.partition(' ')[0]}",
+            fix=f"start agentfw with Python {lock.python.rpartition('.')[0]}",
+        )
+    home.mkdir(parents=True, exist_ok=True)
+    write_whole(home / "requirements.txt", lines)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(home / "requirements.txt")]
+    for command in ([sys.executable, "-m", "venv", str(home)], install):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")] or [done.stderr[-300:]]
+            raise EndpointError(
+                f"the run's environment can't be made: {errors[-1].removeprefix('ERROR: ').strip()}",
+                fix=f"see what it needs: {home / 'requirements.txt'}",
+            )
+    write_whole(home / "complete", "")
+    return python

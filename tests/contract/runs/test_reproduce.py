@@ -1,0 +1,167 @@
+"""A run folder can be played again, here or where it was copied to, and what differs is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Agentfw
+
+POLICY = """
+from agentfw import Component, hookimpl
+from agentfw.policy import Policy
+from agentfw.request import Generation
+
+
+class Fixed(Policy):
+    version = "1"
+
+    async def generate(self, request):
+        return Generation(text="{answer}")
+
+
+@hookimpl
+def agentfw_policies():
+    return [Component("fixed", f"{{__name__}}:Fixed", "")]
+"""
+TOOL = """
+from agentfw.tool import tool
+
+
+@tool
+def note(text: str) -> str:
+    '''Note a text.'''
+    return "noted"
+"""
+FIXED = ("run", "guessing", "--policy", "fixed", "--episodes", "2")
+TRAIN = (
+    *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "2"),
+    *("--set", "tasks=2", "--set", "samples=3", "--set", "evaluation.tasks=2", "--set", "environment.rounds=1"),
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def only_run(folder: str = "runs") -> Path:
+    (found,) = Path(folder).iterdir()
+    return found
+
+
+def moved(run: Path) -> Path:
+    """The run, copied elsewhere as a person would copy it, and gone from where it was."""
+    target = Path("elsewhere").resolve() / run.name
+    shutil.copytree(run, target)
+    shutil.rmtree(run)
+    return target
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "guessing", "--policy", "hashing", "--episodes", "4"),
+        ("run", "inbox", "--episodes", "2"),
+        ("run", "inbox", "--interface", "polling:30", "--episodes", "2"),
+        ("run", "guessing", "--policy", "hashing", "--episodes", "3", "--memory", "scratch"),
+        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3"),
+        TRAIN,
+    ],
+    ids=["rounds", "inbox", "polling", "memory", "groups", "training"],
+)
+def test_a_run_that_was_copied_elsewhere_is_equal_when_it_is_played_again(
+    agentfw: Agentfw, words: tuple[str, ...]
+) -> None:
+    assert agentfw(*words).code == 0
+    copy = moved(only_run())
+    answer = agentfw("reproduce", str(copy), "--json")
+    assert (answer.code, answer.json["equal"], answer.json["installation"]) == (0, True, [])
+    assert answer.json["compared"] >= 2
+
+
+def test_another_version_of_the_code_is_named_and_so_is_the_first_episode_that_differs(
+    agentfw: Agentfw, install: Callable[..., None]
+) -> None:
+    install("agentfw-fixed", "[agentfw]\nfixed = agentfw_fixed\n", POLICY.format(answer="1"))
+    assert agentfw(*FIXED).code == 0
+    run = only_run()
+    assert agentfw("reproduce", str(run), "--json").json["equal"]
+    (Path("site") / "agentfw_fixed.py").write_text(POLICY.format(answer="2"), "utf-8")
+    sys.modules.pop("agentfw_fixed")
+    again = agentfw("reproduce", str(run), "--json")
+    assert again.code == 1
+    assert again.json["installation"] == ["agentfw-fixed 1.0.0 has other files here, in the same version"]
+    assert again.json["first_difference"].startswith("episode 00000-0: turns[0].text")
+    told = agentfw("reproduce", str(run))
+    assert "not equal: episode 00000-0" in told.out
+    assert "agentfw-fixed 1.0.0 has other files here" in told.err
+
+
+def test_a_plugin_without_a_version_in_an_index_is_packed_as_a_wheel_that_pip_installs(
+    agentfw: Agentfw, install: Callable[..., None]
+) -> None:
+    install("agentfw-fixed", "[agentfw]\nfixed = agentfw_fixed\n", POLICY.format(answer="1"))
+    assert agentfw(*FIXED).code == 0
+    lines = agentfw("runs", "export", "last", "--lock").out.splitlines()
+    (wheel,) = [line for line in lines if "agentfw_fixed-1.0.0-py3-none-any.whl" in line]
+    import zipfile
+
+    assert {"agentfw_fixed.py", "agentfw_fixed-1.0.0.dist-info/METADATA"} <= set(zipfile.ZipFile(wheel).namelist())
+    assert any(line.startswith("numpy==") for line in lines)
+
+
+def test_a_plugin_of_one_file_goes_along(agentfw: Agentfw) -> None:
+    Path("notes.py").write_text(TOOL, "utf-8")
+    assert agentfw("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py").code == 0
+    run = only_run()
+    Path("notes.py").unlink()
+    answer = agentfw("reproduce", str(moved(run)), "--json")
+    assert (answer.code, answer.json["equal"], answer.json["installation"]) == (0, True, [])
+
+
+def test_the_spec_of_a_run_is_a_file_and_can_be_started_from_by_the_name_of_the_run(agentfw: Agentfw) -> None:
+    assert agentfw("run", "inbox", "--episodes", "2", "--set", "environment.rate=0.5").code == 0
+    first = only_run().name
+    spec = agentfw("runs", "export", "last", "--toml").out
+    Path("again.toml").write_text(spec, "utf-8")
+    assert agentfw("run", "--spec", "again.toml").code == 0
+    assert agentfw("run", "--spec", first).code == 0
+    found = [json.loads((run / "run.json").read_text("utf-8"))["spec"] for run in Path("runs").iterdir()]
+    assert found[0] == found[1] == found[2]
+    names = [run.name for run in Path("runs").iterdir()]
+    assert "are equal, to the last digit" in agentfw("compare", *names[:2]).err
+
+
+def test_what_cannot_be_played_again_says_why(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    assert agentfw(*quick).code == 0
+    run = only_run()
+    shutil.rmtree(run / "package")
+    gone = agentfw("reproduce", str(run))
+    assert gone.code == 2
+    assert "has no package, so what it was played with isn't known" in gone.err
+    (run / "package").mkdir()
+    (run / "package" / "lock.json").write_text("{", "utf-8")
+    assert "lock.json can't be read" in agentfw("reproduce", str(run)).err
+
+
+@pytest.mark.nightly
+def test_a_package_that_no_index_has_any_more_is_named(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    assert agentfw(*quick).code == 0
+    file = only_run() / "package" / "lock.json"
+    lock = json.loads(file.read_text("utf-8"))
+    lock["distributions"]["agentfw-that-is-gone"] = {"version": "1.0", "digest": "", "wheel": "", "left_out": ""}
+    file.write_text(json.dumps(lock), "utf-8")
+    answer = agentfw("reproduce", "last", "--env")
+    assert answer.code == 1
+    assert "agentfw-that-is-gone" in answer.err
+
+
+@pytest.mark.nightly
+def test_an_environment_of_its_own_plays_the_same(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    assert agentfw("run", "inbox", "--episodes", "2").code == 0
+    assert agentfw("reproduce", "last", "--env").code == 0
