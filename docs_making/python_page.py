@@ -31,6 +31,8 @@ MODULES = {
     "agentfw.hookspecs": "what registration hooks return, besides components; [all hooks](hooks.md)",
     "agentfw.host": "plugins and projects, as the host sees them",
     "agentfw.host.from_functions": "components made of one function or class",
+    "agentfw.host.plugin_loading": "plugins of one file, and the function that a setting names in one",
+    "agentfw.host.reward_functions": "reward functions as agentfw, TRL and verifiers have them",
     "agentfw.interfaces": "when an agent is shown what became known",
     "agentfw.learner": "what a learner is given, and what it returns",
     "agentfw.loops": "run variants of an agent over several rounds and seeds, and compare them",

@@ -69,7 +69,7 @@ def execute_spec(
         # Nobody has typed that.
         error.message, error.fix = (text.replace("spec.", "") for text in (error.message, error.fix))
         raise
-    execute(run, host, out)
+    execute(run, host, out, samples=samples)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:

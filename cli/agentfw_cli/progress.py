@@ -86,7 +86,7 @@ class Progress(Observer):
     def line(self) -> str:
         """How far it is and what happens now, in one line."""
         how_far = f"{self.completed()}/{self.total()}" if self.total() else "beginning"
-        return "   ".join([how_far, *self.status()])
+        return "   ".join([how_far, *(self.status() or ["loading"])])
 
 
 def progress_of(run: RunInfo, tell: Tell = lambda line, style: None, *, samples: bool = False) -> Progress:
@@ -194,9 +194,16 @@ class _Phase:
     ended: int = 0
     turns: int = 0
     over: bool = False
+    pieces: tuple[int, int, float] = (0, 0, 0.0)
+    """Of a learner: how many are done, of how many, and the memory in use in MiB."""
 
     def __str__(self) -> str:
-        words = f"{self.words}   {time.monotonic() - self.began:.0f} s"
+        spent = time.monotonic() - self.began
+        words = f"{self.words}   {spent:.0f} s"
+        done, of, memory = self.pieces
+        if done:
+            left = f"   about {_duration(spent / done * (of - done))} left" if done < of else ""
+            return f"{words}   {done}/{of} pieces{left}   {memory / 1024:.1f} GiB"
         return words + (f"   {self.ended}/{self.episodes} episodes   {self.turns} turns" if self.episodes else "")
 
 
@@ -238,6 +245,10 @@ class _UpdateProgress(Progress):
         self.phases[name].over = True
         if not all(phase.over for phase in self.phases.values()):
             del self.phases[name]
+
+    def learns(self, done: int, of: int, memory: float) -> None:
+        if (phase := self.phases.get("learn")) is not None:
+            phase.pieces = done, of, memory
 
     def plays(self, total: int, done: int) -> None:
         newest = self._newest()

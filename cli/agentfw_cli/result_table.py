@@ -63,7 +63,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     failures = sum(int(record["failures"]) for record in episodes)
     if failures:
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
-    _next(run, episodes, out)
+    _next(run, summary, episodes, out)
 
 
 def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:
@@ -129,11 +129,13 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
     out.table(["", *titles], cells, right=right)
 
 
-def _next(run: RunInfo, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
+def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
     """Commands that are likely to be wanted now, one a line, each of which works as it is printed."""
     where = "" if name_of(run.folder) == run.id else f" --runs {shlex.quote(str(run.folder.path.parent))}"
     end, environment = run.id.rpartition("-")[2], run.spec.environment.name
     commands = []
+    if summary.adapter and any((run.folder.path / summary.adapter).glob("*.safetensors")):
+        commands.append(f"agentfw serve --policy last{where}")
     if not (run.spec.planned_updates or by_round(episodes)) and any(
         event.kind == "work" for episode in islice(run.folder.episodes(), 1) for event in episode.events
     ):

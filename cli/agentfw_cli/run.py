@@ -67,6 +67,11 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         metavar="NAME",
         help="Policy that makes the decisions, or a run: its policy, of a training the newest version.",
     ),
+    click.option(
+        "--model",
+        metavar="MODEL",
+        help="Model of the policy: an id of Hugging Face (ORG/NAME), a folder, a GGUF file, or smollm2.",
+    ),
     _several("--memory", "memories", "NAME", "Memory to use. Can be repeated.", ComponentName("memory")),
     _several(
         "--tool",
@@ -76,7 +81,11 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         ComponentName("tool"),
     ),
     _several(
-        "--reward", "rewards", "NAME[=WEIGHT]", "Reward model to score with. Can be repeated.", ComponentName("reward")
+        "--reward",
+        "rewards",
+        "NAME[=WEIGHT]",
+        "Reward model to score with, or a function of yours: FILE.py:FUNCTION. Can be repeated.",
+        ComponentName("reward"),
     ),
     _several(
         "--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated.", ComponentName("tracker")
@@ -110,7 +119,8 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
 def run(**given: Any) -> None:
     """Run an agent in ENVIRONMENT and report how well it does.
 
-    Without ENVIRONMENT, the default spec is run. ENVIRONMENT can also be the name of a spec that a plugin ships.
+    Without ENVIRONMENT, the default spec is run. ENVIRONMENT can also be the name of a spec that a plugin ships, or a
+    file of questions, TASKS.jsonl.
     Settings come from the spec, then from the options, then from --set; the later ones win.
 
     \b
@@ -157,36 +167,23 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
 
     It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
-    name of another such spec, without train-. Settings come from the spec, then from the options, then from --set; the
-    later ones win. `agentfw runs resume` resumes an interrupted training.
+    name of another such spec, without train-, or a file of questions, TASKS.jsonl. Settings come from the spec, then
+    from the options, then from --set; the later ones win. `agentfw runs resume` resumes an interrupted training.
 
     \b
+      agentfw train tasks.jsonl --model smollm2 --reward rewards.py:correct
       agentfw train calendar --optimizer roundwise --updates 40
-      agentfw train inbox --set policy.model=path/to/model
+      agentfw train inbox --model path/to/model
       agentfw train calendar --teacher linear --optimizer imitation --learner sft
-      agentfw train --from last --set policy.model=path/to/model
-      agentfw train --from last --optimizer kto --set policy.model=path/to/model
-      agentfw train --from postgresql://db/agentfw --set policy.model=a/model
+      agentfw train --from last --model path/to/model
+      agentfw train --from last --optimizer kto --model path/to/model
+      agentfw train --from postgresql://db/agentfw --model a/model
     """
-    from agentfw.runs.spec.start import start_from_runs, start_of_training
+    from agentfw.runs.spec.start import check_training, start_from_runs, start_of_training
 
     runs = runs_folder(given["runs"])
     start = start_from_runs(sources, runs, given["optimizer"]) if sources else start_of_training
-    execute_spec(start, _check_training, **given)
-
-
-def _check_training(values: Mapping[str, Any]) -> None:
-    from agentfw.errors import UsageError
-
-    if values.get("environment") is None:
-        raise UsageError(
-            "a training needs an environment",
-            fix="name one, such as agentfw train calendar; see: agentfw plugins list --kind environment",
-        )
-    if values.get("optimizer") is None:
-        raise UsageError(
-            "a training needs an optimizer", fix="--optimizer NAME; see: agentfw plugins list --kind optimizer"
-        )
+    execute_spec(start, check_training, **given)
 
 
 def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str, RunSpec]:

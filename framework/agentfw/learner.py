@@ -10,7 +10,7 @@ untouched, so a killed update can simply be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ class Batch:
     loss: Loss
     folder: Path
     """Folder for the new adapter. It does not exist yet."""
+    tell: Callable[[int, int, float], object] = field(default=lambda done, of, memory: None, compare=False)
+    """Call it now and then: how many pieces of the update are done, of how many, and the memory in use in MiB."""
 
 
 @dataclass(frozen=True, slots=True)

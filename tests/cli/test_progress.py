@@ -82,6 +82,24 @@ def test_what_is_played_and_what_is_learned_at_the_same_time_is_shown_until_it_e
     assert left == ["learning,"]
 
 
+def test_the_pieces_of_an_update_and_the_memory_are_told_while_it_is_learned(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    progress = progress_of(importlib.import_module("agentfw_laboratory.training").create(tmp_path).info)
+
+    progress.phase("learn", 1)
+    progress.learns(3, 12, 1536.0)
+    (during, *_) = progress.status()
+    progress.learns(12, 12, 1536.0)
+    (done, *_) = progress.status()
+
+    assert during.startswith("learning, update 1 ")
+    assert "3/12 pieces   about " in during
+    assert during.endswith(" left   1.5 GiB")
+    assert "left" not in done
+
+
 def test_tokens_are_told_where_they_may_cost_something(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(SITE))
     progress = progress_of(importlib.import_module("agentfw_laboratory.training").create(tmp_path).info)

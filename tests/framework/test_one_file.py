@@ -13,8 +13,9 @@ import pytest
 
 from agentfw.errors import AgentfwError, PluginError, UsageError
 from agentfw.host import Host, HostOptions
-from agentfw.host.from_functions import FunctionPolicy, FunctionReward
+from agentfw.host.from_functions import FunctionPolicy
 from agentfw.host.project import find_project
+from agentfw.host.reward_functions import FunctionReward
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request
 from agentfw.runs.run import Run

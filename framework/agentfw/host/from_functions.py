@@ -1,6 +1,6 @@
 """Makes a component of one function or class, so that a file with a few lines is enough.
 
-    def score(episode):                  # a parameter `episode` makes it a reward
+    def score(episode):                  # a reward by its parameters (see reward_functions)
         return float(len(episode.turns) < 5)
 
     def decide(request):                 # a parameter `request` makes it a policy
@@ -21,26 +21,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from numbers import Real
 from types import ModuleType
 from typing import Any
 
-from ..boundary.threads import in_thread
 from ..component import KINDS
 from ..environment import Environment
 from ..episode import Episode, Intervention
-from ..errors import PluginError
+from ..errors import PluginError, UnknownNameError
 from ..hookspecs import Hook
 from ..learner import Learner
 from ..memory import Memory
 from ..optimizer import Optimizer
 from ..policy import Policy
 from ..request import Generation, Request
-from ..scores import RewardModel, Score
+from ..scores import RewardModel
 from ..tool import FunctionTool, Tool, Toolbox
 from ..tracker import Tracker
+from .reward_functions import FunctionReward, call_function, is_reward
 
-__all__ = ["FunctionPolicy", "FunctionReward", "component_of", "kinds_in"]
+__all__ = ["FunctionPolicy", "component_of", "kinds_in", "made_of"]
 
 _BASES: dict[str, type] = {
     "environment": Environment,
@@ -60,22 +59,6 @@ _EXAMPLES = {
 }
 
 
-class FunctionReward(RewardModel):
-    """Scores each episode by itself with a function, plain or async."""
-
-    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
-        self._function, self.components = function, (name or function.__name__,)
-
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return [await self._scored(episode) for episode in group]
-
-    async def _scored(self, episode: Episode) -> Score:
-        value = await _called(self._function, episode)
-        if not isinstance(value, Real):
-            raise TypeError(f"{self._function.__name__}() returned a {type(value).__name__}, not a number")
-        return Score(episode.id, self.components[0], float(value))
-
-
 class FunctionPolicy(Policy):
     """Answers each request with a function, plain or async: text, a call, several calls, or a Generation."""
 
@@ -85,7 +68,7 @@ class FunctionPolicy(Policy):
         self._function = function
 
     async def generate(self, request: Request) -> Generation:
-        answer = await _called(self._function, request)
+        answer = await call_function(self._function, request)
         version = self._function.__name__
         if isinstance(answer, Generation):
             return answer
@@ -116,32 +99,46 @@ def kinds_in(module: ModuleType) -> list[str]:
     return [kind for kind in KINDS if _found(kind, module)]
 
 
-def component_of(kind: str, module: ModuleType, name: str = "") -> object:
+def component_of(kind: str, module: ModuleType, name: str = "", attribute: str = "") -> object:
     """The component of a kind that a module has, which must be one; of tools there may be several.
 
-    `name` is what a reward of a function calls its scores.
+    `name` is what a reward of a function calls its scores. `attribute` says which of several is meant.
     """
-    found = _found(kind, module)
     title, file = KINDS[kind].title, module.__file__ or module.__name__
+    if attribute:
+        if not hasattr(module, attribute):
+            known = [each for each in vars(module) if not each.startswith("_")]
+            raise UnknownNameError(f"name in {file}", attribute, known, fix=f"name the {title}: FILE.py:NAME")
+        return made_of(kind, getattr(module, attribute), name)
+    found = _found(kind, module)
     if not found:
         example = f", or a function: {_EXAMPLES[kind]}" if kind in _EXAMPLES else ""
         base = _BASES[kind].__name__
         raise PluginError(f"{file} has no {title}", fix=f"define a class that derives from agentfw's {base}{example}")
     if kind == "tool":
-        tools = [each() if isinstance(each, type) else _tool(each) for each in found]
+        tools = [made_of("tool", each) for each in found]
         return tools[0] if len(tools) == 1 else _Tools(tools)
     if len(found) > 1:
         names = ", ".join(each.__name__ for each in found)
-        fix = f"begin the names of all but one with an underscore: _{found[-1].__name__}"
-        raise PluginError(f"{file} has several {KINDS[kind].plural}: {names}", fix=fix)
-    made = found[0]
-    if isinstance(made, type):
-        return made()
-    return FunctionReward(made, name) if kind == "reward" else FunctionPolicy(made)
+        raise PluginError(
+            f"{file} has several {KINDS[kind].plural}: {names}", fix=f"name one: {file}:{found[-1].__name__}"
+        )
+    return made_of(kind, found[0], name)
 
 
-def _tool(made: Any) -> Toolbox:
-    return made if isinstance(made, Toolbox) else FunctionTool(made)
+def made_of(kind: str, given: Any, name: str = "") -> Any:
+    """The component that an object, a class or a function stands for."""
+    if isinstance(given, type):
+        return given()
+    if isinstance(given, _BASES[kind]):
+        return given
+    if not callable(given) or kind not in _EXAMPLES or (kind == "reward" and not is_reward(given)):
+        fix = f"derive a class from agentfw's {_BASES[kind].__name__}"
+        fix += f", or write a function: {_EXAMPLES[kind]}" if kind in _EXAMPLES else ""
+        raise PluginError(f"{given!r} is no {KINDS[kind].title}", fix=fix)
+    if kind == "tool":
+        return FunctionTool(given)
+    return FunctionReward(given, name) if kind == "reward" else FunctionPolicy(given)
 
 
 def _found(kind: str, module: ModuleType) -> list[Any]:
@@ -156,11 +153,4 @@ def _found(kind: str, module: ModuleType) -> list[Any]:
 
 def _kind_of(function: Callable[..., Any]) -> str:
     parameters = inspect.signature(function).parameters
-    return "reward" if "episode" in parameters else "policy" if "request" in parameters else "tool"
-
-
-async def _called(function: Callable[..., Any], given: object) -> Any:
-    """A plain function runs in a thread, so that a slow one keeps nobody waiting."""
-    if inspect.iscoroutinefunction(function):
-        return await function(given)
-    return await in_thread(function, given)
+    return "reward" if is_reward(function) else "policy" if "request" in parameters else "tool"

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ..boundary import metadata
@@ -27,21 +29,33 @@ from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
 from ..boundary.plugin_calls import PluginCall
 from ..boundary.secrets import Secrets
-from ..component import KINDS
+from ..component import KINDS, Component
 from ..errors import (
     DuplicateComponentError,
     PluginError,
     SettingsError,
     UnknownNameError,
+    UsageError,
     nearest,
 )
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
-from .names import OWN_DISTRIBUTION, duplicate, is_file, is_met, meant, overshadowed, parse_requirement, pip_install
+from .names import (
+    OWN_DISTRIBUTION,
+    component_name,
+    duplicate,
+    is_file,
+    is_met,
+    meant,
+    overshadowed,
+    parse_requirement,
+    pip_install,
+)
 from .plugin_answers import Answers, Named, Offered, ask, specs_of
 from .plugin_loading import (
     ALL,
+    FileEntryPoint,
     PluginRecord,
     Problem,
     Registered,
@@ -62,6 +76,10 @@ __all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "Registered"]
 GROUP = "agentfw"
 DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
 TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
+_OF_PYTHON = "python:"
+"""How the name of an object begins that is in no file."""
+_GIVEN = "agentfw_given"
+"""The module that has the objects which a program has given in place of names."""
 
 
 Made = TypeVar("Made")
@@ -202,6 +220,8 @@ class Host:
         which becomes a plugin of this host.
         """
         _check_kind(kind)
+        if (kind, name) in self._files:
+            return self._files[kind, name]
         if is_file(name):
             return self._of_file(kind, name)
         offers = meant(self.components(kind), name, _of_component)
@@ -211,6 +231,11 @@ class Host:
             return offers[0]
         for offer in meant([offer for offer in self._withdrawn if offer.kind == kind], name, _of_component):
             raise offer.record.failure()
+        if name.startswith(_OF_PYTHON):
+            raise UsageError(
+                f"the {KINDS[kind].title} {name.removeprefix(_OF_PYTHON)} was an object of a Python program",
+                fix="make it at the top level of a file, where another process finds it, and begin again",
+            )
         error = self._unknown(KINDS[kind].title, name, {offer.component.name for offer in self.components(kind)})
         if error.fix.startswith("similar"):
             error.fix += f"; all: agentfw plugins list --kind {kind}"
@@ -218,6 +243,31 @@ class Host:
             if other.component.name == name:
                 error.fix = f'"{name}" is of the kind {other.kind}; {error.fix}'
         raise error
+
+    def take(self, kind: str, given: object) -> str:
+        """Make an object, a class or a function a component of this host. Returns the name that a spec has for it.
+
+        It is FILE.py:NAME where another process finds it there, so that a run can be resumed.
+        """
+        from .from_functions import made_of
+
+        own = str(getattr(given, "__name__", type(given).__name__)).strip("<>")
+        module = sys.modules.get(str(getattr(given, "__module__", "")))
+        file = getattr(module, "__file__", None)
+        if file and getattr(module, own, None) is given:
+            name = f"{os.path.abspath(file)}:{own}"
+            record = PluginRecord(file_entry_point(kind, name))
+        else:
+            same = sum(name.startswith(f"{_OF_PYTHON}{own}") for _, name in self._files)
+            own += f"-{same + 1}" if same else ""
+            name = f"{_OF_PYTHON}{own}"
+            record = PluginRecord(FileEntryPoint(component_name(own), name, "python", "0", "the program that ran it"))
+        home = sys.modules.setdefault(_GIVEN, ModuleType(_GIVEN))
+        attribute = f"given_{len(vars(home))}"
+        setattr(home, attribute, lambda: made_of(kind, given, record.name))
+        component = Component(record.name, f"{_GIVEN}:{attribute}", own)
+        self._files[kind, name] = Registered(component, kind, record)
+        return name
 
     def _of_file(self, kind: str, name: str) -> Registered:
         """The component of a file. The file is read once: whatever becomes of it, a run goes on as it began."""

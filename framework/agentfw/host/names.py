@@ -26,6 +26,7 @@ __all__ = [
     "OWN_DISTRIBUTION",
     "component_name",
     "duplicate",
+    "file_and_attribute",
     "is_file",
     "is_met",
     "meant",
@@ -52,13 +53,24 @@ Offer = TypeVar("Offer")
 
 
 def is_file(name: str) -> bool:
-    """Whether what stands in the place of a name is the path of a Python file."""
-    return name.endswith(_FILE)
+    """Whether what stands in the place of a name is the path of a Python file, as FILE.py or FILE.py:NAME."""
+    return name.endswith(_FILE) or f"{_FILE}:" in name
 
 
-def component_name(file: Path) -> str:
+def file_and_attribute(name: str) -> tuple[Path, str]:
+    """The file, and what is meant in it; empty where it has only one component.
+
+    >>> file_and_attribute("rewards.py:correct")
+    (PosixPath('rewards.py'), 'correct')
+    """
+    file, colon, attribute = name.rpartition(f"{_FILE}:")
+    return (Path(file + _FILE), attribute) if colon else (Path(name), "")
+
+
+def component_name(name: str) -> str:
     """What the component of a file is called."""
-    return re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("._-") or "file"
+    file, attribute = file_and_attribute(name)
+    return re.sub(r"[^a-z0-9._-]+", "-", (attribute or file.stem).lower()).strip("._-") or "file"
 
 
 def parted(name: str) -> tuple[str, str]:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import re
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -30,15 +31,15 @@ from typing import Any, Literal, NamedTuple
 from pluggy import PluginValidationError
 
 from .. import hookspecs
-from ..boundary.gate import SLOW_SECONDS, ImportFailed, let_in
+from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
-from ..errors import PluginError, UsageError, in_words, nearest, one_line
+from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
 from ..version import __version__
 from .hook_calls import HookManager, HookOwner, misused
-from .names import OWN_DISTRIBUTION, component_name, is_met, parse_requirement, pip_install
+from .names import OWN_DISTRIBUTION, component_name, file_and_attribute, is_file, is_met, parse_requirement, pip_install
 
 __all__ = [
     "ALL",
@@ -48,7 +49,9 @@ __all__ = [
     "Problem",
     "Registered",
     "Selection",
+    "end_reading",
     "file_entry_point",
+    "function_named",
     "import_file",
     "is_left_out",
     "load_plugins",
@@ -145,15 +148,15 @@ class FileEntryPoint(EntryPoint):
 
     def load(self) -> object:
         """The plugin: an object whose only hook offers the component of the kind that the value names."""
-        module, kind = import_file(Path(self.file)), self.value.partition(":")[2]
+        module, (_, kind, attribute) = import_file(Path(self.file)), self.value.split(":")
 
         def make() -> object:
             from .from_functions import component_of
 
-            return component_of(kind, module, self.name)
+            return component_of(kind, module, self.name, attribute)
 
         def offer() -> list[Component]:
-            name = f"_{kind}"
+            name = f"_{kind}_{attribute}"
             setattr(module, name, make)
             summary = next(iter((module.__doc__ or "").strip().splitlines()), "") or self.file
             return [Component(self.name, f"{module.__name__}:{name}", summary)]
@@ -164,12 +167,26 @@ class FileEntryPoint(EntryPoint):
 
 def file_entry_point(kind: str, name: str) -> FileEntryPoint:
     """What stands in for an entry point: the file's name for the distribution, and its hash for the version."""
-    file = Path(name).absolute()
-    return FileEntryPoint(component_name(file), f"{_module_name(file)}:{kind}", file.name, _digest(file), str(file))
+    file, attribute = file_and_attribute(os.path.abspath(name))
+    value = f"{_module_name(file)}:{kind}:{attribute}"
+    return FileEntryPoint(component_name(name), value, file.name, _digest(file), str(file))
+
+
+class _ReadSoFar(BaseException):
+    """Ends the import of a file that runs something itself."""
+
+
+_reading: list[Path] = []
+
+
+def end_reading() -> None:
+    """Called where a run begins. A script that is read for its functions isn't to run again: its import ends here."""
+    if _reading:
+        raise _ReadSoFar
 
 
 def import_file(file: Path) -> ModuleType:
-    """The module of a file, imported once in the state that it has now."""
+    """The module of a file, imported once in the state that it has now, or up to where it begins a run itself."""
     name = _module_name(file)
     if name in sys.modules:
         return sys.modules[name]
@@ -178,11 +195,16 @@ def import_file(file: Path) -> ModuleType:
     assert spec.loader is not None
     module: Any = module_from_spec(spec)
     sys.modules[name] = module
+    _reading.append(file)
     try:
         spec.loader.exec_module(module)
+    except _ReadSoFar:
+        pass
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        _reading.pop()
     return sys.modules[name]
 
 
@@ -193,6 +215,17 @@ def module_of(file: Path) -> ModuleType:
         return let_in(str(file), lambda: import_file(file))
     except ImportFailed as failure:
         raise failure.named(str(file), f"fix it in {file}") from None
+
+
+def function_named(name: str, setting: str) -> Callable[..., Any]:
+    """The function that a setting names as FILE.py:FUNCTION or as package.module:function."""
+    if not is_file(name):
+        return function_at(name, setting)
+    file, attribute = file_and_attribute(name)
+    found = getattr(module_of(file), attribute or "_", None)
+    if not callable(found):
+        raise SettingsError(f"{setting}: {name} is not a function", fix=f"write {file}:FUNCTION")
+    return found  # type: ignore[no-any-return]
 
 
 def _module_name(file: Path) -> str:

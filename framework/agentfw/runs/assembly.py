@@ -224,7 +224,8 @@ class Assembly:
         self, environment: SessionEnvironment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         # What the run says of sampling holds, whatever the program asks for: a training depends on it.
-        session = self.session(task, policy, sampling, watch, leads_alone=True)
+        tools = self.tools if environment.calls_tools else ()
+        session = self.session(task, policy, sampling, watch, leads_alone=True, tools=tools)
         await letting_go(environment.play(session))
         if session.failure is not None:
             raise session.failure

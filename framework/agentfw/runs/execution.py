@@ -218,7 +218,8 @@ class Execution:
         with self._phase("learn", number):
             lesson = learning.weigh(groups)
             self._keep_advantages(number, lesson.advantages)
-            update = await learning.learn(number, lesson, self._home(number), self.state.version)
+            before, tell = self.state.version, self.observer.learns
+            update = await learning.learn(number, lesson, self._home(number), before, tell)
         served: dict[str, float] = {}
         self.versions[number] = self.state.version if update is None else update.version
         if update is not None:

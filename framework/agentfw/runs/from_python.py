@@ -26,9 +26,10 @@ from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
 from .spec.resolution import checked_spec
+from .spec.run_spec import COMPONENTS
 from .spec.start import SpecValues, Start, chosen_values, naming_layers
 
-__all__ = ["RunResult", "execute", "values_of"]
+__all__ = ["RunResult", "execute", "spec_values"]
 
 
 class RunResult:
@@ -93,7 +94,7 @@ class RunResult:
         return ["", *(self.folder.columns.get(name, figure_title(name, self.folder)) for name in names)], rows
 
 
-def values_of(
+def spec_values(
     start: Start,
     environment: str | None,
     spec: Path | str | None,
@@ -105,8 +106,16 @@ def values_of(
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
     host = host or Host.load(HostOptions.from_environment(project=find_project()))
-    assignments = _nested(settings)
-    return chosen_values(host, start, environment, file, runs=runs, options=chosen, assignments=assignments), host
+    named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
+    options, assignments = {**chosen, **named}, _nested(settings)
+    return chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments), host
+
+
+def _named(host: Host, kind: str, given: Any) -> Any:
+    """The names of components. Objects and functions become components of the host."""
+    if isinstance(given, tuple):
+        return tuple(_named(host, kind, each) for each in given)
+    return given if given is None or isinstance(given, str) else host.take(kind, given)
 
 
 def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:

@@ -72,6 +72,9 @@ class Observer:
     def phase_ended(self, name: str, update: int) -> None:
         """A phase is over. Not called if it failed."""
 
+    def learns(self, done: int, of: int, memory: float) -> None:
+        """The learner has done so many pieces of an update, and has so many MiB of memory in use."""
+
     def plays(self, total: int, done: int) -> None:
         """A plan of `total` episodes begins. `done` of them are already on disk."""
 

@@ -487,6 +487,9 @@ class Session:
 class SessionEnvironment(Environment):
     """An environment whose agent is somebody else's program, which asks the policy through a session."""
 
+    calls_tools: bool = False
+    """Whether the session calls the tools of the run. A program has tools of its own."""
+
     async def play(self, session: Session) -> None:
         """Play the episode, and end the session."""
         raise not_implemented(self, "play")

@@ -33,6 +33,11 @@ __all__ = ["chat"]
 @click.option(
     "--policy", metavar="NAME", help="Policy that answers, or a run: its policy, of a training the newest version."
 )
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Model of the policy: an id of Hugging Face (ORG/NAME), a folder, a GGUF file, or smollm2.",
+)
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
 @click.option("--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer. Can be repeated.")
 @click.option(
@@ -47,6 +52,7 @@ __all__ = ["chat"]
 @json_option
 def chat(
     policy: str | None,
+    model: str | None,
     memories: tuple[str, ...],
     tools: tuple[str, ...],
     rewards: tuple[str, ...],
@@ -63,12 +69,12 @@ def chat(
     Each conversation is an episode of a run. With the same options, the newest such run is continued, so that its
     memories know what they learned. /help shows what can be typed besides words.
     """
-    if not policy and not spec and not any(one.startswith("policy") for one in assignments):
+    if not policy and not model and not spec and not any(one.startswith("policy") for one in assignments):
         raise SettingsError(
             "there is no model to talk with",
             fix="a local server:      agentfw chat --policy openai --set policy.base_url=http://localhost:11434/v1"
             " --set policy.model=NAME\n"
-            "       a folder of weights: agentfw chat --policy transformers --set policy.model=path/to/model",
+            "       a model in this process: agentfw chat --model smollm2, or ORG/NAME, a folder, or a GGUF file",
         )
     from agentfw.host import runs_directory
 
@@ -80,6 +86,7 @@ def chat(
         start="chat",
         again="" if fresh else "newest",
         policy=policy,
+        model=model,
         memories=memories,
         tools=tools,
         rewards=rewards,

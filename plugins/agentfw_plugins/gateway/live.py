@@ -18,7 +18,17 @@ from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
-from agentfw.runs import Again, Assembly, LiveRun, apply_assignments, find_run, parse_spec, policy_of_run, read_spec
+from agentfw.runs import (
+    Again,
+    Assembly,
+    LiveRun,
+    apply_assignments,
+    find_run,
+    parse_spec,
+    policy_of_run,
+    read_spec,
+    with_model,
+)
 
 from ..serving import serving
 from .answering import Line
@@ -109,6 +119,7 @@ def spec_values(
     *,
     start: str = "serve",
     policy: str | None = None,
+    model: str | None = None,
     memories: Sequence[str] = (),
     tools: Sequence[str] = (),
     rewards: Sequence[str] = (),
@@ -128,6 +139,7 @@ def spec_values(
         before, chosen = values.get("policy"), policy_of_run(host, policy, runs)
         same = isinstance(before, dict) and before.get("name") == chosen
         values["policy"] = before if same else chosen
+    values = with_model(values, host, model, keep=bool(policy or spec))
     if memories:
         values["memories"] = list(memories)
     if tools:

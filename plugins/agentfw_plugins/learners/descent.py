@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,9 @@ class Descent:
     """The processes that compute the pieces. None: only this one."""
     steps: int = 0
     figures: Figures = field(default_factory=Figures)
+    tell: Callable[[int, int], object] = lambda done, of: None
+    """Called with the number of pieces that went back through the network, and of how many."""
+    _done: tuple[int, int] = (0, 0)
 
     def learn(
         self,
@@ -83,6 +86,7 @@ class Descent:
             for piece, base in zip(pieces, self._logprobs(pieces, self.settings.reference), strict=True):
                 piece.base = base
         steps = [(minibatch, some) for minibatch, some in zip(prepared, others, strict=True) if minibatch]
+        self._done = 0, rounds * sum(len(minibatch) for minibatch, _ in steps)
         gradients = [self._step(*step, kind) for _ in range(rounds) for step in steps]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
@@ -166,9 +170,11 @@ class Descent:
                 piece.baseline = baseline
         if self.team is not None:
             self.team.gradients(pieces, kind.loss, self.figures)
+            self._tell(len(pieces))
         else:
             for piece in pieces:
                 backward(self.network, piece, kind.loss, self.figures)
+                self._tell(1)
         length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
         if not math.isfinite(length):
             raise AgentfwError(
@@ -180,6 +186,11 @@ class Descent:
             self.network.stepped()
             self.steps += 1
         return length
+
+    def _tell(self, pieces: int) -> None:
+        done, of = self._done
+        self._done = done + pieces, of
+        self.tell(*self._done)
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine down to a tenth.

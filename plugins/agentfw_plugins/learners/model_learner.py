@@ -100,6 +100,7 @@ class ModelLearner(Learner):
         others = range(2, self.settings.workers + 1) if self.settings.share == "replicated" else ()
         replicas = [split(found.lessons, self.settings.minibatches, seeds.child("order", number)) for number in others]
         try:
+            descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
             with self._memory(descent.network):
                 figures = descent.learn(minibatches, batch.loss, self._rounds, replicas=replicas)
             if descent.steps == steps:

@@ -30,7 +30,7 @@ from agentfw.request import Action, CallsInText
 
 from .conversation import CallTokens, conversation, function, pieces, remembered, short_memory_of
 
-__all__ = ["TEMPLATE_SETTING", "Chat", "template_text"]
+__all__ = ["TEMPLATE_SETTING", "Chat", "no_template", "template_text"]
 
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 _SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
@@ -56,11 +56,7 @@ class Chat:
         if template:
             self._tokenizer.chat_template = template_text(template, self._tokenizer)
         if not self._tokenizer.chat_template:
-            raise SettingsError(
-                f"the model folder {folder} has no chat template",
-                fix="set template to plain, chatml or a Jinja file, such as policy.template=plain; or use the instruct "
-                "model",
-            )
+            raise no_template(folder)
         self._control = sorted(
             {str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special}, key=len
         )[::-1]
@@ -260,6 +256,13 @@ class Chat:
             return [token for part in parts for token in backend.encode(part, add_special_tokens=False).ids]
         finally:
             backend.encode_special_tokens = False
+
+
+def no_template(model: Path) -> SettingsError:
+    return SettingsError(
+        f"the model {model} has no chat template",
+        fix="set template to plain, chatml or a Jinja file, such as policy.template=plain; or use the instruct model",
+    )
 
 
 def _without_system(told: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Finds the folder of a model, or makes it of a GGUF file.
+"""Finds the folder of a model: installed, on disk, on Hugging Face, or made of a GGUF file.
 
 The folder is checked here, before anything heavy is loaded.
 
@@ -40,7 +40,9 @@ from agentfw.boundary.metadata import entry_points
 from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraError, SettingsError
 
 from .base import load_base, require_room
+from .chat import no_template
 from .checkpoint import fingerprint, write_folder
+from .hub import hub_folder, is_hub_id, smollm2
 
 __all__ = [
     "cached_folder",
@@ -55,24 +57,30 @@ __all__ = [
 _REQUIRED = ("config.json", "tokenizer.json")
 
 
-def locate(model: str) -> Path:
-    """The folder of a model: one that is installed by name, any other by path."""
+def locate(model: str, *, needs_template: bool = False, download: bool = True) -> Path:
+    """The folder of a model: one that is installed by name, any other by path, or by its id on Hugging Face.
+
+    With `needs_template`, a GGUF file without a chat template is an error before it is converted.
+    """
     installed = _installed()
     found = installed.get(model, [])
     if len(found) > 1:
         raise DuplicateComponentError(
             f'the model "{model}" is there twice: {" and ".join(map(str, found))}', fix="name one of them by its path"
         )
-    folder = found[0] if found else Path(model).expanduser()
+    named = smollm2() if model == "smollm2" and not found else model
+    folder = found[0] if found else Path(named).expanduser()
     if is_gguf(folder):
-        return gguf_folder(folder.resolve())
+        return gguf_folder(folder.resolve(), needs_template=needs_template)
+    if is_hub_id(named) and not folder.exists():
+        return hub_folder(named, download=download)
     if not folder.is_dir():
         raise SettingsError(
             f"{model} is a file, but not in the format GGUF"
             if folder.is_file()
             else f"there is no model folder {model}",
-            fix=f"use a Hugging Face model folder (hf download ORG/NAME --local-dir NAME), a GGUF file, "
-            f"or an installed model: {', '.join(installed)}",
+            fix="use a model of Hugging Face (ORG/NAME), a folder with one, a GGUF file, smollm2, or an installed "
+            f"model: {', '.join(installed)}",
         )
     if (folder / "adapter_config.json").is_file():
         base = _base_of(folder)
@@ -158,17 +166,19 @@ def is_gguf(path: Path) -> bool:
         return file.read(4) == b"GGUF"
 
 
-def gguf_folder(path: Path) -> Path:
+def gguf_folder(path: Path, *, needs_template: bool = False) -> Path:
     """The folder with what a file stands for. Made at the first call, then found again."""
     size = path.stat().st_size
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
         file.seek(max(0, size - _SAMPLE))
         identity = f"{_FORM} {size} {sample.hex()} {file.read().hex()}"
-    return cached_folder("gguf", path.stem, identity, lambda unfinished: _convert_gguf(path, unfinished))
+    return cached_folder(
+        "gguf", path.stem, identity, lambda unfinished: _convert_gguf(path, unfinished, needs_template)
+    )
 
 
-def _convert_gguf(path: Path, target: Path) -> None:
+def _convert_gguf(path: Path, target: Path, needs_template: bool) -> None:
     try:
         import torch
         from gguf import GGUFReader
@@ -176,6 +186,8 @@ def _convert_gguf(path: Path, target: Path) -> None:
     except ImportError as error:
         raise MissingExtraError("a GGUF file", "train", module=error.name or "") from None
     template = _checked(path, GGUFReader)
+    if needs_template and not template:
+        raise no_template(path)
     named = {"gguf_file": path.name, "local_files_only": True}
     # The bars of a minute's work are for a person.
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):

@@ -84,7 +84,7 @@ def _tokenizer(model: str) -> Any:
     from tokenizers import Tokenizer
 
     try:
-        return Tokenizer.from_file(str(locate(model) / "tokenizer.json"))
+        return Tokenizer.from_file(str(locate(model, download=False) / "tokenizer.json"))
     except Exception:  # the library raises plain ones where it can't read a file
         return None
 

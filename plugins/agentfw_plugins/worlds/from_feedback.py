@@ -37,6 +37,7 @@ from agentfw.turns.session import SessionEnvironment
 
 from ..rewards import translated_errors
 from ..rewards.measured import feedback_of
+from ..task_files import SHARES
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel
@@ -53,8 +54,7 @@ __all__ = [
     "split_of",
 ]
 
-_SHARES = ("train",) * 8 + ("validation", "test")
-LEAST = len(set(_SHARES))
+LEAST = len(set(SHARES))
 """Minimum number of conversations with a wanted answer, so that each split has one."""
 
 
@@ -105,7 +105,7 @@ def split_of(examples: Sequence[Example], split: str) -> list[Example]:
     """
     begun = sorted({_begin(example) for example in examples if example.wanted})
     order = {begin: number for number, begin in enumerate(begun)}
-    shares = _SHARES[-len(begun) :]
+    shares = SHARES[-len(begun) :]
     return [example for example in examples if shares[order.get(_begin(example), 0) % len(shares)] == split]
 
 

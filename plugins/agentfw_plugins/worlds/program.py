@@ -28,7 +28,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,30 +37,24 @@ from agentfw import Session, Settings, Task
 from agentfw.boundary.gate import function_at
 from agentfw.errors import AgentfwError, SettingsError, in_words
 from agentfw.runs import make_folder
-from agentfw.seeds import Seeds
 from agentfw.settings import OPERATIONAL
 from agentfw.turns.session import SessionEnvironment
+
+from ..task_files import TASKS_SETTING, Row, read_tasks, tasks_of
 
 __all__ = [
     "Program",
     "ProgramSettings",
     "Result",
     "last_json",
-    "read_tasks",
     "run_command",
     "shown",
-    "tasks_of",
     "words_of",
 ]
 
 
 class ProgramSettings(Settings):
-    tasks: str = Field(
-        min_length=1,
-        description="File of tasks, one JSON object per line. {split} in its name stands for the split: a training "
-        "learns from train and is evaluated on validation, and a run plays test. Without it, the splits share the "
-        "file.",
-    )
+    tasks: str = Field(min_length=1, description=f"{TASKS_SETTING} Without it, the splits share the file.")
     command: str = Field(
         "",
         description="Command to start for each task. {name} in it stands for that key of the task. The task is also on "
@@ -93,66 +86,9 @@ class ProgramSettings(Settings):
         return self
 
 
-Row = dict[str, Any]
-
-
-def tasks_of(file: str, count: int, seed: int, split: str) -> list[Task]:
-    """The first `count` tasks of a split, or fewer."""
-    seeds = Seeds(seed).child(split)
-    return [
-        Task(
-            index,
-            seeds.integer("task", index),
-            user=str(row.get("user", "user")),
-            split=split,
-            query=str(row.get("query", "")),
-        )
-        for index, row in enumerate(read_tasks(file, split)[:count])
-    ]
-
-
-def read_tasks(file: str, split: str) -> Sequence[Row]:
-    """The tasks of a split."""
-    path = Path(file.replace("{split}", split))
-    try:
-        return _parsed(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise SettingsError(
-            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}",
-            fix=_other_splits(file) or "set it to a file with one task per line",
-        ) from None
-
-
-def _other_splits(file: str) -> str:
-    """How to use a split that has a file."""
-    there = [split for split in ("validation", "test", "train") if Path(file.replace("{split}", split)).is_file()]
-    if not there:
-        return ""
-    keys = f"in a run --set split={there[0]}"
-    if there[0] != "train":
-        keys += f", in a training --set evaluation.split={there[0]}"
-    return f"write that file, or use another split that has one: {keys}"
-
-
 def shown(row: Row) -> Row:
     """What the program is told of its task."""
     return {key: value for key, value in row.items() if key != "answer"}
-
-
-@lru_cache(maxsize=8)
-def _parsed(path: Path, changed: int) -> Sequence[Row]:
-    rows: list[Row] = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise SettingsError(f"{path}, line {number}, is no JSON object", fix="write one task per line")
-        rows.append(row)
-    return tuple(rows)
 
 
 _TAIL = 4000
@@ -281,7 +217,7 @@ class Program(SessionEnvironment):
         self._function = function_at(settings.function, "environment.function") if settings.function else None
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return tasks_of(self.settings.tasks, count, seed, split)
+        return tasks_of(read_tasks(self.settings.tasks, split), count, seed, split)
 
     async def play(self, session: Session) -> None:
         from ..gateway.live import reachable

@@ -13,6 +13,28 @@ _SPECS = Path(__file__).parent / "specs"
 _CALENDAR = Path(__file__).parent / "calendar" / "specs"
 _TINY = "A year of calendar conflicts for each of five users: the small language model with its StrategyHub"
 
+_OF_CALENDAR = {
+    "calendar-tiny": _TINY,
+    "calendar": "A year of calendar conflicts for each of ten users: the linear learner",
+    "calendar-zero-shot": "The calendar, by a language model that decides at once",
+    "calendar-react": "The calendar, by a language model that reasons before it decides",
+    "calendar-memory-react": "The calendar, by a language model that looks back and reasons before it decides",
+    "calendar-strategyhub": "The calendar, by a language model that keeps strategies in a StrategyHub",
+    "train-calendar": "agentfw train calendar: that of the PEARL paper, with four rewards and round-wise advantages",
+    "train-calendar-thought": "agentfw train calendar-thought: a model that learns from every second feedback",
+}
+_OF_OTHERS = {
+    "train-from-feedback": "agentfw train --from RUN: learns from good answers and corrections",
+    "train-from-feedback-kto": "agentfw train --from RUN --optimizer kto: learns from good and bad answers",
+    "train-from-feedback-grpo": "agentfw train --from RUN --optimizer grpo: fresh answers, scored by recorded feedback",
+    "train-from-feedback-parpo": "agentfw train --from RUN --optimizer parpo: the same, by another optimizer",
+    "gymnasium": "CartPole with random actions",
+    "train-program": "agentfw train program: trains the model inside somebody else's agent",
+    "train-verifiers": "agentfw train verifiers: trains on an environment of the library verifiers",
+    "questions": "agentfw run questions: prompts in a file, whose answers a reward function scores",
+    "train-questions": "agentfw train questions: learns from prompts and a reward function",
+}
+
 REGISTRATION = Registration(
     environments=[
         Component(
@@ -48,6 +70,12 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.worlds.program:ProgramSettings",
             extra="web",
             needs=("starlette", "uvicorn"),
+        ),
+        Component(
+            "questions",
+            "agentfw_plugins.worlds.questions.environment:Questions",
+            "Prompts in a file, whose answers a reward function scores",
+            settings="agentfw_plugins.worlds.questions.environment:QuestionsSettings",
         ),
         Component(
             "verifiers",
@@ -116,72 +144,13 @@ REGISTRATION = Registration(
     ],
     specs=[
         NamedSpec("default", str(_CALENDAR / "calendar-tiny.toml"), _TINY),
-        NamedSpec("calendar-tiny", str(_CALENDAR / "calendar-tiny.toml"), _TINY),
+        *(NamedSpec(name, str(_CALENDAR / f"{name}.toml"), summary) for name, summary in _OF_CALENDAR.items()),
+        *(NamedSpec(name, str(_SPECS / f"{name}.toml"), summary) for name, summary in _OF_OTHERS.items()),
+        NamedSpec("jsonl", str(_SPECS / "questions.toml"), "agentfw run TASKS.jsonl: the same, as a file is named"),
         NamedSpec(
-            "calendar",
-            str(_CALENDAR / "calendar.toml"),
-            "A year of calendar conflicts for each of ten users: the linear learner",
-        ),
-        NamedSpec(
-            "calendar-zero-shot",
-            str(_CALENDAR / "calendar-zero-shot.toml"),
-            "The calendar, by a language model that decides at once",
-        ),
-        NamedSpec(
-            "calendar-react",
-            str(_CALENDAR / "calendar-react.toml"),
-            "The calendar, by a language model that reasons before it decides",
-        ),
-        NamedSpec(
-            "calendar-memory-react",
-            str(_CALENDAR / "calendar-memory-react.toml"),
-            "The calendar, by a language model that looks back and reasons before it decides",
-        ),
-        NamedSpec(
-            "calendar-strategyhub",
-            str(_CALENDAR / "calendar-strategyhub.toml"),
-            "The calendar, by a language model that keeps strategies in a StrategyHub",
-        ),
-        NamedSpec(
-            "train-calendar",
-            str(_CALENDAR / "train-calendar.toml"),
-            "agentfw train calendar: the training of the PEARL paper, with its four rewards and round-wise advantages",
-        ),
-        NamedSpec(
-            "train-calendar-thought",
-            str(_CALENDAR / "train-calendar-thought.toml"),
-            "agentfw train calendar-thought: a model that learns from every second feedback learns better",
-        ),
-        NamedSpec(
-            "train-from-feedback",
-            str(_SPECS / "train-from-feedback.toml"),
-            "agentfw train --from RUN: learns from good answers and corrections",
-        ),
-        NamedSpec(
-            "train-from-feedback-kto",
-            str(_SPECS / "train-from-feedback-kto.toml"),
-            "agentfw train --from RUN --optimizer kto: learns from good and bad answers",
-        ),
-        NamedSpec(
-            "train-from-feedback-grpo",
-            str(_SPECS / "train-from-feedback-grpo.toml"),
-            "agentfw train --from RUN --optimizer grpo: fresh answers, scored by recorded feedback",
-        ),
-        NamedSpec(
-            "train-from-feedback-parpo",
-            str(_SPECS / "train-from-feedback-parpo.toml"),
-            "agentfw train --from RUN --optimizer parpo: fresh answers, scored by recorded feedback",
-        ),
-        NamedSpec("gymnasium", str(_SPECS / "gymnasium.toml"), "CartPole with random actions"),
-        NamedSpec(
-            "train-program",
-            str(_SPECS / "train-program.toml"),
-            "agentfw train program: trains the model inside somebody else's agent",
-        ),
-        NamedSpec(
-            "train-verifiers",
-            str(_SPECS / "train-verifiers.toml"),
-            "agentfw train verifiers: trains on an environment of the library verifiers",
+            "train-jsonl",
+            str(_SPECS / "train-questions.toml"),
+            "agentfw train TASKS.jsonl: the same, as a file is named",
         ),
     ],
 )

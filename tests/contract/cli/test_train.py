@@ -44,6 +44,13 @@ def test_options_go_before_the_file_and_assignments_before_options(agentfw: Agen
     assert spec["environment"]["settings"]["rounds"] == 2
 
 
+def test_samples_of_each_update_are_printed_where_they_are_asked_for(agentfw: Agentfw) -> None:
+    with_samples, without = agentfw(*SMALL, "--samples"), agentfw(*SMALL)
+
+    assert with_samples.err.count("best, reward ") == 2
+    assert "best, reward " not in without.err
+
+
 @pytest.mark.slow
 def test_a_setting_of_each_part_can_be_given(agentfw: Agentfw) -> None:
     Path("my.toml").write_text(SPEC)

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,19 @@ def test_several_answers_are_scored_as_each_alone(
     alone = [value for answer in answers for value in learner.score([answer]).logprobs]
     assert list(several) == pytest.approx(alone, abs=1e-5)
     assert len(several) == sum(len(answer) for _, answer in answers)
+
+
+def test_how_far_an_update_is_is_told_piece_by_piece(
+    learner_of: Callable[..., LoraLearner], make_batch: Callable[..., Batch]
+) -> None:
+    told: list[tuple[int, int, float]] = []
+    batch = replace(make_batch([([1, 2], [3, 4], 1.0)], [([1, 2], [5], -1.0)]), tell=lambda *news: told.append(news))
+
+    updated(learner_of(), batch)
+
+    done, of, memory = told[-1]
+    assert done == of == len(told)
+    assert memory > 0
 
 
 def test_rounding_is_not_that_of_one_lucky_draw(learner_of: Callable[..., LoraLearner]) -> None:

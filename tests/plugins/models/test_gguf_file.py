@@ -143,6 +143,18 @@ def test_a_file_is_the_model_that_it_stands_for(made: Callable[..., Any], tmp_pa
 
 
 @pytest.mark.slow
+def test_a_file_without_a_chat_template_is_told_before_it_is_converted(
+    made: Callable[..., Any], tmp_path: Path
+) -> None:
+    path, _ = made()
+
+    with pytest.raises(SettingsError, match="has no chat template"):
+        TransformersPolicy(TransformersSettings(model=str(path), device="cpu"))
+
+    assert not list((tmp_path / "cache").rglob("*.safetensors"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0.5, 0.02])
 def test_a_file_that_was_cut_is_told_and_leaves_nothing(made: Callable[..., Any], tmp_path: Path, kept: float) -> None:
     path, _ = made()

@@ -5,7 +5,7 @@ episodes, with the same result.
 
     learning = make_learning(spec, host, policy)
     lesson = learning.weigh(groups)
-    update = await learning.learn(3, lesson, folder)
+    update = await learning.learn(3, lesson, folder, before, observer.learns)
     served = await learning.publish(update)
 
 `TurnChecks` reports an unusable turn when it is played, and not after all rollouts of an update.
@@ -231,14 +231,19 @@ class Learning:
         """What the learner needs to resume."""
         return await self._learner_does(self.learner.state)
 
-    async def learn(self, number: int, lesson: Lesson, home: Path, before: str) -> Update | None:
-        """Make a new version below `home`. None if no weight would change. `before` is the last version."""
+    async def learn(
+        self, number: int, lesson: Lesson, home: Path, before: str, tell: Callable[[int, int, float], object]
+    ) -> Update | None:
+        """Make a new version below `home`. None if no weight would change.
+
+        `before` is the last version. `tell` is told how far the learner is.
+        """
         if not lesson.groups:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
         copies = [episode.copied() for episode in episodes]
-        batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home)
+        batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home, tell)
 
         def updated() -> Update | None:
             self.learner.wake()

@@ -429,7 +429,7 @@ class RunSpec(Settings):
 
 def label_of_name(name: str) -> str:
     """A qualified name or the path of a file without what stands before the component's own name."""
-    return component_name(Path(name)) if is_file(name) else name.rpartition(":")[2]
+    return component_name(name) if is_file(name) else name.rpartition(":")[2]
 
 
 def _known_split(split: str) -> str:

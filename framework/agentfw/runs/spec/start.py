@@ -39,6 +39,7 @@ from .values import apply_assignments, label_of, listed, merged, read_spec, rela
 __all__ = [
     "SpecValues",
     "Start",
+    "check_training",
     "chosen_values",
     "find_training",
     "naming_layers",
@@ -51,6 +52,7 @@ __all__ = [
     "start_of_training",
     "with_choices",
     "with_defaults",
+    "with_model",
 ]
 
 
@@ -147,6 +149,8 @@ _FROM_RUNS = "train-from-feedback"
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
+_TASKS = ".jsonl"
+"""How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
 
 
 class SpecValues(dict[str, Any]):
@@ -224,17 +228,19 @@ def chosen_values(
     assignments. The defaults fill in what is missing when it is known which components are chosen.
     """
     options = dict(options)
-    if options.get("policy"):
-        options["policy"] = policy_of_run(host, options["policy"], runs)
+    model, policy = options.pop("model", None), options.get("policy")
+    if policy:
+        options["policy"] = policy_of_run(host, policy, runs)
     values = start(host, name, file)
     variables = spec_variables(os.environ, host.notes)
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
     for variable, path in keys.items():
         values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
-    values = with_defaults(values.then("command line", with_choices(values, options)), host)
+    selected = with_model(with_choices(values, options), host, model, keep=bool(file or policy))
+    values = with_defaults(values.then("command line", selected), host)
     for variable, given in variables.items():
-        if variable not in keys and (selected := _selected(values, given)) is not None:
-            values = values.then(variable, apply_assignments(values, _assignment(selected, os.environ[variable])))
+        if variable not in keys and (place := _selected(values, given)) is not None:
+            values = values.then(variable, apply_assignments(values, _assignment(place, os.environ[variable])))
     return values.then("command line", apply_assignments(values, assignments))
 
 
@@ -285,6 +291,8 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
 
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
+    if name is not None and name.endswith(_TASKS):
+        return _with_tasks(name, start_of_run(host, _TASKS[1:], spec))
     if spec is None and name is not None and host.has_spec(name):
         return _shipped(host, name)
     if name is not None:
@@ -304,6 +312,8 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecVa
     The spec train-NAME may also be another training in the environment that it says.
     """
     specs = host.specs()
+    if name is not None and name.endswith(_TASKS):
+        return _with_tasks(name, start_of_training(host, _TASKS[1:], spec))
     if spec is None and name is not None and _TRAINING + name in specs:
         values = _shipped(host, _TRAINING + name)
         if _name_in(values.get("environment")) not in (None, name):
@@ -373,6 +383,38 @@ def _under(key: str, value: Any, default: Any) -> Any:
     return merged(default, value) if isinstance(value, Mapping) and isinstance(default, Mapping) else value
 
 
+def check_training(values: Mapping[str, Any]) -> None:
+    """Raise if the values are no training."""
+    for name, example in (("environment", "agentfw train calendar"), ("optimizer", "--optimizer grpo")):
+        if values.get(name) is None:
+            raise UsageError(
+                f"a training needs an {name}",
+                fix=f"name one, such as {example}; see: agentfw plugins list --kind {name}",
+            )
+
+
+def with_model(values: Mapping[str, Any], host: Host, model: str | None, *, keep: bool) -> dict[str, Any]:
+    """Let the policy load this model: that of trainings, unless the user has chosen the one of the spec (`keep`)."""
+    if model is None:
+        return dict(values)
+    chosen = values.get("policy", {})
+    if not keep:
+        chosen = _kept(chosen, str(_name_in(read_spec(Path(host.find_spec(f"{_TRAINING}any").path))["policy"])))
+    choice = _kept(chosen, str(_name_in(chosen)))
+    return {**values, "policy": with_settings(choice, model=model)}
+
+
+def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
+    """A component of a spec with these settings, too."""
+    return {**choice, "settings": {**choice.get("settings", {}), **settings}}
+
+
+def _with_tasks(file: str, values: SpecValues) -> SpecValues:
+    """The values of a spec, with the file of tasks that its environment reads."""
+    choice = _kept(values["environment"], str(_name_in(values["environment"])))
+    return values.then("command line", {**values, "environment": with_settings(choice, tasks=os.path.abspath(file))})
+
+
 def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None) -> Start:
     """Trainings that learn from what was recorded in these runs.
 
@@ -391,8 +433,9 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
         rewards = values.get("rewards", [])
         listed = rewards if isinstance(rewards, list) else [rewards]
-        scored = [_reading(choice, folders) if _reads(choice) else choice for choice in listed]
-        return values.then("--from", {**values, "environment": _reading(environment, folders), "rewards": scored})
+        scored = [with_settings(choice, runs=folders) if _reads(choice) else choice for choice in listed]
+        played = with_settings(environment, runs=folders)
+        return values.then("--from", {**values, "environment": played, "rewards": scored})
 
     return start
 
@@ -413,10 +456,6 @@ def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
 
 def _reads(choice: Any) -> bool:
     return isinstance(choice, dict) and "runs" in choice.get("settings", {})
-
-
-def _reading(choice: dict[str, Any], folders: list[str]) -> dict[str, Any]:
-    return {**choice, "settings": {**choice.get("settings", {}), "runs": folders}}
 
 
 def _in(name: str | None, values: SpecValues) -> SpecValues:

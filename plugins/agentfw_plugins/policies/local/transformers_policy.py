@@ -49,12 +49,16 @@ __all__ = ["TransformersPolicy", "TransformersSettings"]
 
 _NO_MODEL = (
     "the policy transformers was given no model and takes tiny, a small one that is made for calendars; "
-    "for another: --set policy.model=FOLDER"
+    "for another: --model ORG/NAME, FOLDER, FILE.gguf or smollm2"
 )
 
 
 class TransformersSettings(Settings):
-    model: Annotated[str, SHARED] = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
+    model: Annotated[str, SHARED] = Field(
+        "tiny",
+        description="Model id of Hugging Face (ORG/NAME), folder or GGUF file with a model, smollm2, or the included "
+        "tiny.",
+    )
     adapter: Annotated[str, SHARED, VERSION] = Field(
         "", description="Folder of an adapter, or of a version of a training. Default: the model alone."
     )
@@ -88,7 +92,7 @@ class TransformersPolicy(Policy):
         if host is not None and "model" not in self.settings.model_fields_set:
             host.notes.append(_NO_MODEL)
         fix_order_of_adding()  # here, because the weights are loaded late, and a reward model may use MKL before that
-        folder = locate(self.settings.model)
+        folder = locate(self.settings.model, needs_template=not self.settings.template)
         self._chat = Chat(folder, self.settings.template)
         self._context = _context(folder, self.settings.context)
         register_attention()

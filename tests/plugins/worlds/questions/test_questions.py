@@ -1,0 +1,225 @@
+"""Prompts in a file, or in Python, whose answers a reward function scores."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentfw
+from agentfw import Request
+from agentfw.episode import Call
+from agentfw.errors import PluginError, SettingsError, UsageError
+from agentfw.runs import RunResult
+
+SITE = Path(__file__).parents[3] / "site"
+SUMS = [{"prompt": f"{row // 2}+1=", "answer": str(row // 2 + 1)} for row in range(20)]
+"""The split for tests has two of them: 4+1 and 9+1."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def adds(request: Request) -> str:
+    """A policy that can add, up to nine."""
+    first = request.messages[-1].content.partition("+")[0]
+    return str(min(int(first) + 1, 9))
+
+
+def repeats(request: Request) -> str:
+    return " | ".join(message.content for message in request.messages)
+
+
+def played(tasks: Any, reward: Any, policy: Any = adds, **settings: Any) -> RunResult:
+    return agentfw.run(tasks=tasks, policy=policy, reward=reward, episodes=8, settings=settings)
+
+
+def reward_of(result: RunResult) -> float:
+    return result.figures["reward"].estimate
+
+
+def test_a_function_for_trl_runs_unchanged() -> None:
+    seen = dict[str, Any]()
+
+    def correct(completions: list[str], answer: list[str], **columns: Any) -> list[float]:
+        seen.update(columns, completions=completions)
+        return [float(text == gold) for text, gold in zip(completions, answer, strict=True)]
+
+    result = played(SUMS, correct)
+
+    assert reward_of(result) == 0.5
+    assert seen.keys() >= {"prompts", "completion_ids", "trainer_state"}
+    assert seen["prompts"][0].endswith("+1=")
+
+
+def test_the_completions_of_prompts_that_are_messages_are_messages_for_trl() -> None:
+    chats = [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in SUMS]
+
+    def correct(prompts: list[Any], completions: list[Any], answer: list[str]) -> list[float]:
+        assert prompts[0][-1]["role"] == "user"
+        return [float(one[0]["content"] == gold) for one, gold in zip(completions, answer, strict=True)]
+
+    assert reward_of(played(chats, correct)) == 0.5
+
+
+def test_trl_may_say_nothing_of_a_completion() -> None:
+    def sometimes(completions: list[str], answer: list[str], **columns: Any) -> list[float | None]:
+        return [None if int(gold) > 9 else 1.0 for gold in answer]
+
+    assert reward_of(played(SUMS, sometimes)) == 0.5
+
+
+def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
+    def correct(completion: Any, answer: str, **kwargs: Any) -> float:
+        assert kwargs.keys() >= {"prompt", "state", "info"}
+        return float(completion[-1]["content"] == answer)
+
+    async def asked(prompt: Any, completion: Any, info: dict[str, Any], state: dict[str, Any]) -> float:
+        return float(state["prompt"] == prompt and info["hard"] and len(completion) == 1)
+
+    result = played([{**row, "info": {"hard": True}} for row in SUMS], [correct, asked])
+
+    assert reward_of(result) == 1.5
+    assert [score[0] for score in result.folder.metrics()[0]["scores"]] == ["correct", "asked"]
+
+
+def test_a_reward_in_a_file_is_found_by_its_name(folder: Path) -> None:
+    (folder / "rewards.py").write_text(
+        "def short(completion: str) -> float:\n    return float(len(completion) == 1)\n"
+        "def never(completion) -> float:\n    return 0.0\n",
+        "utf-8",
+    )
+
+    assert reward_of(played(SUMS, "rewards.py:short")) == 1.0
+    with pytest.raises(UsageError, match=r"shirt.*did you mean"):
+        played(SUMS, "rewards.py:shirt")
+    with pytest.raises(PluginError, match="several"):
+        played(SUMS, "rewards.py")
+
+
+def test_a_file_of_tasks_takes_the_place_of_an_environment(folder: Path) -> None:
+    (folder / "sums.jsonl").write_text("\n".join(map(json.dumps, SUMS)), "utf-8")
+
+    result = agentfw.run("sums.jsonl", policy=adds, reward="format")
+
+    assert result.folder.about["spec"]["environment"]["name"] == "questions"
+    assert sorted(episode.messages[0].content for episode in result.episodes) == ["4+1=", "9+1="]
+
+
+def test_splits_have_files_of_their_own_where_the_name_says_so(folder: Path) -> None:
+    (folder / "sums-test.jsonl").write_text(json.dumps({"question": "1+1=", "answer": "2"}), "utf-8")
+
+    result = agentfw.run("sums-{split}.jsonl", policy=adds, reward="format")
+
+    assert [episode.messages[0].content for episode in result.episodes] == ["1+1="]
+
+
+def test_a_conversation_goes_on_with_what_the_task_or_a_function_says(folder: Path) -> None:
+    (folder / "world.py").write_text(
+        "def answers(messages, patience):\n    return 'again' if len(messages) < 2 * patience else None\n", "utf-8"
+    )
+    tasks = [{"prompt": "one", "follow_ups": ["two"], "patience": 3}]
+
+    result = played(tasks, "format", repeats, **{"environment.reply": "world.py:answers", "environment.system": "Be."})
+
+    assert [turn.text for turn in result.episodes[0].turns] == [
+        "Be. | one",
+        "Be. | one | Be. | one | two",
+        "Be. | one | Be. | one | two | Be. | one | Be. | one | two | again",
+    ]
+
+
+def test_the_policy_calls_tools_that_are_functions() -> None:
+    def weather(city: str) -> str:
+        """Today's weather in a city."""
+        return f"rain in {city}"
+
+    def looks_up(request: Request) -> Any:
+        last = request.messages[-1]
+        return last.content if last.role == "tool" else Call("weather", {"city": "Lyon"}, "1")
+
+    def told(completion: list[dict[str, Any]]) -> float:
+        return float([one["role"] for one in completion] == ["assistant", "tool", "assistant"])
+
+    tasks = [{"prompt": "Weather in Lyon?"}]
+    result = agentfw.run(tasks=tasks, policy=looks_up, tool=weather, reward=told)
+
+    assert result.episodes[0].turns[-1].text == "rain in Lyon"
+    assert reward_of(result) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"answer": "2"}, "asks nothing"),
+        ({"prompt": [{"role": "king", "content": "?"}]}, "role"),
+        ({"messages": [1]}, "messages"),
+    ],
+)
+def test_a_task_that_cannot_be_asked_is_an_error_before_any_work(row: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        played([row], "format")
+
+
+def test_what_is_no_reward_is_an_error_before_any_work() -> None:
+    def length(text: str) -> float:
+        return float(len(text))
+
+    with pytest.raises(PluginError, match=r"length.* is no reward model"):
+        played(SUMS, length)
+
+
+def test_a_script_that_trains_is_read_for_its_functions_and_does_not_run_again(folder: Path) -> None:
+    (folder / "script.py").write_text(
+        "import agentfw\n"
+        "def short(completion: str) -> float:\n    return float(len(completion) == 1)\n"
+        "agentfw.run('nothing of this name')\n",
+        "utf-8",
+    )
+
+    assert reward_of(played(SUMS, "script.py:short")) == 1.0
+
+
+SCRIPT = """
+import os, signal, pathlib, agentfw
+
+def red(completions, answer, **columns):
+    mark = pathlib.Path("killed")
+    if list(pathlib.Path("runs").glob("*/learner/00002")) and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [float(gold in text) for text, gold in zip(completions, answer)]
+
+rows = [{"prompt": f"colour {number}", "answer": "tea"} for number in range(20)]
+settings = {"tasks": 4, "evaluation.tasks": 2}
+agentfw.train(
+    tasks=rows, policy="biased", learner="bias", optimizer="centred", reward=red, updates=4, settings=settings
+)
+"""
+
+
+@pytest.mark.slow
+def test_a_training_from_a_script_is_resumed_after_a_kill(folder: Path) -> None:
+    (folder / "script.py").write_text(SCRIPT, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(SITE)}
+
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *words]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    killed = ran("script.py")
+    resumed = ran("-m", "agentfw_cli.main", "runs", "resume", "last", "--json")
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["updates"] == 4
+    assert len(list((folder / "runs").glob("*-questions-*"))) == 1
