@@ -20,10 +20,10 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from unittest.mock import patch
 
 from agentfw import Host
@@ -46,8 +46,6 @@ SPECS: dict[str, dict[str, Any]] = {
     "budget": {"environment": "budget"},
 }
 
-Answer = TypeVar("Answer")
-
 
 class Unguarded(Guard):
     """Calls directly."""
@@ -57,16 +55,9 @@ class Unguarded(Guard):
     ) -> AbstractContextManager[None]:
         return nullcontext()
 
-    async def answer(  # type: ignore[override]
-        self,
-        call: str,
-        ask: Callable[[Deadline], Awaitable[Answer]],
-        episode: str = "",
-        check: Callable[[Answer], Answer] | None = None,
-        **more: object,
-    ) -> Answer:
-        found = await ask(Deadline(self.deadline))
-        return found if check is None else check(found)
+    async def answer(self, passage: Any, episode: str = "") -> Any:
+        passage.deadline = Deadline(self.deadline)
+        return passage.check(await passage.ask())
 
 
 FILES = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar
 
 from ..environment import Environment
@@ -24,7 +24,7 @@ from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
-from .coroutines import exact, plain
+from .coroutines import not_awaitable
 from .forms import Passage, ShownTexts, Spending
 from .guard import Guard
 from .secrets import strike, struck
@@ -148,22 +148,17 @@ class Guarded(Layer):
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         if call.quiet and not self.overrides(call.name):
             return super().later(call, given)
-        if call.spends and self.spending is not None:
-            ask = self.spending.ask if call.spends == "ask" else self.spending.finish
-            return ask(partial(self._answered, call, given))
-        return self._answered(call, given)
-
-    def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
-        passage = Passage(self, call, given)
-        episode = call.episode(given) or self.episode
-        return self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
+        if not call.spends or self.spending is None:
+            return self.guard.answer(Passage(self, call, given), call.episode(given) or self.episode)
+        ask = self.spending.ask if call.spends == "ask" else self.spending.finish
+        return ask(lambda: self.guard.answer(Passage(self, call, given), call.episode(given) or self.episode))
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.quiet and not self.overrides(call.name):
-            return getattr(self._inside, call.name)(*given)
+            return super().now(call, given)
         with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
             passage = Passage(self, call, given)
-            return passage.check(plain(passage.ask()))
+            return passage.check(not_awaitable(passage.ask()))
 
 
 class GuardedPolicy(Guarded, Policy, kind="policy"):
@@ -236,7 +231,7 @@ class GuardedTool(Guarded, Tool, kind="tool"):
                 )
         finally:
             self._row.count(time.monotonic() - began, failed=not well)
-        text = strike(exact(text))
+        text = strike(text)
         return bool(well), text if self.texts is None else self.texts.shortened(
             text, f"{self.guard.title}, {self._call},"
         )

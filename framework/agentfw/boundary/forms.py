@@ -30,7 +30,7 @@ from ..policy import Policy
 from ..request import Action, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
-from .coroutines import Deadline, exact, misplaced_coroutine, plain
+from .coroutines import Deadline, not_awaitable
 from .guard import Guard, listed
 from .secrets import Pieces, strike, struck
 
@@ -95,9 +95,8 @@ class Passage:
         self.layer, self.call, self.given = layer, call, given
         self.guard: Guard = layer.guard
 
-    def ask(self, deadline: Deadline | None = None) -> Any:
+    def ask(self) -> Any:
         """Call the component. What it was given is then `passed`."""
-        self.deadline = deadline
         self.passed = given = self.given
         if self.call.copies:
             pairs = zip(self.call.given, given, strict=False)
@@ -164,7 +163,6 @@ def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
     raw = forwarded.raw if body is forwarded.body else b""
 
     def pass_on(line: bytes) -> None:
-        assert deadline is not None
         deadline.extend()
         hear(_strike_bytes(line))
 
@@ -173,7 +171,6 @@ def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
 
 
 def _telling(tell: Callable[[str], object], passage: Passage) -> _Telling:
-    assert passage.deadline is not None
     return _Telling(tell, passage.deadline)
 
 
@@ -216,7 +213,9 @@ FORWARDED = Form(_forwarded)
 def _recollections(found: Iterable[Recollection], passage: Passage) -> list[Recollection]:
     guard, texts = passage.guard, passage.layer.texts
     recalled = listed(found, Recollection, guard, limit=passage.given[0].limit)
-    guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
+    for one in recalled:
+        if not isinstance(one.text, str):
+            raise guard.error("recalled something without text")
     recalled = struck(recalled)
     if texts is None:
         return recalled
@@ -237,11 +236,7 @@ def _embedded(found: Embedded, passage: Passage) -> Embedded:
 
 
 def _tools(found: Iterable[Tool], passage: Passage) -> list[Tool]:
-    tools = listed(found, Tool, passage.guard)
-    for tool in tools:
-        wrong = misplaced_coroutine(type(tool), Tool)
-        passage.guard.require(not wrong, f"has the tool {tool.action.name}, which {wrong}")
-    return [cast(Tool, passage.layer.around("tool", tool)) for tool in tools]
+    return [cast(Tool, passage.layer.around("tool", tool)) for tool in listed(found, Tool, passage.guard)]
 
 
 def _scores(found: Iterable[Score], passage: Passage) -> list[Score]:
@@ -326,14 +321,10 @@ def _time(takes: Any, passage: Passage) -> Any:
     return takes
 
 
-_MOST_DEMONSTRATED = 10_000
-"""Things that a demonstration may do at one moment."""
-
-
 def _brief(brief: Brief, passage: Passage) -> Brief:
     guard, episode = passage.guard, passage.layer.episode
     guard.require(isinstance(brief, Brief), f"gave a {type(brief).__name__}, not a Brief")
-    goal, takes, demonstration = plain(brief.goal), plain(brief.time_per_token), brief.demonstration
+    goal, takes, demonstration = not_awaitable(brief.goal), not_awaitable(brief.time_per_token), brief.demonstration
     guard.require(isinstance(goal, str), f"has a goal of type {type(goal).__name__}, not text")
     guard.require(isinstance(takes, Real), f"has a time per token of type {type(takes).__name__}")
     guard.require(0 <= float(takes) < math.inf, f"says that a token takes {takes}")
@@ -343,17 +334,10 @@ def _brief(brief: Brief, passage: Passage) -> Brief:
     def demonstrated(moment: Moment) -> Iterable[Intervention | str]:
         # A policy follows it, and isn't to blame for it.
         with guard.calling("demonstrate()", episode):
-            answers: list[Intervention | str] = []
-            for each in plain(demonstration(moment)):  # which may have no end
-                said = one_line(repr(each))
-                guard.require(
-                    isinstance(each, (Intervention, str)), f"demonstrated {said}, neither an Intervention nor text"
-                )
-                answers.append(each)
-                guard.require(
-                    len(answers) <= _MOST_DEMONSTRATED,
-                    f"demonstrated more than {_MOST_DEMONSTRATED:,} things at one moment",
-                )
+            answers = list(not_awaitable(demonstration(moment)))
+            for each in answers:
+                if not isinstance(each, (Intervention, str)):
+                    raise guard.error(f"demonstrated {one_line(repr(each))}, neither an Intervention nor text")
         return answers
 
     return replace(brief, demonstration=demonstrated)
@@ -402,7 +386,7 @@ def _references(found: Mapping[str, Mapping[str, float]], passage: Passage) -> d
 
 def _sentence(found: str, passage: Passage) -> str:
     passage.guard.require(isinstance(found, str), f"returned {found!r} in {passage.call.title}", "return a text")
-    return exact(found).encode("utf-8", "replace").decode("utf-8")
+    return found
 
 
 def _of_type(kind: type) -> Callable[[Any, Passage], Any]:

@@ -140,7 +140,7 @@ class _Beside(Layer):
         started = self._thread.start(getattr(self._inside, call.name), *given)
         if not call.posted:
             return self._with_tools(call, started.result())
-        started.add_done_callback(_tell)
+        started.add_done_callback(_log_failure)
         return None
 
     def _with_tools(self, call: Call, found: Any) -> Any:
@@ -149,6 +149,6 @@ class _Beside(Layer):
         return [layered(_Beside, "tool")(tool, self._thread) for tool in found]
 
 
-def _tell(done: concurrent.futures.Future[None]) -> None:
+def _log_failure(done: concurrent.futures.Future[None]) -> None:
     if (error := done.exception()) is not None:
         logger.warning("a memory failed where an episode begins: %s", error, exc_info=error)

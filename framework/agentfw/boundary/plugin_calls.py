@@ -20,8 +20,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from ..errors import in_words
-
 __all__ = [
     "IN_PROGRESS",
     "PluginCall",
@@ -30,8 +28,6 @@ __all__ = [
     "current_call",
     "hanging",
     "notes",
-    "noting_strays",
-    "noting_tasks",
     "own_frame",
     "place",
     "running_call",
@@ -55,7 +51,7 @@ class PluginCall:
         self.title, self.call, self.episode = title, call, episode
 
     def __enter__(self) -> None:
-        self.thread, self.task = threading.get_ident(), _current_task()
+        self.thread, self.task = threading.get_ident(), current_task()
         IN_PROGRESS[self] = None
 
     def __exit__(
@@ -65,11 +61,7 @@ class PluginCall:
 
     def leave(self, coroutine: object) -> None:
         """Note that its coroutine hasn't ended although it was cancelled, and is left behind."""
-        self.note(f"didn't end when {self.where} was cancelled{_at(_waiting_frame(coroutine))}")
-
-    def note(self, text: str) -> None:
-        """Keep a sentence that begins with the name of the component, until `notes` is asked for it."""
-        _notes[f"{self.title} {text}"] = None
+        _notes[f"{self.title} didn't end when {self.where} was cancelled{_at(_waiting_frame(coroutine))}"] = None
 
     @property
     def where(self) -> str:
@@ -93,7 +85,7 @@ def acting_for(call: PluginCall | None) -> Iterator[None]:
 
 def current_call() -> PluginCall | None:
     """The innermost call in progress here, in this task or else in this thread."""
-    return _innermost(_current_task(), threading.get_ident())
+    return _innermost(current_task(), threading.get_ident())
 
 
 def running_call(loop: asyncio.AbstractEventLoop) -> PluginCall | None:
@@ -124,10 +116,14 @@ def hanging() -> list[str]:
     """The innermost calls in progress, each with the place in its plugin's code."""
     calls = list(IN_PROGRESS)
     running = {call for call in calls if call.task is not None and running_call(call.task.get_loop()) is call}
-    # Who has the turn and doesn't give it back keeps all the others waiting.
+    # Code that has the turn and doesn't give it back keeps all the others waiting.
     waiting = running or {call for call in calls if _innermost(call.task, call.thread) is call}
     # An environment's call lasts as long as the episode: it waits for the others.
-    return [_described(call) for call in calls if call in waiting and (call.call or len(waiting) == 1)]
+    return [
+        f"{call.title} is busy with {call.where or 'its episode'}{_at(_frame_of(call))}"
+        for call in calls
+        if call in waiting and (call.call or len(waiting) == 1)
+    ]
 
 
 def notes() -> list[str]:
@@ -139,34 +135,6 @@ def notes() -> list[str]:
         for number, call in list(_threads.items())
         if call not in IN_PROGRESS
     ]
-
-
-@contextmanager
-def noting_strays() -> Iterator[None]:
-    """Note with its name what a plugin raises where nobody waits for it: in a thread, or when an object is deleted."""
-    deleting, running = sys.unraisablehook, threading.excepthook
-    sys.unraisablehook = lambda found: _noted(found.exc_value, "where Python deletes an object") or deleting(found)
-    threading.excepthook = lambda found: _noted(found.exc_value, "in a thread of its own") or running(found)
-    try:
-        yield
-    finally:
-        sys.unraisablehook, threading.excepthook = deleting, running
-
-
-def noting_tasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles what a task raises that nobody awaits, as `noting_strays` does for threads."""
-    if not _noted(context.get("exception"), "in a task that nobody awaits"):
-        loop.default_exception_handler(context)
-
-
-def _noted(error: BaseException | None, where: str) -> bool:
-    """Note an error of a plugin's code. False if it isn't one."""
-    if error is None:
-        return False
-    who, at = blame(error)
-    if who:
-        _notes[f"{who} raised {in_words(error)} {where} ({at}); it was left alone"] = None
-    return bool(who)
 
 
 def own_frame(frame: FrameType | None) -> FrameType | None:
@@ -191,15 +159,11 @@ def _innermost(task: asyncio.Task[Any] | None, thread: int = 0) -> PluginCall | 
     return None
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
     except RuntimeError:  # no event loop runs here
         return None
-
-
-def _described(call: PluginCall) -> str:
-    return f"{call.title} is busy with {call.where or 'its episode'}{_at(_frame_of(call))}"
 
 
 def _at(frame: FrameType | None) -> str:
@@ -224,18 +188,13 @@ def _waiting_frame(awaited: Any) -> FrameType | None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is not None and _is_own(frame):
             found = frame
-        awaited = _awaited_by(awaited)
+        if frame is not None and frame.f_code.co_name == "letting_go":  # which makes its steps by hand
+            awaited = frame.f_locals["running"]
+        else:
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
     return found
 
 
 def _is_own(frame: FrameType) -> bool:
     top = frame.f_globals.get("__name__", "").partition(".")[0]
     return top not in OURS and top not in sys.stdlib_module_names
-
-
-def _awaited_by(awaited: Any) -> Any:
-    """What a coroutine or a generator waits for."""
-    frame = getattr(awaited, "gi_frame", None)
-    if frame is not None and frame.f_globals["__name__"] == f"{__package__}.coroutines":
-        return frame.f_locals["coroutine"]
-    return getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)

@@ -112,11 +112,8 @@ class Secrets:
 _alive: list[weakref.ref[Secrets]] = []
 
 
-def _known() -> Iterator[_Spelling]:
-    for reference in tuple(_alive):
-        secrets = reference()
-        if secrets is not None:
-            yield from secrets.spellings
+def _known() -> list[_Spelling]:
+    return [one for reference in tuple(_alive) if (secrets := reference()) is not None for one in secrets.spellings]
 
 
 def strike(text: str) -> str:
@@ -128,7 +125,7 @@ def strike(text: str) -> str:
 
 def struck(value: Value) -> Value:
     """A plain value, or a dataclass of such, without secrets. What has none is returned as it is."""
-    return cast(Value, _struck(value)) if any(True for _ in _known()) else value
+    return cast(Value, _struck(value)) if _known() else value
 
 
 def _struck(value: Any) -> Any:

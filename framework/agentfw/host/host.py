@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from pluggy import PluginManager
 
 from ..boundary import metadata
-from ..boundary.coroutines import misplaced_coroutine, plain
+from ..boundary.coroutines import not_awaitable
 from ..boundary.guard import CallCounts, Guard
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
@@ -244,8 +244,6 @@ class Host:
                 f"{registered.title} is of the class {type(made).__name__}, not {base.__name__}",
                 fix=f"derive its class from agentfw.{base.__name__}; see: agentfw plugins check {choice.name}",
             )
-        if wrong := misplaced_coroutine(type(made), base):
-            raise PluginError(f"{registered.title} {wrong}", fix=registered.record.mend)
         return made
 
     def guard(
@@ -367,7 +365,7 @@ class Host:
             try:
                 with PluginCall(record.title, f"{hook_name}()"):
                     values = [_own(name, arguments[name]) for name in implementation.argnames]
-                    answer = plain(implementation.function(*values))
+                    answer = not_awaitable(implementation.function(*values))
             except BaseException as error:
                 if not is_failure(error):
                     raise
