@@ -27,8 +27,10 @@ from typing import Any
 from unittest.mock import patch
 
 from agentfw import Host
+from agentfw.boundary.calls import Call
 from agentfw.boundary.coroutines import Deadline
-from agentfw.boundary.crossing import GuardedMemory, GuardedReward
+from agentfw.boundary.crossing import Guarded, GuardedMemory, GuardedReward
+from agentfw.boundary.forms import Passage
 from agentfw.boundary.guard import Guard
 from agentfw.engine import LocalEngine
 from agentfw.episode import Episode, Task
@@ -55,9 +57,12 @@ class Unguarded(Guard):
     ) -> AbstractContextManager[None]:
         return nullcontext()
 
-    async def answer(self, passage: Any, episode: str = "") -> Any:
-        passage.deadline = Deadline(self.deadline)
-        return passage.check(await passage.ask())
+
+async def directly(layer: Guarded, call: Call, given: tuple[Any, ...]) -> Any:
+    """Makes a call as a guard does, with copies and checks, but without a deadline and a name to blame."""
+    passage = Passage(layer, call, given)
+    passage.deadline = Deadline(layer.guard.deadline)
+    return passage.check(await passage.ask())
 
 
 FILES = {
@@ -159,6 +164,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
     with (
         tempfile.TemporaryDirectory() as folder,
         patch("agentfw.host.host.Guard", guard),
+        patch.object(Guarded, "in_time", Guarded.in_time if guard is Guard else directly),
     ):
         run = Run.create(parse_spec(spec), host, Path(folder))
         began = time.process_time()

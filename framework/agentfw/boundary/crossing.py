@@ -12,6 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
+from inspect import isawaitable
+from types import CoroutineType
 from typing import Any, ClassVar
 
 from ..environment import Environment
@@ -24,9 +26,9 @@ from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
-from .coroutines import not_awaitable
-from .forms import Passage, ShownTexts, Spending
-from .guard import Guard
+from .coroutines import Deadline, as_coroutine, not_awaitable
+from .forms import TOOLS, Passage, ShownTexts, Spending
+from .guard import Calling, Guard
 from .secrets import strike, struck
 
 __all__ = [
@@ -82,6 +84,14 @@ class Layer:
         """Copy the attributes of the component that callers read."""
         for name in self.table.attributes:
             setattr(self, name, getattr(component, name))
+
+    def with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
+        """What a call has given. Its tools cross this layer, too."""
+        return [self.around_tool(tool, call, given) for tool in found] if call.answer is TOOLS else found
+
+    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+        """A tool that a call with these values has given, within this layer."""
+        raise NotImplementedError
 
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         """Make a call that is awaited."""
@@ -149,9 +159,37 @@ class Guarded(Layer):
         if call.quiet and not self.overrides(call.name):
             return super().later(call, given)
         if not call.spends or self.spending is None:
-            return self.guard.answer(Passage(self, call, given), call.episode(given) or self.episode)
+            return self.in_time(call, given)
         ask = self.spending.ask if call.spends == "ask" else self.spending.finish
-        return ask(lambda: self.guard.answer(Passage(self, call, given), call.episode(given) or self.episode))
+        return ask(lambda: self.in_time(call, given))
+
+    async def in_time(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call, and wait for its answer at most until the deadline."""
+        guard = self.guard
+        with Calling(guard, call.title, call.episode(given) or self.episode, True, ()):
+            passage = Passage(self, call, given)
+            deadline = passage.deadline = Deadline(guard.deadline)
+            asked = passage.ask()
+            if type(asked) is not CoroutineType:
+                if not isawaitable(asked):
+                    raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
+                asked = as_coroutine(asked)
+            try:
+                # The first step by hand: most calls of a memory end with it, and need no timer.
+                awaited = asked.send(None)
+            except StopIteration as end:
+                found = end.value
+            else:
+                try:
+                    found = await deadline.wait(asked, awaited)
+                except TimeoutError as error:
+                    if not deadline.expired:
+                        raise
+                    raise call.late(
+                        f"{guard.title} has not answered {call.title} within {guard.deadline:g} s",
+                        fix="check the server it depends on, or give it more time: --set deadline=SECONDS",
+                    ) from error
+            return passage.check(not_awaitable(found))
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.quiet and not self.overrides(call.name):

@@ -18,19 +18,19 @@ from copy import deepcopy
 from dataclasses import asdict, is_dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from ..environment import Brief
 from ..episode import Episode, Intervention, Task, Usage
 from ..errors import one_line
 from ..learner import Update
 from ..memory import Embedded, Query, Recollection, Remembered, Saying
-from ..optimizer import Advantage, Loss, Scored
+from ..optimizer import Advantage, Loss
 from ..policy import Policy
 from ..request import Action, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
-from .coroutines import Deadline, not_awaitable
+from .coroutines import not_awaitable
 from .guard import Guard, listed
 from .secrets import Pieces, strike, struck
 
@@ -123,10 +123,6 @@ class AbsentTool(NamedTuple):
 # -- what components are given -----------------------------------------------------------------------------------------
 
 
-def _own_episode(episode: Episode, passage: Passage) -> Episode:
-    return episode.copied()
-
-
 def _own_group(group: Sequence[Episode], passage: Passage) -> Sequence[Episode]:
     # A copy takes as long as scoring does, so models that come with agentfw get the episodes themselves: the contract
     # suite (`episodes_stay_as_they_are`) holds that they change none.
@@ -145,8 +141,8 @@ def _without_secrets(request: Request, passage: Passage) -> Request:
 class _Telling:
     """Passes on what a policy says while it answers, without secrets. Each piece is a sign of life."""
 
-    def __init__(self, tell: Callable[[str], object], deadline: Deadline) -> None:
-        self._tell, self._deadline, self._pieces = tell, deadline, Pieces()
+    def __init__(self, tell: Callable[[str], object], passage: Passage) -> None:
+        self._tell, self._deadline, self._pieces = tell, passage.deadline, Pieces()
 
     def __call__(self, text: str) -> None:
         self._deadline.extend()
@@ -166,12 +162,8 @@ def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
         deadline.extend()
         hear(_strike_bytes(line))
 
-    tell = _telling(forwarded.tell, passage)
+    tell = _Telling(forwarded.tell, passage)
     return replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled), hear=pass_on, tell=tell)
-
-
-def _telling(tell: Callable[[str], object], passage: Passage) -> _Telling:
-    return _Telling(tell, passage.deadline)
 
 
 def _strike_bytes(content: bytes) -> bytes:
@@ -182,14 +174,6 @@ def _task(record: Plain) -> Task:
     return Task(**record)
 
 
-def _query(record: Plain) -> Query:
-    return Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])})
-
-
-def _scored_groups(groups: Sequence[Sequence[Scored]], passage: Passage) -> list[list[Scored]]:
-    return [[replace(scored, episode=scored.episode.copied()) for scored in group] for group in groups]
-
-
 VALUE = Form()
 """Numbers, names, and what else nobody can change."""
 TEXT = Form(enter=lambda text, passage: strike(text))
@@ -197,13 +181,18 @@ TEXTS = Form(enter=lambda texts, passage: struck(list(texts)), read=list)
 COPY = Form(enter=lambda value, passage: deepcopy(value))
 FOLDER = Form(read=Path)
 TASK = Form(read=_task, episode=lambda task: task.id)
-QUERY = Form(read=_query, episode=lambda query: query.task.id)
-EPISODE = Form(_own_episode, read=Episode.from_record, episode=lambda episode: episode.id)
+QUERY = Form(
+    read=lambda record: Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])}),
+    episode=lambda query: query.task.id,
+)
+EPISODE = Form(lambda episode, passage: episode.copied(), read=Episode.from_record, episode=lambda episode: episode.id)
 GROUP = Form(_own_group, read=lambda records: [Episode.from_record(record) for record in records])
-SCORED_GROUPS = Form(_scored_groups)
+SCORED_GROUPS = Form(
+    lambda groups, passage: [[replace(one, episode=one.episode.copied()) for one in group] for group in groups]
+)
 SAYING = Form(enter=lambda saying, passage: struck(saying), read=lambda record: Saying(**record))
 REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
-TELL = Form(_telling)
+TELL = Form(_Telling)
 FORWARDED = Form(_forwarded)
 
 
@@ -233,10 +222,6 @@ def _embedded(found: Embedded, passage: Passage) -> Embedded:
     rows = [[float(value) for value in row] for row in found.vectors]
     passage.guard.require(len(rows) == len(texts), f"gave {len(rows)} vectors for {len(texts)} texts")
     return Embedded(str(found.model), rows)
-
-
-def _tools(found: Iterable[Tool], passage: Passage) -> list[Tool]:
-    return [cast(Tool, passage.layer.around("tool", tool)) for tool in listed(found, Tool, passage.guard)]
 
 
 def _scores(found: Iterable[Score], passage: Passage) -> list[Score]:
@@ -310,10 +295,6 @@ def _passed(found: Passed, passage: Passage) -> Passed:
 def _by_program(policy: Policy | None, usage: Usage) -> bool:
     """Whether the usage is unknown because a program has no tokens."""
     return usage.tokens is None and policy is not None and policy.is_program
-
-
-def _replicas(found: Iterable[Policy], passage: Passage) -> list[Policy]:
-    return [cast(Policy, passage.layer.around("policy", replica)) for replica in found]
 
 
 def _time(takes: Any, passage: Passage) -> Any:
@@ -399,15 +380,6 @@ def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
     return checked
 
 
-def _score(record: Plain) -> Score:
-    return Score(**{**record, "usage": Usage(**record["usage"])})
-
-
-def _absent_tool(record: Plain) -> AbsentTool:
-    action, takes, timeout = record
-    return AbsentTool(Action(**action), takes, timeout)
-
-
 def _each(read: Callable[[Plain], Any]) -> Callable[[Sequence[Plain]], list[Any]]:
     return lambda records: [read(record) for record in records]
 
@@ -423,12 +395,15 @@ REMEMBERED = Form(
 )
 CORRECTED = Form(leave=_corrected, read=lambda record: Remembered(**record))
 EMBEDDED = Form(leave=_embedded, read=lambda record: Embedded(*record))
-TOOLS = Form(leave=_tools, read=_each(_absent_tool))
-SCORES = Form(leave=_scores, read=_each(_score))
+TOOLS = Form(
+    leave=lambda found, passage: [passage.layer.around("tool", tool) for tool in listed(found, Tool, passage.guard)],
+    read=_each(lambda record: AbsentTool(Action(**record[0]), *record[1:])),
+)
+SCORES = Form(leave=_scores, read=_each(lambda record: Score(**{**record, "usage": Usage(**record["usage"])})))
 GENERATION = Form(leave=_generation)
 STREAMED = Form(leave=_streamed)
 PASSED = Form(leave=_passed)
-REPLICAS = Form(leave=_replicas)
+REPLICAS = Form(leave=lambda found, passage: [passage.layer.around("policy", one) for one in found])
 TIME = Form(leave=_time)
 BRIEF = Form(leave=_brief)
 INTERVENTIONS = Form(leave=lambda found, passage: listed(found, Intervention, passage.guard))

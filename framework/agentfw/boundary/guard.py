@@ -3,7 +3,8 @@
     guard = host.guard("memory", "notes", deadline=600)
     with guard.calling("begin()"):
         memory.begin(task)
-    found = await guard.answer(passage)     # of an awaited call, which `crossing.py` makes
+
+Calls that are awaited get their deadline in `crossing.py`.
 
 Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries.
 """
@@ -14,13 +15,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterable
-from inspect import isawaitable
 from itertools import islice
-from types import CoroutineType, TracebackType
-from typing import Any, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
-from .coroutines import Deadline, as_coroutine, not_awaitable
 from .plugin_calls import IN_PROGRESS, PluginCall, current_task
 
 __all__ = ["CallCounts", "Calling", "Guard", "listed"]
@@ -90,46 +89,6 @@ class Guard:
         While it lasts, the record of calls says so. `passes` are exceptions that are no failure of this call.
         """
         return Calling(self, call, episode, counted, passes)
-
-    async def answer(self, passage: AwaitedPassage, episode: str = "") -> Any:
-        """Make a call that is awaited, and wait for its answer at most until the deadline."""
-        title = passage.call.title
-        with Calling(self, title, episode, True, ()):
-            deadline = passage.deadline = Deadline(self.deadline)
-            asked = passage.ask()
-            if type(asked) is not CoroutineType:
-                if not isawaitable(asked):
-                    raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
-                asked = as_coroutine(asked)
-            try:
-                # The first step by hand: most calls of a memory end with it, and need no timer.
-                awaited = asked.send(None)
-            except StopIteration as end:
-                found = end.value
-            else:
-                try:
-                    found = await deadline.wait(asked, awaited)
-                except TimeoutError as error:
-                    if not deadline.expired:
-                        raise
-                    raise passage.call.late(
-                        f"{self.title} has not answered {title} within {self.deadline:g} s",
-                        fix="check the server it depends on, or give it more time: --set deadline=SECONDS",
-                    ) from error
-            return passage.check(not_awaitable(found))
-
-
-class AwaitedPassage(Protocol):
-    """A call of the table (`calls.py`) on its way through a guard."""
-
-    call: Any
-    deadline: Deadline
-
-    def ask(self) -> Any:
-        """Call the component."""
-
-    def check(self, found: Any) -> Any:
-        """What the run is given of the answer."""
 
 
 class Calling(PluginCall):

@@ -119,10 +119,6 @@ def scan(group: str) -> Scan:
     problems: list[MetadataProblem] = []
     seen = set[str]()
 
-    def unreadable(name: str, version: str, file: str, error: Exception) -> None:
-        why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
-        problems.append(MetadataProblem(name, version, f"{file} {why}"))
-
     for installed in distributions():
         folder = getattr(installed, "_path", None)
         file = getattr(folder, "name", "")
@@ -138,15 +134,14 @@ def scan(group: str) -> Scan:
                 MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
             )
             continue
+        file = "METADATA"
         try:
             name, version = normalise(installed.name or own), installed.version or own_version
-        except Exception as error:  # a METADATA file may be anything
-            unreadable(normalise(own), own_version, "METADATA", error)
-            continue
-        try:
+            file = _FILE
             entries = installed.entry_points.select(group=group)
-        except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
-            unreadable(name, version, _FILE, error)
+        except Exception as error:  # both files may be anything, and their parser raises whatever that leads to
+            why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
+            problems.append(MetadataProblem(normalise(own), own_version, f"{file} {why}"))
             continue
         found += [EntryPoint(each.name, each.value, name, version) for each in entries]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
