@@ -53,7 +53,7 @@ class Unguarded(Guard):
     """Calls directly."""
 
     def calling(  # type: ignore[override]
-        self, call: str, episode: str = "", **more: object
+        self, call: str, episode: str = "", passes: object = ()
     ) -> AbstractContextManager[None]:
         return nullcontext()
 
