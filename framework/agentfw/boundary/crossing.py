@@ -166,7 +166,7 @@ class Guarded(Layer):
     async def in_time(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call, and wait for its answer at most until the deadline."""
         guard = self.guard
-        with Calling(guard, call.title, call.episode(given) or self.episode, True, ()):
+        with Calling(guard, call.title, call.episode(given) or self.episode, counted=True):
             passage = Passage(self, call, given)
             deadline = passage.deadline = Deadline(guard.deadline)
             asked = passage.ask()
@@ -194,7 +194,7 @@ class Guarded(Layer):
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.quiet and not self.overrides(call.name):
             return super().now(call, given)
-        with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
+        with self.guard.calling(call.title, call.episode(given) or self.episode, call.passes):
             passage = Passage(self, call, given)
             return passage.check(not_awaitable(passage.ask()))
 

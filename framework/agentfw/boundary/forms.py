@@ -30,7 +30,7 @@ from ..policy import Policy
 from ..request import Action, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
-from .coroutines import not_awaitable
+from .coroutines import Deadline, not_awaitable
 from .guard import Guard, listed
 from .secrets import Pieces, strike, struck
 
@@ -89,6 +89,9 @@ class Passage:
     """One call of the table on its way through a guard."""
 
     __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
+
+    deadline: Deadline
+    """Of the answer, for a call that is awaited."""
 
     def __init__(self, layer: Any, call: Any, given: tuple[Any, ...]) -> None:
         """`layer` is the guarded component, `call` a line of the table, and `given` what the run gives."""

@@ -76,19 +76,12 @@ class Guard:
         if not holds:
             raise self.error(text, fix)
 
-    def calling(
-        self,
-        call: str,
-        episode: str = "",
-        *,
-        counted: bool = False,
-        passes: type[BaseException] | tuple[type[BaseException], ...] = (),
-    ) -> Calling:
+    def calling(self, call: str, episode: str = "", passes: type[BaseException] | tuple[()] = ()) -> Calling:
         """Turn an unexpected exception of the component into a PluginError that names it.
 
-        While it lasts, the record of calls says so. `passes` are exceptions that are no failure of this call.
+        While it lasts, the record of calls says so. `passes` is an exception that is no failure of this call.
         """
-        return Calling(self, call, episode, counted, passes)
+        return Calling(self, call, episode, False, passes)
 
 
 class Calling(PluginCall):
@@ -97,13 +90,9 @@ class Calling(PluginCall):
     __slots__ = ("_began", "_counted", "_number", "_passes", "guard")
 
     def __init__(
-        self,
-        guard: Guard,
-        call: str,
-        episode: str,
-        counted: bool,
-        passes: type[BaseException] | tuple[type[BaseException], ...],
+        self, guard: Guard, call: str, episode: str, counted: bool, passes: type[BaseException] | tuple[()] = ()
     ) -> None:
+        """`counted` adds the call and its seconds to the record also if it succeeds."""
         self.title, self.call, self.episode = guard.title, call, episode
         self.guard, self._counted, self._passes = guard, counted, passes
 

@@ -85,19 +85,18 @@ def acting_for(call: PluginCall | None) -> Iterator[None]:
 
 def current_call() -> PluginCall | None:
     """The innermost call in progress here, in this task or else in this thread."""
-    return _innermost(current_task(), threading.get_ident())
+    return _innermost().get(current_task() or threading.get_ident())
 
 
 def running_call(loop: asyncio.AbstractEventLoop) -> PluginCall | None:
     """The innermost call of the task that has the turn in an event loop; for other threads than that of the loop."""
-    task = asyncio.current_task(loop)
-    return None if task is None else _innermost(task)
+    return _innermost().get(asyncio.current_task(loop))
 
 
 def blame(error: BaseException) -> tuple[str, str]:
     """The distribution of the plugin whose code an unexpected error comes from, and the place. Empty if there is none.
 
-    This is for what no call is in progress for, such as a thread of a plugin, or a callback.
+    This is for what is raised outside of the calls that a guard knows.
     """
     from .metadata import entry_points
 
@@ -117,7 +116,7 @@ def hanging() -> list[str]:
     calls = list(IN_PROGRESS)
     running = {call for call in calls if call.task is not None and running_call(call.task.get_loop()) is call}
     # Code that has the turn and doesn't give it back keeps all the others waiting.
-    waiting = running or {call for call in calls if _innermost(call.task, call.thread) is call}
+    waiting = running or set(_innermost().values())
     # An environment's call lasts as long as the episode: it waits for the others.
     return [
         f"{call.title} is busy with {call.where or 'its episode'}{_at(_frame_of(call))}"
@@ -152,11 +151,9 @@ def place(frame: FrameType) -> str:
     return f"{frame.f_code.co_name}, {Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
-def _innermost(task: asyncio.Task[Any] | None, thread: int = 0) -> PluginCall | None:
-    for call in reversed(list(IN_PROGRESS)):
-        if call.task is task and (task is not None or call.thread == thread):
-            return call
-    return None
+def _innermost() -> dict[object, PluginCall]:
+    """The innermost call in progress of each task, and of each thread outside of tasks, by its number."""
+    return {call.task or call.thread: call for call in list(IN_PROGRESS)}
 
 
 def current_task() -> asyncio.Task[Any] | None:

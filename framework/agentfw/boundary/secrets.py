@@ -86,7 +86,8 @@ class Secrets:
     def __init__(self) -> None:
         self._values = set[str]()
         self.spellings: tuple[_Spelling, ...] = ()
-        self.add(*(value for name, value in os.environ.items() if _is_unasked(name, value)))
+        found = {value for name, value in os.environ.items() if is_secret_name(name)}
+        self.add(*(value for value in found if len(value) >= _SHORTEST_UNASKED))
         _alive.append(weakref.ref(self, _alive.remove))
 
     def add(self, *values: str) -> None:
@@ -203,10 +204,6 @@ def _beginning(text: str) -> int:
                 first = place
                 break
     return first
-
-
-def _is_unasked(name: str, value: str) -> bool:
-    return len(value) >= _SHORTEST_UNASKED and is_secret_name(name)
 
 
 def _spellings(value: str) -> Iterator[str]:
