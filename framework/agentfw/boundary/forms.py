@@ -126,6 +126,10 @@ class AbsentTool(NamedTuple):
 # -- what components are given -----------------------------------------------------------------------------------------
 
 
+def _own_episode(episode: Episode, passage: Passage) -> Episode:
+    return episode.copied()
+
+
 def _own_group(group: Sequence[Episode], passage: Passage) -> Sequence[Episode]:
     # A copy takes as long as scoring does, so models that come with agentfw get the episodes themselves: the contract
     # suite (`episodes_stay_as_they_are`) holds that they change none.
@@ -188,7 +192,7 @@ QUERY = Form(
     read=lambda record: Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])}),
     episode=lambda query: query.task.id,
 )
-EPISODE = Form(lambda episode, passage: episode.copied(), read=Episode.from_record, episode=lambda episode: episode.id)
+EPISODE = Form(_own_episode, read=Episode.from_record, episode=lambda episode: episode.id)
 GROUP = Form(_own_group, read=lambda records: [Episode.from_record(record) for record in records])
 SCORED_GROUPS = Form(
     lambda groups, passage: [[replace(one, episode=one.episode.copied()) for one in group] for group in groups]
