@@ -20,15 +20,17 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from unittest.mock import patch
 
 from agentfw import Host
+from agentfw.boundary.calls import Call
 from agentfw.boundary.coroutines import Deadline
-from agentfw.boundary.crossing import GuardedMemory, GuardedReward
+from agentfw.boundary.crossing import Guarded, GuardedMemory, GuardedReward
+from agentfw.boundary.forms import Passage
 from agentfw.boundary.guard import Guard
 from agentfw.engine import LocalEngine
 from agentfw.episode import Episode, Task
@@ -46,27 +48,21 @@ SPECS: dict[str, dict[str, Any]] = {
     "budget": {"environment": "budget"},
 }
 
-Answer = TypeVar("Answer")
-
 
 class Unguarded(Guard):
     """Calls directly."""
 
     def calling(  # type: ignore[override]
-        self, call: str, episode: str = "", **more: object
+        self, call: str, episode: str = "", passes: object = ()
     ) -> AbstractContextManager[None]:
         return nullcontext()
 
-    async def answer(  # type: ignore[override]
-        self,
-        call: str,
-        ask: Callable[[Deadline], Awaitable[Answer]],
-        episode: str = "",
-        check: Callable[[Answer], Answer] | None = None,
-        **more: object,
-    ) -> Answer:
-        found = await ask(Deadline(self.deadline))
-        return found if check is None else check(found)
+
+async def directly(layer: Guarded, call: Call, given: tuple[Any, ...]) -> Any:
+    """Makes a call as a guard does, with copies and checks, but without a deadline and a name to blame."""
+    passage = Passage(layer, call, given)
+    passage.deadline = Deadline(layer.guard.deadline)
+    return passage.check(await passage.ask())
 
 
 FILES = {
@@ -168,6 +164,7 @@ def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
     with (
         tempfile.TemporaryDirectory() as folder,
         patch("agentfw.host.host.Guard", guard),
+        patch.object(Guarded, "in_time", Guarded.in_time if guard is Guard else directly),
     ):
         run = Run.create(parse_spec(spec), host, Path(folder))
         began = time.process_time()

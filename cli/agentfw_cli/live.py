@@ -52,7 +52,7 @@ def _listed(run: RunInfo, samples: bool) -> Iterator[Progress]:
 
     def tell(line: str, style: str) -> None:
         print(line, file=sys.stderr, flush=True)
-        life.told()
+        life.postpone()
 
     progress = progress_of(run, tell, samples=samples)
     with SignOfLife(progress.line) as life:

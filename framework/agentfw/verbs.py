@@ -55,7 +55,7 @@ def run(
     policy, or a run, whose policy (of a training, the newest version) is meant. Wherever a component has a name, the
     component itself, its class, or a function can be given, such as `reward=correct`. `settings` are those of `--set`:
     `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of agentfw.toml, or `runs`. `host` has
-    the plugins, such as those of `agentfw.testing.fresh_host`, which need not be installed. Default: all that are installed.
+    the plugins, such as those of `agentfw.testing.fresh_host`, which need not be installed. Default: all installed.
     """
     from .host import runs_directory
     from .host.plugin_loading import end_reading

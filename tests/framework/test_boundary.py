@@ -84,25 +84,6 @@ def test_a_new_method_crosses_all_layers_with_one_line_in_the_table(monkeypatch:
     assert recalled == [Recollection("tea")]
 
 
-def test_who_cancels_the_run_is_named_and_the_run_goes_on() -> None:
-    class Cancelling(Memory):
-        async def recall(self, query: Query) -> Sequence[Recollection]:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-            return []
-
-    guard = fresh_host(Plugin()).guard("memory", "notes", 60.0)
-
-    async def recalled() -> str:
-        with pytest.raises(PluginError) as caught:
-            await layered(Guarded, "memory")(Cancelling(), guard).recall(Query("tea", Task(0, 7)))
-        await asyncio.sleep(0)
-        return caught.value.message
-
-    assert asyncio.run(recalled()) == 'memory "notes" of plugin 0 cancelled the run in recall()'
-
-
 def test_the_boundary_imports_neither_hosts_nor_runs() -> None:
     folder = Path(inspect.getfile(Guarded)).parent
 

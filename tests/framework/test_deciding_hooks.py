@@ -36,7 +36,7 @@ def before_call(manager: HookManager) -> Any:
     return None if decided is None else (decided.answer.text, decided.owner.name)
 
 
-def saying(text: str | None, **marks: bool) -> Any:
+def saying(text: str | None, **marks: Any) -> Any:
     class Saying:
         @hookimpl(**marks)
         def agentfw_before_call(self) -> Verdict | None:

@@ -280,18 +280,6 @@ def test_an_error_does_not_show_a_secret() -> None:
     assert "s3cret" not in caught.value.message
 
 
-def test_a_field_may_have_several_names() -> None:
-    class Lenient(BaseModel):
-        model_config = {"populate_by_name": True}
-        width: float = Field(1.0, alias="class")
-        colour: str = Field("red", validation_alias=AliasChoices("colour", "color"))
-
-    for given in ({"width": 2.0}, {"class": 2.0}, {"color": "red"}, {"colour": "red"}):
-        assert validate(Lenient, given, "memory") is not None
-    with pytest.raises(SettingsError, match='did you mean "colour"'):
-        validate(Lenient, {"colouur": "red"}, "memory")
-
-
 @pytest.mark.parametrize(
     "value",
     [float("-inf"), [float("inf")], {"a": {"b": datetime.time(7, 30)}}, datetime.datetime(2021, 1, 2, 3, 4, 5), 1.5],

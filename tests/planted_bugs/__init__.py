@@ -53,7 +53,7 @@ def _given(command: object) -> Callable[[], Any]:
     def make() -> Any:
         return command
 
-    make.__name__ = getattr(command, "name", None) or getattr(command, "__name__", "")
+    make.__name__ = str(getattr(command, "name", None) or getattr(command, "__name__", ""))
     return make
 
 

@@ -89,19 +89,19 @@ class CallTable:
         return inspect.iscoroutinefunction(getattr(self.base, name))
 
 
-def _policy_call(read: Callable[[Any], Generation]) -> _Operation:
-    def told(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
+def _policy_call(generation: Callable[[Any], Generation]) -> _Operation:
+    def operation(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
         request = given[0]
         return PolicyCall(
             task=request.task,
             name=name,
             messages=tuple(request.messages),
             sampling=request.sampling,
-            generation=None if found is None else copy(read(found)),
+            generation=None if found is None else copy(generation(found)),
             **times,
         )
 
-    return told
+    return operation
 
 
 def _recall(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache, partial
+from functools import cache
+from inspect import isawaitable
+from types import CoroutineType
 from typing import Any, ClassVar
 
 from ..environment import Environment
@@ -24,9 +26,9 @@ from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
-from .coroutines import exact, plain
-from .forms import Passage, ShownTexts, Spending
-from .guard import Guard
+from .coroutines import Deadline, as_coroutine, not_awaitable
+from .forms import TOOLS, Passage, ShownTexts, Spending
+from .guard import Calling, Guard
 from .secrets import strike, struck
 
 __all__ = [
@@ -82,6 +84,14 @@ class Layer:
         """Copy the attributes of the component that callers read."""
         for name in self.table.attributes:
             setattr(self, name, getattr(component, name))
+
+    def with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
+        """What a call has given. Its tools cross this layer, too."""
+        return [self.around_tool(tool, call, given) for tool in found] if call.answer is TOOLS else found
+
+    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+        """A tool that a call with these values has given, within this layer."""
+        raise NotImplementedError
 
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         """Make a call that is awaited."""
@@ -148,22 +158,45 @@ class Guarded(Layer):
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         if call.quiet and not self.overrides(call.name):
             return super().later(call, given)
-        if call.spends and self.spending is not None:
-            ask = self.spending.ask if call.spends == "ask" else self.spending.finish
-            return ask(partial(self._answered, call, given))
-        return self._answered(call, given)
+        if not call.spends or self.spending is None:
+            return self.in_time(call, given)
+        ask = self.spending.ask if call.spends == "ask" else self.spending.finish
+        return ask(lambda: self.in_time(call, given))
 
-    def _answered(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
-        passage = Passage(self, call, given)
-        episode = call.episode(given) or self.episode
-        return self.guard.answer(call.title, passage.ask, episode, late=call.late, check=passage.check)
+    async def in_time(self, call: Call, given: tuple[Any, ...]) -> Any:
+        """Make a call, and wait for its answer at most until the deadline."""
+        guard = self.guard
+        with Calling(guard, call.title, call.episode(given) or self.episode, counted=True):
+            passage = Passage(self, call, given)
+            deadline = passage.deadline = Deadline(guard.deadline)
+            asked = passage.ask()
+            if type(asked) is not CoroutineType:
+                if not isawaitable(asked):
+                    raise TypeError(f"it returned a {type(asked).__name__}; it must be defined with `async def`")
+                asked = as_coroutine(asked)
+            try:
+                # The first step by hand: most calls of a memory end with it, and need no timer.
+                awaited = asked.send(None)
+            except StopIteration as end:
+                found = end.value
+            else:
+                try:
+                    found = await deadline.wait(asked, awaited)
+                except TimeoutError as error:
+                    if not deadline.expired:
+                        raise
+                    raise call.late(
+                        f"{guard.title} has not answered {call.title} within {guard.deadline:g} s",
+                        fix="check the server it depends on, or give it more time: --set deadline=SECONDS",
+                    ) from error
+            return passage.check(not_awaitable(found))
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.quiet and not self.overrides(call.name):
-            return getattr(self._inside, call.name)(*given)
-        with self.guard.calling(call.title, call.episode(given) or self.episode, passes=call.passes):
+            return super().now(call, given)
+        with self.guard.calling(call.title, call.episode(given) or self.episode, call.passes):
             passage = Passage(self, call, given)
-            return passage.check(plain(passage.ask()))
+            return passage.check(not_awaitable(passage.ask()))
 
 
 class GuardedPolicy(Guarded, Policy, kind="policy"):
@@ -236,7 +269,7 @@ class GuardedTool(Guarded, Tool, kind="tool"):
                 )
         finally:
             self._row.count(time.monotonic() - began, failed=not well)
-        text = strike(exact(text))
+        text = strike(text)
         return bool(well), text if self.texts is None else self.texts.shortened(
             text, f"{self.guard.title}, {self._call},"
         )

@@ -18,19 +18,19 @@ from copy import deepcopy
 from dataclasses import asdict, is_dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from ..environment import Brief
 from ..episode import Episode, Intervention, Task, Usage
 from ..errors import one_line
 from ..learner import Update
 from ..memory import Embedded, Query, Recollection, Remembered, Saying
-from ..optimizer import Advantage, Loss, Scored
+from ..optimizer import Advantage, Loss
 from ..policy import Policy
 from ..request import Action, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
-from .coroutines import Deadline, exact, misplaced_coroutine, plain
+from .coroutines import Deadline, not_awaitable
 from .guard import Guard, listed
 from .secrets import Pieces, strike, struck
 
@@ -90,14 +90,16 @@ class Passage:
 
     __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
 
+    deadline: Deadline
+    """Of the answer, for a call that is awaited."""
+
     def __init__(self, layer: Any, call: Any, given: tuple[Any, ...]) -> None:
         """`layer` is the guarded component, `call` a line of the table, and `given` what the run gives."""
         self.layer, self.call, self.given = layer, call, given
         self.guard: Guard = layer.guard
 
-    def ask(self, deadline: Deadline | None = None) -> Any:
+    def ask(self) -> Any:
         """Call the component. What it was given is then `passed`."""
-        self.deadline = deadline
         self.passed = given = self.given
         if self.call.copies:
             pairs = zip(self.call.given, given, strict=False)
@@ -146,8 +148,8 @@ def _without_secrets(request: Request, passage: Passage) -> Request:
 class _Telling:
     """Passes on what a policy says while it answers, without secrets. Each piece is a sign of life."""
 
-    def __init__(self, tell: Callable[[str], object], deadline: Deadline) -> None:
-        self._tell, self._deadline, self._pieces = tell, deadline, Pieces()
+    def __init__(self, tell: Callable[[str], object], passage: Passage) -> None:
+        self._tell, self._deadline, self._pieces = tell, passage.deadline, Pieces()
 
     def __call__(self, text: str) -> None:
         self._deadline.extend()
@@ -164,17 +166,11 @@ def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
     raw = forwarded.raw if body is forwarded.body else b""
 
     def pass_on(line: bytes) -> None:
-        assert deadline is not None
         deadline.extend()
         hear(_strike_bytes(line))
 
-    tell = _telling(forwarded.tell, passage)
+    tell = _Telling(forwarded.tell, passage)
     return replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled), hear=pass_on, tell=tell)
-
-
-def _telling(tell: Callable[[str], object], passage: Passage) -> _Telling:
-    assert passage.deadline is not None
-    return _Telling(tell, passage.deadline)
 
 
 def _strike_bytes(content: bytes) -> bytes:
@@ -185,14 +181,6 @@ def _task(record: Plain) -> Task:
     return Task(**record)
 
 
-def _query(record: Plain) -> Query:
-    return Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])})
-
-
-def _scored_groups(groups: Sequence[Sequence[Scored]], passage: Passage) -> list[list[Scored]]:
-    return [[replace(scored, episode=scored.episode.copied()) for scored in group] for group in groups]
-
-
 VALUE = Form()
 """Numbers, names, and what else nobody can change."""
 TEXT = Form(enter=lambda text, passage: strike(text))
@@ -200,13 +188,18 @@ TEXTS = Form(enter=lambda texts, passage: struck(list(texts)), read=list)
 COPY = Form(enter=lambda value, passage: deepcopy(value))
 FOLDER = Form(read=Path)
 TASK = Form(read=_task, episode=lambda task: task.id)
-QUERY = Form(read=_query, episode=lambda query: query.task.id)
+QUERY = Form(
+    read=lambda record: Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])}),
+    episode=lambda query: query.task.id,
+)
 EPISODE = Form(_own_episode, read=Episode.from_record, episode=lambda episode: episode.id)
 GROUP = Form(_own_group, read=lambda records: [Episode.from_record(record) for record in records])
-SCORED_GROUPS = Form(_scored_groups)
+SCORED_GROUPS = Form(
+    lambda groups, passage: [[replace(one, episode=one.episode.copied()) for one in group] for group in groups]
+)
 SAYING = Form(enter=lambda saying, passage: struck(saying), read=lambda record: Saying(**record))
 REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
-TELL = Form(_telling)
+TELL = Form(_Telling)
 FORWARDED = Form(_forwarded)
 
 
@@ -216,7 +209,9 @@ FORWARDED = Form(_forwarded)
 def _recollections(found: Iterable[Recollection], passage: Passage) -> list[Recollection]:
     guard, texts = passage.guard, passage.layer.texts
     recalled = listed(found, Recollection, guard, limit=passage.given[0].limit)
-    guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
+    for one in recalled:
+        if not isinstance(one.text, str):
+            raise guard.error("recalled something without text")
     recalled = struck(recalled)
     if texts is None:
         return recalled
@@ -234,14 +229,6 @@ def _embedded(found: Embedded, passage: Passage) -> Embedded:
     rows = [[float(value) for value in row] for row in found.vectors]
     passage.guard.require(len(rows) == len(texts), f"gave {len(rows)} vectors for {len(texts)} texts")
     return Embedded(str(found.model), rows)
-
-
-def _tools(found: Iterable[Tool], passage: Passage) -> list[Tool]:
-    tools = listed(found, Tool, passage.guard)
-    for tool in tools:
-        wrong = misplaced_coroutine(type(tool), Tool)
-        passage.guard.require(not wrong, f"has the tool {tool.action.name}, which {wrong}")
-    return [cast(Tool, passage.layer.around("tool", tool)) for tool in tools]
 
 
 def _scores(found: Iterable[Score], passage: Passage) -> list[Score]:
@@ -317,23 +304,15 @@ def _by_program(policy: Policy | None, usage: Usage) -> bool:
     return usage.tokens is None and policy is not None and policy.is_program
 
 
-def _replicas(found: Iterable[Policy], passage: Passage) -> list[Policy]:
-    return [cast(Policy, passage.layer.around("policy", replica)) for replica in found]
-
-
 def _time(takes: Any, passage: Passage) -> Any:
     passage.guard.require(isinstance(takes, Real) and float(takes) >= 0, f"says that an answer takes {takes!r}")
     return takes
 
 
-_MOST_DEMONSTRATED = 10_000
-"""Things that a demonstration may do at one moment."""
-
-
 def _brief(brief: Brief, passage: Passage) -> Brief:
     guard, episode = passage.guard, passage.layer.episode
     guard.require(isinstance(brief, Brief), f"gave a {type(brief).__name__}, not a Brief")
-    goal, takes, demonstration = plain(brief.goal), plain(brief.time_per_token), brief.demonstration
+    goal, takes, demonstration = not_awaitable(brief.goal), not_awaitable(brief.time_per_token), brief.demonstration
     guard.require(isinstance(goal, str), f"has a goal of type {type(goal).__name__}, not text")
     guard.require(isinstance(takes, Real), f"has a time per token of type {type(takes).__name__}")
     guard.require(0 <= float(takes) < math.inf, f"says that a token takes {takes}")
@@ -343,17 +322,10 @@ def _brief(brief: Brief, passage: Passage) -> Brief:
     def demonstrated(moment: Moment) -> Iterable[Intervention | str]:
         # A policy follows it, and isn't to blame for it.
         with guard.calling("demonstrate()", episode):
-            answers: list[Intervention | str] = []
-            for each in plain(demonstration(moment)):  # which may have no end
-                said = one_line(repr(each))
-                guard.require(
-                    isinstance(each, (Intervention, str)), f"demonstrated {said}, neither an Intervention nor text"
-                )
-                answers.append(each)
-                guard.require(
-                    len(answers) <= _MOST_DEMONSTRATED,
-                    f"demonstrated more than {_MOST_DEMONSTRATED:,} things at one moment",
-                )
+            answers = list(not_awaitable(demonstration(moment)))
+            for each in answers:
+                if not isinstance(each, (Intervention, str)):
+                    raise guard.error(f"demonstrated {one_line(repr(each))}, neither an Intervention nor text")
         return answers
 
     return replace(brief, demonstration=demonstrated)
@@ -402,7 +374,7 @@ def _references(found: Mapping[str, Mapping[str, float]], passage: Passage) -> d
 
 def _sentence(found: str, passage: Passage) -> str:
     passage.guard.require(isinstance(found, str), f"returned {found!r} in {passage.call.title}", "return a text")
-    return exact(found).encode("utf-8", "replace").decode("utf-8")
+    return found
 
 
 def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
@@ -413,15 +385,6 @@ def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
         return found
 
     return checked
-
-
-def _score(record: Plain) -> Score:
-    return Score(**{**record, "usage": Usage(**record["usage"])})
-
-
-def _absent_tool(record: Plain) -> AbsentTool:
-    action, takes, timeout = record
-    return AbsentTool(Action(**action), takes, timeout)
 
 
 def _each(read: Callable[[Plain], Any]) -> Callable[[Sequence[Plain]], list[Any]]:
@@ -439,12 +402,15 @@ REMEMBERED = Form(
 )
 CORRECTED = Form(leave=_corrected, read=lambda record: Remembered(**record))
 EMBEDDED = Form(leave=_embedded, read=lambda record: Embedded(*record))
-TOOLS = Form(leave=_tools, read=_each(_absent_tool))
-SCORES = Form(leave=_scores, read=_each(_score))
+TOOLS = Form(
+    leave=lambda found, passage: [passage.layer.around("tool", tool) for tool in listed(found, Tool, passage.guard)],
+    read=_each(lambda record: AbsentTool(Action(**record[0]), *record[1:])),
+)
+SCORES = Form(leave=_scores, read=_each(lambda record: Score(**{**record, "usage": Usage(**record["usage"])})))
 GENERATION = Form(leave=_generation)
 STREAMED = Form(leave=_streamed)
 PASSED = Form(leave=_passed)
-REPLICAS = Form(leave=_replicas)
+REPLICAS = Form(leave=lambda found, passage: [passage.layer.around("policy", one) for one in found])
 TIME = Form(leave=_time)
 BRIEF = Form(leave=_brief)
 INTERVENTIONS = Form(leave=lambda found, passage: listed(found, Intervention, passage.guard))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,21 +24,6 @@ Loaded = TypeVar("Loaded")
 
 SLOW_SECONDS = 2.0
 """Seconds after which the user is told what is being imported."""
-
-
-_importing: list[list[Any]] = []
-"""When to tell of each import in progress, and in which words. The innermost is the last."""
-_watch: threading.Thread | None = None
-
-
-def _tell_slow_imports() -> None:
-    while _importing:
-        time.sleep(0.25)
-        for entry in _importing[-1:]:
-            if time.monotonic() >= entry[0]:
-                entry[0] = float("inf")
-                sys.stderr.write(entry[1])
-                sys.stderr.flush()
 
 
 class ImportFailed(Exception):
@@ -67,13 +51,9 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
 
     One line on stderr says `who` is being imported, with `advice`, where that takes longer than `slow` seconds.
     """
-    global _watch
-    entry = [time.monotonic() + slow, f"still importing {who} ...{advice and f'; {advice}'}\n"]
-    _importing.append(entry)
-    if _watch is None or not _watch.is_alive():
-        # One thread for all imports that follow one another: a timer for each would cost more than a small plugin does.
-        _watch = threading.Thread(target=_tell_slow_imports, name="agentfw-slow-import-watch", daemon=True)
-        _watch.start()
+    watch = threading.Timer(slow, sys.stderr.write, [f"still importing {who} ...{advice and f'; {advice}'}\n"])
+    watch.daemon = True
+    watch.start()
     try:
         with PluginCall(who, "its import"):
             return load()
@@ -82,7 +62,7 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
             raise
         raise ImportFailed(error) from error
     finally:
-        _importing.remove(entry)
+        watch.cancel()
 
 
 def object_at(path: str) -> object:

@@ -30,7 +30,6 @@ from ..memory import Memory
 from ..tracker import Operation
 from .calls import Call
 from .crossing import Layer, layered
-from .forms import TOOLS
 
 __all__ = ["Clock", "MemoryThread", "Trace", "Traced", "traced"]
 
@@ -72,7 +71,7 @@ class Traced(Layer):
 
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.operation is None:
-            return self._with_tools(call, given, await super().later(call, given))
+            return self.with_tools(call, given, await super().later(call, given))
         clock, found = Clock(), None
         try:
             with clock:
@@ -82,12 +81,10 @@ class Traced(Layer):
             self.trace(call.operation(self.name, self.task, given, found, clock.times))
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
-        return self._with_tools(call, given, super().now(call, given))
+        return self.with_tools(call, given, super().now(call, given))
 
-    def _with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
-        if call.answer is not TOOLS:
-            return found
-        return [traced("tool", tool, tool.action.name, self.trace, given[0]) for tool in found]
+    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+        return traced("tool", tool, tool.action.name, self.trace, given[0])
 
 
 def traced(kind: str, component: Any, name: str, trace: Trace, task: Task | None = None) -> Any:
@@ -134,21 +131,19 @@ class _Beside(Layer):
 
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
         found = await asyncio.wrap_future(self._thread.start(getattr(self._inside, call.name), *given))
-        return self._with_tools(call, found)
+        return self.with_tools(call, given, found)
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         started = self._thread.start(getattr(self._inside, call.name), *given)
         if not call.posted:
-            return self._with_tools(call, started.result())
-        started.add_done_callback(_tell)
+            return self.with_tools(call, given, started.result())
+        started.add_done_callback(_log_failure)
         return None
 
-    def _with_tools(self, call: Call, found: Any) -> Any:
-        if call.answer is not TOOLS:
-            return found
-        return [layered(_Beside, "tool")(tool, self._thread) for tool in found]
+    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+        return layered(_Beside, "tool")(tool, self._thread)
 
 
-def _tell(done: concurrent.futures.Future[None]) -> None:
+def _log_failure(done: concurrent.futures.Future[None]) -> None:
     if (error := done.exception()) is not None:
         logger.warning("a memory failed where an episode begins: %s", error, exc_info=error)

@@ -123,10 +123,6 @@ def scan(group: str) -> Scan:
     problems: list[MetadataProblem] = []
     seen = set[str]()
 
-    def unreadable(name: str, version: str, file: str, error: Exception) -> None:
-        why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
-        problems.append(MetadataProblem(name, version, f"{file} {why}"))
-
     for installed in distributions():
         folder = getattr(installed, "_path", None)
         file = getattr(folder, "name", "")
@@ -142,17 +138,16 @@ def scan(group: str) -> Scan:
                 MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
             )
             continue
+        file = "METADATA"
         try:
             parsed = installed.metadata
             about = {key: parsed[key] for key in ("Name", "Version", "Summary") if key in parsed}
             name, version = normalise(about.get("Name") or own), about.get("Version") or own_version
-        except Exception as error:  # a METADATA file may be anything
-            unreadable(normalise(own), own_version, "METADATA", error)
-            continue
-        try:
+            file = _FILE
             entries = installed.entry_points.select(group=group)
-        except Exception as error:  # the parser of the standard library raises whatever a malformed line leads to
-            unreadable(name, version, _FILE, error)
+        except Exception as error:  # both files may be anything, and their parser raises whatever that leads to
+            why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
+            problems.append(MetadataProblem(normalise(own), own_version, f"{file} {why}"))
             continue
         found += [
             EntryPoint(each.name, each.value, name, version, summary=one_line(about.get("Summary", ""), _LINE))

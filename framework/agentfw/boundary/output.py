@@ -151,12 +151,20 @@ def struck_streams() -> Iterator[None]:
 def struck_logs() -> Iterator[None]:
     """Strike secrets out of log records, whatever handlers there are."""
     import logging
+    import traceback
 
     factory = logging.getLogRecordFactory()
 
     def make(*arguments: Any, **more: Any) -> logging.LogRecord:
         record = factory(*arguments, **more)
-        _strike_record(record)
+        with suppress(Exception):  # its arguments don't fit: whoever handles it says so
+            text = record.getMessage()
+            if (without := strike(text)) != text:
+                record.msg, record.args = without, ()
+        if record.exc_info and record.exc_info[1] is not None:
+            text = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+            if (without := strike(text)) != text:
+                record.exc_text = without
         return record
 
     logging.setLogRecordFactory(make)
@@ -164,18 +172,3 @@ def struck_logs() -> Iterator[None]:
         yield
     finally:
         logging.setLogRecordFactory(factory)
-
-
-def _strike_record(record: logging.LogRecord) -> None:
-    import traceback
-
-    try:
-        text = record.getMessage()
-    except Exception:  # its arguments don't fit: whoever handles it says so
-        return
-    if (without := strike(text)) != text:
-        record.msg, record.args = without, ()
-    if record.exc_info and record.exc_info[1] is not None:
-        text = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
-        if (without := strike(text)) != text:
-            record.exc_text = without

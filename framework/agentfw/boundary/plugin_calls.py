@@ -20,8 +20,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from ..errors import in_words
-
 __all__ = [
     "IN_PROGRESS",
     "PluginCall",
@@ -30,8 +28,6 @@ __all__ = [
     "current_call",
     "hanging",
     "notes",
-    "noting_strays",
-    "noting_tasks",
     "own_frame",
     "place",
     "running_call",
@@ -55,7 +51,7 @@ class PluginCall:
         self.title, self.call, self.episode = title, call, episode
 
     def __enter__(self) -> None:
-        self.thread, self.task = threading.get_ident(), _current_task()
+        self.thread, self.task = threading.get_ident(), current_task()
         IN_PROGRESS[self] = None
 
     def __exit__(
@@ -65,11 +61,7 @@ class PluginCall:
 
     def leave(self, coroutine: object) -> None:
         """Note that its coroutine hasn't ended although it was cancelled, and is left behind."""
-        self.note(f"didn't end when {self.where} was cancelled{_at(_waiting_frame(coroutine))}")
-
-    def note(self, text: str) -> None:
-        """Keep a sentence that begins with the name of the component, until `notes` is asked for it."""
-        _notes[f"{self.title} {text}"] = None
+        _notes[f"{self.title} didn't end when {self.where} was cancelled{_at(_waiting_frame(coroutine))}"] = None
 
     @property
     def where(self) -> str:
@@ -93,19 +85,18 @@ def acting_for(call: PluginCall | None) -> Iterator[None]:
 
 def current_call() -> PluginCall | None:
     """The innermost call in progress here, in this task or else in this thread."""
-    return _innermost(_current_task(), threading.get_ident())
+    return _innermost().get(current_task() or threading.get_ident())
 
 
 def running_call(loop: asyncio.AbstractEventLoop) -> PluginCall | None:
     """The innermost call of the task that has the turn in an event loop; for other threads than that of the loop."""
-    task = asyncio.current_task(loop)
-    return None if task is None else _innermost(task)
+    return _innermost().get(asyncio.current_task(loop))
 
 
 def blame(error: BaseException) -> tuple[str, str]:
     """The distribution of the plugin whose code an unexpected error comes from, and the place. Empty if there is none.
 
-    This is for what no call is in progress for, such as a thread of a plugin, or a callback.
+    This is for what is raised outside of the calls that a guard knows.
     """
     from .metadata import entry_points
 
@@ -124,10 +115,14 @@ def hanging() -> list[str]:
     """The innermost calls in progress, each with the place in its plugin's code."""
     calls = list(IN_PROGRESS)
     running = {call for call in calls if call.task is not None and running_call(call.task.get_loop()) is call}
-    # Who has the turn and doesn't give it back keeps all the others waiting.
-    waiting = running or {call for call in calls if _innermost(call.task, call.thread) is call}
+    # Code that has the turn and doesn't give it back keeps all the others waiting.
+    waiting = running or set(_innermost().values())
     # An environment's call lasts as long as the episode: it waits for the others.
-    return [_described(call) for call in calls if call in waiting and (call.call or len(waiting) == 1)]
+    return [
+        f"{call.title} is busy with {call.where or 'its episode'}{_at(_frame_of(call))}"
+        for call in calls
+        if call in waiting and (call.call or len(waiting) == 1)
+    ]
 
 
 def notes() -> list[str]:
@@ -139,34 +134,6 @@ def notes() -> list[str]:
         for number, call in list(_threads.items())
         if call not in IN_PROGRESS
     ]
-
-
-@contextmanager
-def noting_strays() -> Iterator[None]:
-    """Note with its name what a plugin raises where nobody waits for it: in a thread, or when an object is deleted."""
-    deleting, running = sys.unraisablehook, threading.excepthook
-    sys.unraisablehook = lambda found: _noted(found.exc_value, "where Python deletes an object") or deleting(found)
-    threading.excepthook = lambda found: _noted(found.exc_value, "in a thread of its own") or running(found)
-    try:
-        yield
-    finally:
-        sys.unraisablehook, threading.excepthook = deleting, running
-
-
-def noting_tasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles what a task raises that nobody awaits, as `noting_strays` does for threads."""
-    if not _noted(context.get("exception"), "in a task that nobody awaits"):
-        loop.default_exception_handler(context)
-
-
-def _noted(error: BaseException | None, where: str) -> bool:
-    """Note an error of a plugin's code. False if it isn't one."""
-    if error is None:
-        return False
-    who, at = blame(error)
-    if who:
-        _notes[f"{who} raised {in_words(error)} {where} ({at}); it was left alone"] = None
-    return bool(who)
 
 
 def own_frame(frame: FrameType | None) -> FrameType | None:
@@ -184,22 +151,16 @@ def place(frame: FrameType) -> str:
     return f"{frame.f_code.co_name}, {Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
-def _innermost(task: asyncio.Task[Any] | None, thread: int = 0) -> PluginCall | None:
-    for call in reversed(list(IN_PROGRESS)):
-        if call.task is task and (task is not None or call.thread == thread):
-            return call
-    return None
+def _innermost() -> dict[object, PluginCall]:
+    """The innermost call in progress of each task, and of each thread outside of tasks, by its number."""
+    return {call.task or call.thread: call for call in list(IN_PROGRESS)}
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
     except RuntimeError:  # no event loop runs here
         return None
-
-
-def _described(call: PluginCall) -> str:
-    return f"{call.title} is busy with {call.where or 'its episode'}{_at(_frame_of(call))}"
 
 
 def _at(frame: FrameType | None) -> str:
@@ -224,18 +185,13 @@ def _waiting_frame(awaited: Any) -> FrameType | None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is not None and _is_own(frame):
             found = frame
-        awaited = _awaited_by(awaited)
+        if frame is not None and frame.f_code.co_name == "letting_go":  # which makes its steps by hand
+            awaited = frame.f_locals["running"]
+        else:
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
     return found
 
 
 def _is_own(frame: FrameType) -> bool:
     top = frame.f_globals.get("__name__", "").partition(".")[0]
     return top not in OURS and top not in sys.stdlib_module_names
-
-
-def _awaited_by(awaited: Any) -> Any:
-    """What a coroutine or a generator waits for."""
-    frame = getattr(awaited, "gi_frame", None)
-    if frame is not None and frame.f_globals["__name__"] == f"{__package__}.coroutines":
-        return frame.f_locals["coroutine"]
-    return getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)

@@ -86,7 +86,8 @@ class Secrets:
     def __init__(self) -> None:
         self._values = set[str]()
         self.spellings: tuple[_Spelling, ...] = ()
-        self.add(*(value for name, value in os.environ.items() if _is_unasked(name, value)))
+        found = {value for name, value in os.environ.items() if is_secret_name(name)}
+        self.add(*(value for value in found if len(value) >= _SHORTEST_UNASKED))
         _alive.append(weakref.ref(self, _alive.remove))
 
     def add(self, *values: str) -> None:
@@ -112,11 +113,8 @@ class Secrets:
 _alive: list[weakref.ref[Secrets]] = []
 
 
-def _known() -> Iterator[_Spelling]:
-    for reference in tuple(_alive):
-        secrets = reference()
-        if secrets is not None:
-            yield from secrets.spellings
+def _known() -> list[_Spelling]:
+    return [one for reference in tuple(_alive) if (secrets := reference()) is not None for one in secrets.spellings]
 
 
 def strike(text: str) -> str:
@@ -128,7 +126,7 @@ def strike(text: str) -> str:
 
 def struck(value: Value) -> Value:
     """A plain value, or a dataclass of such, without secrets. What has none is returned as it is."""
-    return cast(Value, _struck(value)) if any(True for _ in _known()) else value
+    return cast(Value, _struck(value)) if _known() else value
 
 
 def _struck(value: Any) -> Any:
@@ -206,10 +204,6 @@ def _beginning(text: str) -> int:
                 first = place
                 break
     return first
-
-
-def _is_unasked(name: str, value: str) -> bool:
-    return len(value) >= _SHORTEST_UNASKED and is_secret_name(name)
 
 
 def _spellings(value: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ..errors import SettingsError, known_names, nearest
 from ..settings import input_key, input_keys, is_model, is_secret, models_in
@@ -28,47 +28,29 @@ __all__ = ["parse_assignments", "toml_value", "validate"]
 _LOOKED_AT = 100
 """Mistakes that are put into words: a file of another kind has thousands."""
 
-# What pydantic's error types say to a person. {name} is filled from the error's context.
+# What is said better than pydantic says it. {name} is filled from the error's context.
 _WORDS = {
     "missing": "is required",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
-    "multiple_of": "must be a multiple of {multiple_of}",
-    "finite_number": "must be a finite number",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
     "string_too_short": "must be at least {min_length} characters long",
-    "string_too_long": "must be at most {max_length} characters long",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
-    "too_short": "must have at least {min_length} items",
-    "too_long": "must have at most {max_length} items",
     "value_error": "{error}",
     "assertion_error": "{error}",
-    "none_required": "must be left out",
 }
-
-
 # The first part of an error type names the wanted type: int_parsing, int_type, int_from_float ...
 _TYPES = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
-    "string": "text",
-    "list": "a list",
+    "string_type": "text",
     "tuple": "a list",
     "set": "a list",
     "frozen_set": "a list",
     "dict": "a table",
     "mapping": "a table",
     "model": "a table",
-    "path": "a path",
-    "url": "a URL",
-    "date": "a date",
-    "datetime": "a date and time",
-    "time": "a time",
-    "timedelta": "a span of time",
 }
 
 
@@ -88,7 +70,7 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
         if model.model_config.get("extra") in (None, "ignore"):
             # A model that doesn't say would drop unknown keys without a word, typing slips among them.
             for key in values:
-                if key not in _accepted(model):
+                if key not in input_keys(model):
                     problems[f"{where}.{key}"] = [_no_such_key(key, input_keys(model))]
         unset: dict[str, list[str]] = {}
         values = _with_secrets(model, values, where, unset)
@@ -147,17 +129,6 @@ def toml_value(text: str) -> object:
     return parsed["value"] if len(parsed) == 1 else text  # a line break in the text could begin another key
 
 
-def _accepted(model: type[BaseModel]) -> set[str]:
-    """All keys that a model understands. A field with several is listed under one of them by `_keys`."""
-    accepted = input_keys(model)
-    for name, field in model.model_fields.items():
-        if isinstance(field.validation_alias, AliasChoices):
-            accepted |= {choice for choice in field.validation_alias.choices if isinstance(choice, str)}
-        if model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name"):
-            accepted.add(name)
-    return accepted
-
-
 def _with_secrets(
     model: type[BaseModel], values: Mapping[str, object], where: str, unset: dict[str, list[str]]
 ) -> dict[str, object]:
@@ -184,24 +155,13 @@ def _path(detail: ErrorDetails, values: Mapping[str, object]) -> list[str | int]
     path: list[str | int] = []
     inner: object = values
     for number, part in enumerate(detail["loc"], start=1):
-        found = _inside(inner, part)
-        if found is not _ABSENT:
-            inner = found
+        places = dict(enumerate(inner)) if isinstance(inner, (list, tuple)) else inner
+        if isinstance(places, Mapping) and part in places:
+            inner = places[part]
             path.append(part)
         elif detail["type"] == "missing" and number == len(detail["loc"]):
             path.append(part)
     return path
-
-
-_ABSENT = object()
-
-
-def _inside(values: object, part: str | int) -> object:
-    if isinstance(values, Mapping):
-        return values.get(part, _ABSENT)
-    if isinstance(values, (list, tuple)) and isinstance(part, int) and part < len(values):
-        return values[part]
-    return _ABSENT
 
 
 def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:
@@ -210,14 +170,16 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]
         name: f"{value:g}" if isinstance(value, float) else value for name, value in detail.get("ctx", {}).items()
     }
     if kind == "extra_forbidden":
-        return _no_such_key(str(path[-1]), _known_at(model, path[:-1]))
-    wanted = _TYPES.get(next((name for name in _TYPES if kind.startswith(f"{name}_")), ""))
+        inner = [one for field in _fields_at(model, path[:-1]) for one in models_in(field.annotation)]
+        return _no_such_key(str(path[-1]), {key for one in (inner if path[1:] else [model]) for key in input_keys(one)})
+    wanted = next((words for name, words in _TYPES.items() if f"{kind}_".startswith(f"{name}_")), "")
     if kind in _WORDS:
         text = _WORDS[kind].format_map(context)
     elif wanted:
         text = f"must be {wanted}"
     else:
-        text = detail["msg"][:1].lower() + detail["msg"][1:]
+        text = detail["msg"].replace("Input should", "must").replace("should", "must").replace(" valid ", " ")
+        text = text[:1].lower() + text[1:]
     named_so = bool(path) and is_secret_name(str(path[-1]))
     secret = named_so or any(is_secret(field.annotation) for field in _fields_at(model, path))
     return text if kind == "missing" or secret or not path else f"{text} (got {_shown(detail['input'])})"
@@ -247,12 +209,6 @@ def _fix_of(problems: Mapping[str, list[str]], model: type[BaseModel] | None, wh
             return known_names(f" settings of {where}", key, input_keys(model))
     which = " and ".join(problems) if len(problems) <= 3 else "them"
     return f"correct {which}, in the spec or with --set"
-
-
-def _known_at(model: type[BaseModel], path: list[str | int]) -> set[str]:
-    """The keys that may stand at `path`."""
-    models = [inner for field in _fields_at(model, path) for inner in models_in(field.annotation)] if path else [model]
-    return {key for one in models for key in input_keys(one)}
 
 
 def _fields_at(model: type[BaseModel], path: list[str | int]) -> list[FieldInfo]:

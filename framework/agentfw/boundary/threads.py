@@ -3,7 +3,7 @@
     found = await in_thread(look_up, "tea")
 
 asyncio's own threads are joined at its end and at that of Python, so one call that hangs would keep a finished run
-from ending. And a `StopIteration` that one of them raises is never delivered.
+from ending.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from ..errors import in_words
-from .plugin_calls import PluginCall, acting_for, current_call
+from .plugin_calls import acting_for, current_call
 
 __all__ = ["in_thread", "use_daemon_threads"]
 
 Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
-_Job = tuple["Future[Any]", PluginCall | None, Callable[[], Any]]
+Found = TypeVar("Found")
 
 
 class _DaemonThreads(ThreadPoolExecutor):
@@ -35,47 +34,43 @@ class _DaemonThreads(ThreadPoolExecutor):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self._waiting: list[SimpleQueue[_Job]] = []
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
 
-    def submit(self, fn: Callable[Given, Answer], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Answer]:
-        future: Future[Answer] = Future()
+    def submit(self, fn: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Found]:
+        future: Future[Found] = Future()
+        call = current_call()
+
+        def job() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    with acting_for(call):
+                        future.set_result(fn(*args, **kwargs))
+                except StopIteration as error:  # a future can't carry it
+                    future.set_exception(RuntimeError(f"raised {in_words(error)}"))
+                except BaseException as error:
+                    future.set_exception(error)
+
         try:
-            jobs = self._waiting.pop()
+            jobs = self._idle.pop()
         except IndexError:
             jobs = SimpleQueue()
-            threading.Thread(target=self._work, args=(jobs,), name="agentfw-call", daemon=True).start()
-        jobs.put((future, current_call(), partial(fn, *args, **kwargs)))
+            threading.Thread(target=self._serve, args=(jobs,), name="agentfw-call", daemon=True).start()
+        jobs.put(job)
         return future
 
-    def _work(self, jobs: SimpleQueue[_Job]) -> None:
+    def _serve(self, jobs: SimpleQueue[Callable[[], None]]) -> None:
         while True:
-            _answer(*jobs.get())
-            self._waiting.append(jobs)
+            jobs.get()()
+            self._idle.append(jobs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Does nothing: the threads also serve the next event loop."""
 
 
-def _answer(future: Future[Any], call: PluginCall | None, work: Callable[[], Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        with acting_for(call):
-            found = work()
-    except StopIteration as error:  # a future can't carry it
-        failed = RuntimeError(f"raised {in_words(error)}")
-        failed.__cause__ = error
-        future.set_exception(failed)
-    except BaseException as error:
-        future.set_exception(error)
-    else:
-        future.set_result(found)
-
-
 _THREADS = _DaemonThreads()
 
 
-async def in_thread(function: Callable[Given, Answer], /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+async def in_thread(function: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
     """Like `asyncio.to_thread`, in a daemon thread."""
     work = partial(contextvars.copy_context().run, function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work)

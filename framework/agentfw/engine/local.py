@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ..errors import AgentfwError, UsageError
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
-from .wire import answer_of, encode, read
+from .wire import answer_of, encode, read_frame
 
 __all__ = [
     "Devices",
@@ -56,8 +56,10 @@ class Devices:
         with self._lock:
             taken = [name for name, free in self._free.items() if free >= each - _ROUNDING][:count]
             if len(taken) < count:
+                free = " and ".join(f"{free:.2g}" for free in self._free.values())
+                described = f"of {len(self._free)}, {free} are free" if free else "this machine has no GPU"
                 raise UsageError(
-                    f"no GPU has room for a share of {share:g} for {who}: {self._described()}",
+                    f"no GPU has room for a share of {share:g} for {who}: {described}",
                     fix="use fewer processes or smaller shares: the shares on one GPU may add up to 1",
                 )
             for name in taken:
@@ -69,11 +71,6 @@ class Devices:
         with self._lock:
             for name in taken:
                 self._free[name] += min(share, 1.0)
-
-    def _described(self) -> str:
-        if not self._free:
-            return "this machine has no GPU"
-        return f"of {len(self._free)}, {' and '.join(f'{free:.2g}' for free in self._free.values())} are free"
 
 
 _ENDING = 15.0
@@ -179,13 +176,14 @@ class _Process(Remote):
                 self._write(frame)
             else:
                 answer.set_exception(self._died())
-        answer.add_done_callback(lambda done: self._cancel(number) if done.cancelled() else None)
-        return answer
 
-    def _cancel(self, number: int) -> None:
-        with self._lock:
-            if self._waiting.pop(number, None) is not None:
-                self._write(encode({"id": number, "cancel": True}))
+        def cancel(done: Future[Plain]) -> None:
+            with self._lock:
+                if done.cancelled() and self._waiting.pop(number, None) is not None:
+                    self._write(encode({"id": number, "cancel": True}))
+
+        answer.add_done_callback(cancel)
+        return answer
 
     def _write(self, frame: bytes) -> None:
         """Write to the process. If it is dead, the listener fails the calls."""
@@ -205,11 +203,15 @@ class _Process(Remote):
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        while (answered := read(self._process.stdout)) is not None:
+        while (answered := read_frame(self._process.stdout)) is not None:
             with self._lock:
                 answer = self._waiting.pop(answered["id"], None)
             if answer is not None:
-                _settle(answer, answered)
+                with suppress(InvalidStateError):  # it was cancelled meanwhile
+                    try:
+                        answer.set_result(answer_of(answered))
+                    except AgentfwError as error:
+                        answer.set_exception(error)
         self._process.wait()
         self._process.stdout.close()
         self._printing.join(_PRINTING)
@@ -228,15 +230,6 @@ class _Process(Remote):
             f"the process of {self.name} {how}",
             fix="see its output on stderr; signal 9 often means that the machine is out of memory",
         )
-
-
-def _settle(answer: Future[Plain], answered: Plain) -> None:
-    """Complete a future, unless it was cancelled meanwhile."""
-    with suppress(InvalidStateError):
-        try:
-            answer.set_result(answer_of(answered))
-        except AgentfwError as error:
-            answer.set_exception(error)
 
 
 def make_engine(settings: EngineSettings) -> Engine:

@@ -77,13 +77,10 @@ def nodes_in_words(nodes: Sequence[Node]) -> str:
         return "no nodes"
     kinds = Counter(nodes).items()
     return " and ".join(
-        f"{counted(count, 'node')} with {node.cpus:g} CPUs and {_gpus(node.gpus)}" + (" each" if count > 1 else "")
+        f"{counted(count, 'node')} with {node.cpus:g} CPUs and {node.gpus:g} GPU{'' if node.gpus == 1 else 's'}"
+        + (" each" if count > 1 else "")
         for node, count in kinds
     )
-
-
-def _gpus(count: float) -> str:
-    return f"{count:g} GPU" if count == 1 else f"{count:g} GPUs"
 
 
 def versions_here() -> dict[str, str]:
@@ -188,7 +185,10 @@ class RayEngine(Engine):
         while not fit([*running, *shares], nodes := self._nodes()):
             if time.monotonic() >= until:
                 raise _no_room(who, shares, running, nodes)
-            self._ask_for([*running, *shares])
+            from ray.autoscaler.sdk import request_resources
+
+            # An autoscaler, if there is one, is told what is needed.
+            request_resources(bundles=[{"CPU": max(1, one.cpus), "GPU": one.gpus} for one in [*running, *shares]])
             time.sleep(_LOOKING)
 
     def _share(self, resources: Resources) -> Share:
@@ -197,12 +197,6 @@ class RayEngine(Engine):
     def _nodes(self) -> list[Node]:
         there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         return [Node(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in there]
-
-    def _ask_for(self, shares: Sequence[Share]) -> None:
-        """Tell an autoscaler what is needed, if there is one."""
-        from ray.autoscaler.sdk import request_resources
-
-        request_resources(bundles=[{"CPU": max(1, share.cpus), "GPU": share.gpus} for share in shares])
 
     def _strategy(self, resources: Resources) -> Any:
         if not resources.here:

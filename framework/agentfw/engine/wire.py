@@ -5,9 +5,9 @@ is sent as plain values, because exceptions with keyword arguments don't survive
 
 >>> import io
 >>> stream = io.BytesIO(encode({"weights": bytes(3), "step": 1}))
->>> read(stream)
+>>> read_frame(stream)
 {'weights': b'\\x00\\x00\\x00', 'step': 1}
->>> read(stream) is None
+>>> read_frame(stream) is None
 True
 """
 
@@ -29,7 +29,7 @@ __all__ = [
     "Served",
     "answer_of",
     "encode",
-    "read",
+    "read_frame",
 ]
 
 _HEAD = struct.Struct(">QI")
@@ -53,7 +53,7 @@ def encode(value: Plain) -> bytes:
     return b"".join([_HEAD.pack(len(text), len(parts)), lengths, text, *parts])
 
 
-def read(stream: IO[bytes]) -> Plain | None:
+def read_frame(stream: IO[bytes]) -> Plain | None:
     """The next value, or None at the end of the stream."""
     try:
         size, count = _HEAD.unpack(_exactly(stream, _HEAD.size))
@@ -105,9 +105,9 @@ class Served:
         if close is not None:
             await close()
 
-    async def _answered(self, work: Callable[[], Awaitable[Plain]], failing: str) -> Plain:
+    async def _answered(self, answer: Callable[[], Awaitable[Plain]], failing: str) -> Plain:
         try:
-            return {"value": await work()}
+            return {"value": await answer()}
         except AgentfwError as error:
             return {"error": type(error).__name__, "message": error.message, "fix": error.fix, "change": error.change}
         except BaseException as error:

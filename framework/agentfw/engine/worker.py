@@ -15,7 +15,7 @@ from typing import IO
 
 from ..boundary.output import struck_logs, struck_streams
 from .interface import Plain
-from .wire import Served, encode, read
+from .wire import Served, encode, read_frame
 
 __all__ = ["main"]
 
@@ -31,7 +31,7 @@ class _Worker:
         self.ended = asyncio.Event()
 
     async def run(self) -> None:
-        hello = await asyncio.to_thread(read, self.calls)
+        hello = await asyncio.to_thread(read_frame, self.calls)
         if hello is None:
             return
         # Before the object is made, which may take minutes: the parent can end meanwhile.
@@ -46,7 +46,7 @@ class _Worker:
         await self.served.close()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        while (call := read(self.calls)) is not None:
+        while (call := read_frame(self.calls)) is not None:
             loop.call_soon_threadsafe(self._begin, call)
         loop.call_soon_threadsafe(self.ended.set)
         # The object may be computing, and then doesn't learn that it should end.
@@ -59,13 +59,14 @@ class _Worker:
             if number in self.running:
                 self.running[number].cancel()
             return
-        self.running[number] = asyncio.create_task(self._answer(number, call))
 
-    async def _answer(self, number: int, call: Plain) -> None:
-        try:
-            self.write({"id": number, **await self.served.call(call["method"], call["arguments"])})
-        finally:
-            del self.running[number]
+        async def answered() -> None:
+            try:
+                self.write({"id": number, **await self.served.call(call["method"], call["arguments"])})
+            finally:
+                del self.running[number]
+
+        self.running[number] = asyncio.create_task(answered())
 
     def write(self, answer: Plain) -> None:
         try:
@@ -89,15 +90,15 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
+
+    async def run() -> None:
+        await _Worker(sys.argv[1], calls, answers).run()
+
     with struck_streams(), struck_logs():
-        asyncio.run(_run(sys.argv[1], calls, answers))
+        asyncio.run(run())
     # Threads of the object's libraries must not keep the process.
     sys.stderr.flush()
     os._exit(0)
-
-
-async def _run(name: str, calls: IO[bytes], answers: IO[bytes]) -> None:
-    await _Worker(name, calls, answers).run()
 
 
 if __name__ == "__main__":

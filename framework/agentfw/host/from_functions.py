@@ -26,7 +26,7 @@ from typing import Any
 
 from ..component import KINDS
 from ..environment import Environment
-from ..episode import Episode, Intervention
+from ..episode import Intervention
 from ..errors import PluginError, UnknownNameError
 from ..hookspecs import Hook
 from ..learner import Learner

@@ -11,6 +11,7 @@ the first plugin that raises, so the loop is here, and pluggy says who is called
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import sys
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 
 from .. import hookspecs
-from ..boundary.coroutines import Deadline, DeadlineExceeded, plain
+from ..boundary.coroutines import letting_go, not_awaitable
 from ..boundary.plugin_calls import PluginCall
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
@@ -146,7 +147,7 @@ class HookManager(PluginManager):
             return
         try:
             with PluginCall(owner.title, f"{hook}()"):
-                answer: object = plain(implementation.function(*_given(implementation, arguments)))
+                answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -188,14 +189,18 @@ class HookManager(PluginManager):
     async def _called(
         self, owner: HookOwner, hook: str, arguments: Mapping[str, object], call: Callable[[], Any]
     ) -> Any:
+        limit: asyncio.Timeout | None = None
         try:
             with PluginCall(owner.title, f"{hook}()"):
                 answer = call()
                 if inspect.isawaitable(answer):
                     if hook == "agentfw_record":
-                        plain(answer)  # raises: a record is written at once
-                    answer = await Deadline(self._deadline).answer(answer)
-        except DeadlineExceeded as error:
+                        not_awaitable(answer)  # raises: a record is written at once
+                    async with asyncio.timeout(self._deadline) as limit:
+                        answer = await letting_go(answer)
+        except TimeoutError as error:
+            if limit is None or not limit.expired():
+                raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error
             text = f"{owner.title} has not answered {hook}() within {self._deadline:g} s"
             raise PluginError(text, fix=f"{owner.fix}, or give it more time: --set deadline=SECONDS") from error
         except BaseException as error:

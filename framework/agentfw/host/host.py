@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ..boundary import metadata
-from ..boundary.coroutines import misplaced_coroutine
 from ..boundary.guard import CallCounts, Guard
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
@@ -313,8 +312,6 @@ class Host:
                 f"{registered.title} is of the class {type(made).__name__}, not {base.__name__}",
                 fix=f"derive its class from agentfw.{base.__name__}; see: agentfw plugins check {choice.name}",
             )
-        if wrong := misplaced_coroutine(type(made), base):
-            raise PluginError(f"{registered.title} {wrong}", fix=registered.record.mend)
         return made
 
     def guard(

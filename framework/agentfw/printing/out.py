@@ -106,11 +106,11 @@ class Out:
     def note(self, text: str) -> None:
         """Print additional information to stderr."""
         if not self.quiet:
-            _tell(self.style(_harmless(text), "dim", stream=sys.stderr))
+            _print_to_stderr(self.style(_harmless(text), "dim", stream=sys.stderr))
 
     def warning(self, text: str) -> None:
         """Print what a user must know to stderr, even with --quiet."""
-        _tell(self.style(_harmless(text), "yellow", stream=sys.stderr))
+        _print_to_stderr(self.style(_harmless(text), "yellow", stream=sys.stderr))
 
     def progress(self, doing: str) -> Progress:
         """Show on stderr that a long block is still running. Call the result with another text to replace this one."""
@@ -119,13 +119,15 @@ class Out:
 
     def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
         """Print an error and its fix, even with --quiet."""
-        _tell(f"{self.style(f'{label}:', 'red', 'bold', stream=sys.stderr)} {_harmless(message)}")
+        _print_to_stderr(f"{self.style(f'{label}:', 'red', 'bold', stream=sys.stderr)} {_harmless(message)}")
         if fix:
-            _tell(f"{self.style('  fix:', 'green', 'bold', stream=sys.stderr)} {_harmless(fix)}")
+            _print_to_stderr(f"{self.style('  fix:', 'green', 'bold', stream=sys.stderr)} {_harmless(fix)}")
 
     def style(self, text: str, *names: str, stream: IO[str] | None = None) -> str:
         """Style the text if colours are on."""
-        if not text or not _coloured(stream or self.stream):
+        stream = stream or self.stream
+        is_coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        if not text or not is_coloured:
             return text
         return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 
@@ -152,7 +154,7 @@ def _print(text: str) -> None:
         raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
 
 
-def _tell(text: str) -> None:
+def _print_to_stderr(text: str) -> None:
     with suppress(OSError):  # where stderr is full or closed, nobody can be told
         print(text, file=sys.stderr)
 
@@ -164,10 +166,6 @@ _CONTROL = re.compile(rf"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def _harmless(text: str) -> str:
     """Text without control characters, except line breaks and our own styles."""
     return text if text.isprintable() else _CONTROL.sub(lambda found: found[1] or "", text)
-
-
-def _coloured(stream: IO[str]) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _finite(value: Any) -> Any:
@@ -234,8 +232,8 @@ class Progress:
         """Replace the text."""
         self.doing = doing
 
-    def told(self) -> None:
-        """Postpone the next line, because something else was just printed."""
+    def postpone(self) -> None:
+        """Print the next line later, because something else was just printed."""
         self._due = time.monotonic() + self._every
 
     def __enter__(self) -> Progress:
@@ -257,7 +255,7 @@ class Progress:
     def _keep_telling(self) -> None:
         while not self._over.wait(max(0.0, self._due - time.monotonic())):
             if time.monotonic() >= self._due:
-                self.told()
+                self.postpone()
                 self._shown = True
                 doing = self.doing if isinstance(self.doing, str) else self.doing()
                 line = f"{doing}   {time.monotonic() - self._began:.0f} s"

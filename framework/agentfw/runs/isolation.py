@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ..boundary.calls import KINDS_OF_CALLS, Call
 from ..boundary.coroutines import PATIENCE
 from ..boundary.crossing import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox, Layer
-from ..boundary.forms import TOOLS, AbsentTool
+from ..boundary.forms import AbsentTool
 from ..boundary.threads import in_thread
 from ..engine import Engine, Plain, Remote, RemoteDiedError, Resources
 from ..errors import AgentfwError, PluginError
@@ -264,17 +264,15 @@ class Isolated(Layer):
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.name == "close":
             return await self._process.close()
-        return self._with_tools(call, given, await self._process.ask(call, given))
+        return self.with_tools(call, given, await self._process.ask(call, given))
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         if call.name == "open":
             return self._process.open(call, given)
-        return self._with_tools(call, given, self._process.tell(call, given))
+        return self.with_tools(call, given, self._process.tell(call, given))
 
-    def _with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
-        if call.answer is not TOOLS:
-            return found
-        return [_IsolatedTool(self._process, about, (call, given)) for about in found]
+    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+        return _IsolatedTool(self._process, tool, (call, given))
 
 
 class _IsolatedTool(Tool):

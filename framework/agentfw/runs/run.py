@@ -13,7 +13,6 @@ training, so they know nothing of what the other training played later.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 from ..boundary.blocking import GiveUp, watched
 from ..boundary.output import struck_logs
-from ..boundary.plugin_calls import notes, noting_strays, noting_tasks
+from ..boundary.plugin_calls import notes
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
 from .assembly import Assembly, assemble
@@ -137,14 +136,13 @@ class Run:
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path) -> Run:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
-        with noting_strays():
-            if spec.models:
-                raise UsageError("a run has one policy, and models are for gateways", fix="leave models out")
-            resolved, _ = resolve(spec, host)
-            assembly = assemble(resolved, host)
-            about = describe_run(resolved, assembly)
-            if resolved.planned_updates:
-                curriculum(assembly, spec.updates)  # raises if there are too few tasks
+        if spec.models:
+            raise UsageError("a run has one policy, and models are for gateways", fix="leave models out")
+        resolved, _ = resolve(spec, host)
+        assembly = assemble(resolved, host)
+        about = describe_run(resolved, assembly)
+        if resolved.planned_updates:
+            curriculum(assembly, spec.updates)  # raises if there are too few tasks
         host.notes += notes()
         # The run uses the components that were created here, so that a model isn't loaded twice.
         return cls(RunFolder.create(root, spec.environment.label, about), resolved, host, assembly)
@@ -200,8 +198,7 @@ class Run:
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
             self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
-            asyncio.get_running_loop().set_exception_handler(noting_tasks)
-            with watched(self.spec.deadline, give_up), noting_strays(), struck_logs():
+            with watched(self.spec.deadline, give_up), struck_logs():
                 return await self._execute(assembly, observer or Observer())
         except UsageError:
             if self._forked:

@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from ..boundary import metadata
-from ..boundary.coroutines import misplaced_coroutine
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.secrets import Secrets, is_secret_name
 from ..episode import Episode
@@ -279,8 +278,11 @@ def _can_be_made(kind: str) -> CheckFunction:
             isinstance(made, protocol),
             f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}",
         )
-        wrong = misplaced_coroutine(type(made), protocol)
-        require(not wrong, f"it {wrong}")
+        for method, function in inspect.getmembers(protocol, inspect.isfunction):
+            require(
+                inspect.iscoroutinefunction(function) or not inspect.iscoroutinefunction(getattr(made, method, None)),
+                f"it defines {method}() with `async def`, but it must be a plain function",
+            )
 
     can_be_made.__doc__ = f"It can be made, and its class is derived from {name}."
     return can_be_made

@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..boundary.coroutines import misplaced_coroutine
 from ..environment import Action
 from ..tool import Tool, Toolbox
 from .checks import CheckFunction, DoesNotApply, Subject, others_go_on, require
@@ -295,8 +294,6 @@ def check_tools(tools: Sequence[Tool]) -> None:
     check_actions([tool.action for tool in tools])
     for tool in tools:
         name = tool.action.name
-        wrong = misplaced_coroutine(type(tool), Tool)
-        require(not wrong, f"the tool {name} {wrong}")
         require(math.isfinite(tool.takes) and tool.takes >= 0, f"a call of {name} can't take {tool.takes}")
         require(tool.timeout > 0, f"a call of {name} can't be given up after {tool.timeout} s")
 

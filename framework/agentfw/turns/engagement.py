@@ -21,7 +21,7 @@ from math import inf
 from typing import Any
 
 from ..agent import Agent, Decision
-from ..boundary.coroutines import plain
+from ..boundary.coroutines import not_awaitable
 from ..boundary.secrets import struck
 from ..environment import Environment
 from ..episode import Episode, Intervention, Observation, Task, Turn
@@ -113,7 +113,7 @@ class Engagement:
         if self._time_per_token is not None:
             brief = replace(brief, time_per_token=self._time_per_token)
         self.world = SeatWorld(self.seat, seeds.child("world", seat))
-        plain(self.environment.begin(self.world, episode.task))  # type: ignore[func-returns-value]
+        not_awaitable(self.environment.begin(self.world, episode.task))  # type: ignore[func-returns-value]
         # Whose profile it is depends on the task, so the environment knows it only now.
         brief = replace(brief, profile=struck(dict(self.environment.profile() or brief.profile)))
         if not seat:
@@ -271,7 +271,7 @@ class Engagement:
             text = "not understood: " + "; ".join(decision.failures)
             self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
         if not self.seat.over:
-            plain(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
+            not_awaitable(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
         self._consider()
 
     def _woken(self) -> None:
@@ -290,7 +290,7 @@ class Engagement:
     def _intervene(self, intervention: Intervention) -> None:
         before, self.seat.call = self.seat.call, intervention.id
         try:
-            plain(self.environment.intervene(intervention))  # type: ignore[func-returns-value]
+            not_awaitable(self.environment.intervene(intervention))  # type: ignore[func-returns-value]
         except InterventionRefused as refusal:
             self._refuse(intervention.name, refusal, intervention.id)
         self.seat.call = before

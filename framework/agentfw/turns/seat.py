@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..boundary.coroutines import plain
+from ..boundary.coroutines import not_awaitable
 from ..episode import Episode, Event, Measure, Observation
 from ..errors import InterventionRefused
 from ..seeds import Seeds
@@ -105,7 +105,7 @@ class TrackedWork(Work):
             self._seat.changed(self, "finished")
             if finished is not None:
                 try:
-                    plain(finished(self))
+                    not_awaitable(finished(self))
                 except InterventionRefused as refusal:  # an action that takes time is refused when it is done
                     self._seat.refuse(self.name, refusal, self._call)
 

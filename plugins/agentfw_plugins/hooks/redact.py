@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -69,7 +70,9 @@ class Redact(Hook):
     def __init__(self, settings: RedactSettings) -> None:
         self._least = settings.entropy
         forms = {"key": _KEYS, "password": _PASSWORDS, "card": _CARDS, "entropy": _DENSE}
-        self._forms = [(kind, re.compile(forms[kind])) for kind in forms if kind in settings.kinds]
+        self._forms: list[tuple[str, re.Pattern[str]]] = [
+            (kind, re.compile(forms[kind])) for kind in forms if kind in settings.kinds
+        ]
         self._forms += [("pattern", re.compile(pattern)) for pattern in settings.patterns]
         self._count = 0
         self._redacted: set[str] = set()
@@ -101,7 +104,7 @@ class Redact(Hook):
         """A text, or the texts in a list or a table, with what is secret replaced."""
         if isinstance(value, str):
             for kind, form in self._forms:
-                value = form.sub(lambda match, kind=kind: self._replacement(kind, match), value)
+                value = form.sub(partial(self._replacement, kind), value)
             return value
         if isinstance(value, dict):
             return {key: self.struck(inner) for key, inner in value.items()}

@@ -251,10 +251,6 @@ class Negative_count(Answering):
     answer = Generation("", count=-1)
 class Text_tokens(Answering):
     answer = Generation("", token_ids=("a",), logprobs=(0.0,))
-class Cancelling(Policy):
-    async def generate(self, request):
-        for task in asyncio.all_tasks(): task.cancel()
-        await asyncio.sleep(1)
 class Stopping(Policy):
     async def generate(self, request):
         asyncio.get_running_loop().stop()
@@ -295,7 +291,6 @@ def agentfw_memories(): return offered(Memory)
             ("world", "--policy", "text_tokens"),
             'policy "text_tokens" of agentfw-culprits 1.0.0 answered with token_ids',
         ),
-        (("world", "--policy", "cancelling"), 'policy "cancelling" of agentfw-culprits 1.0.0 cancelled the run in gen'),
         (
             ("world", "--memory", "panicking_recall"),
             'memory "panicking_recall" of agentfw-culprits 1.0.0 failed in rec',

@@ -55,55 +55,57 @@ class CallRow:
     seconds: float = 0.0
     cost: float | None = 0.0
     """What its tokens cost, where a model answers for it. None if that isn't known."""
-    running: dict[int, tuple[str, str]] = field(default_factory=dict)
+    running: dict[int, str] = field(default_factory=dict)
+    """The calls in progress, as JSON."""
 
     def begin(self, call: str, episode: str = "") -> int:
         """A call begins. The number is to be given to `end`."""
         number = next(self.record.numbers)
-        self.running[number] = call, episode
+        self.running[number] = f"[{number}, {_quoted(call)}, {_quoted(episode)}]"
         self.write()
         return number
 
     def end(self, number: int, *, seconds: float | None = None, failed: bool = False) -> None:
         """A call is over. It is counted if it failed, or says how long it took."""
-        self.running.pop(number)
+        del self.running[number]
         if seconds is not None or failed:
-            self.count(seconds or 0.0, failed=failed)
-        else:
-            self.write()
+            self.add(1, failed, seconds or 0.0)
+        self.write()
 
     def count(self, seconds: float, *, failed: bool) -> None:
         """Count a call that took so long."""
-        self.calls += 1
-        self.failures += failed
-        self.seconds += seconds
+        self.add(1, failed, seconds)
         self.write()
 
     def spend(self, cost: float | None) -> None:
         """Add what an answer has cost."""
-        self.cost = None if self.cost is None or cost is None else self.cost + cost
-        self._cost = json.dumps(self.cost)
+        self.add(0, 0, 0.0, cost)
+
+    def add(self, calls: int, failures: int, seconds: float, cost: float | None = 0.0) -> None:
+        """Add to the counts."""
+        self.calls += calls
+        self.failures += failures
+        self.seconds += seconds
+        if cost != 0.0:
+            self.cost = None if self.cost is None or cost is None else self.cost + cost
+            self._cost = json.dumps(self.cost)
+        # Put together by hand, and not again while it stays the same: a line is written twice for every call.
+        self._counts = (
+            f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
+            f'"cost": {self._cost}, "running": ['
+        )
 
     def write(self) -> None:
-        # Put together by hand: this is done twice for every call of a component.
-        if self.record.is_closed:
-            return
         running, more = "", 0
         if self.running:
-            newest = list(self.running.items())[-_SHOWN:]
-            more = len(self.running) - len(newest)
-            running = ", ".join(
-                [f"[{number}, {_quoted(call)}, {_quoted(episode)}]" for number, (call, episode) in newest]
-            )
-        self.record.write(
-            self.place,
-            f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
-            f'"cost": {self._cost}, "running": [{running}], "more": {more}}}',
-        )
+            newest = list(self.running.values())[-_SHOWN:]
+            running, more = ", ".join(newest), len(self.running) - len(newest)
+        self.record.write(self.place, f'{self._counts}{running}], "more": {more}}}')
 
     def __post_init__(self) -> None:
         names = {"kind": self.kind, "name": self.name[:100], "title": self.title[:200]}
         self._head, self._cost = json.dumps(names)[:-1], json.dumps(self.cost)
+        self.add(0, 0, 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -131,10 +133,7 @@ class CallRecord(CallCounts):
         """Go on with the counts of earlier executions, and write from now on."""
         for line in read_calls(folder):
             row = self.row(line["kind"], line["name"], line["title"])
-            row.calls += line["calls"]
-            row.failures += line["failures"]
-            row.seconds += line["seconds"]
-            row.spend(line["cost"])
+            row.add(line["calls"], line["failures"], line["seconds"], line["cost"])
         try:
             # Under another name first: to cut a file short that a process has mapped would end that process.
             new = folder / f"{FILE}.{os.getpid()}"
@@ -147,11 +146,6 @@ class CallRecord(CallCounts):
             raise StorageError(f"can't write {folder / FILE}: {error.strerror}", fix=disk_fix(error)) from error
         for row in self.rows.values():
             row.write()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing is written, because there is no folder yet or any more."""
-        return self._map is None
 
     def close(self) -> None:
         if self._map is not None and self._file is not None:

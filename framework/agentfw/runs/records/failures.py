@@ -36,7 +36,7 @@ from .play_records import Records
 
 __all__ = ["Failures", "reasons"]
 
-Answer = TypeVar("Answer")
+Found = TypeVar("Found")
 
 _FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSpentError)
 """Errors that no other episode can be spared."""
@@ -65,7 +65,7 @@ class Failures:
             self._append({"retried": list(self.lines)})
             self.lines = {}
 
-    async def retried(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def retried(self, work: Callable[[], Awaitable[Found]]) -> Found:
         """Do the work, and repeat it when a server fails."""
         for attempt in range(self.spec.retries):
             try:

@@ -110,11 +110,12 @@ class Journal:
     def write(self, record: Record) -> None:
         """Write one record without waiting for the disk. If it can't be flushed later, `failure` says so."""
         self._write(record, lambda handle: None)
-        asyncio.get_running_loop().call_later(_SOON, self._flush_rest)
 
-    def _flush_rest(self) -> None:
-        if self._flushed < self._size and self._next_flush is None and not self._handle.closed:
-            self._next_flush = asyncio.create_task(self._flush())
+        def flush_rest() -> None:
+            if self._flushed < self._size and self._next_flush is None and not self._handle.closed:
+                self._next_flush = asyncio.create_task(self._flush())
+
+        asyncio.get_running_loop().call_later(_SOON, flush_rest)
 
     @property
     def failure(self) -> StorageError | None:

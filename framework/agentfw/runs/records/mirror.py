@@ -23,7 +23,7 @@ import socket
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -145,9 +145,14 @@ def fetched(address: str, root: Path) -> Path:
     """
     storage, remote = _storage(address)
     folder = root / PurePosixPath(remote).name
-    known = _known(folder)
-    if folder.exists() and (known is None or any(not _is_same(folder / name, one) for name, one in known.items())):
+    known: dict[str, Any] | None = None
+    with suppress(OSError, ValueError):  # else nothing was fetched before
+        known = json.loads((folder / _FETCHED).read_text("utf-8"))
+    if folder.exists() and known is None:
         return folder
+    for name, one in (known or {}).items():
+        if not (folder / name).exists() or _mark(folder / name) != one["mark"]:
+            return folder
     with _reached(address):
         found = storage.find(remote, detail=True)
         names = {path.removeprefix(remote).lstrip("/"): path for path in found}
@@ -166,7 +171,9 @@ def fetched(address: str, root: Path) -> Path:
                 if known is not None and known.get(name, {}).get("token") == tokens[name]:
                     shutil.copy2(folder / name, new / name)
                 else:
-                    _get(storage, names[name], new / name)
+                    make_private(new / name)
+                    with storage.open(names[name], "rb") as source, (new / name).open("wb") as sink:
+                        shutil.copyfileobj(source, sink, 1 << 22)
             marks = {name: {"token": token, "mark": _mark(new / name)} for name, token in tokens.items()}
             write_whole(new / _FETCHED, json.dumps(marks))
             if folder.exists():
@@ -175,34 +182,15 @@ def fetched(address: str, root: Path) -> Path:
     return folder
 
 
-def _get(storage: Any, source: str, local: Path) -> None:
-    make_private(local)
-    with storage.open(source, "rb") as remote, local.open("wb") as sink:
-        shutil.copyfileobj(remote, sink, 1 << 22)
-
-
 def _token(about: dict[str, Any]) -> str:
     """What changes when an object does."""
     when = next((about[key] for key in ("ETag", "etag", "mtime", "created", "LastModified") if about.get(key)), "")
     return f"{when} {about.get('size')}"
 
 
-def _known(folder: Path) -> dict[str, Any] | None:
-    """What was fetched before. None if nothing was."""
-    try:
-        found: dict[str, Any] = json.loads((folder / _FETCHED).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found
-
-
 def _mark(file: Path) -> list[int]:
     about = file.stat()
     return [about.st_mtime_ns, about.st_size]
-
-
-def _is_same(file: Path, known: dict[str, Any]) -> bool:
-    return file.exists() and _mark(file) == known["mark"]
 
 
 def _files(folder: Path) -> list[Path]:

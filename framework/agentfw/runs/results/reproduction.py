@@ -31,7 +31,8 @@ from ..records.journal import read_journal, write_whole
 from ..records.package import Lock, lock_of, read_lock
 from ..run import Run
 from ..spec.resolution import from_json
-from ..spec.run_spec import apply_assignments, parse_spec
+from ..spec.run_spec import parse_spec
+from ..spec.values import apply_assignments
 
 __all__ = ["Comparison", "compare_records", "content_of", "environment_of", "installation_differences", "play_again"]
 
