@@ -37,8 +37,10 @@ def before_call(manager: HookManager) -> Any:
 
 
 def saying(text: str | None, **marks: Any) -> Any:
+    mark: Callable[[Any], Any] = hookimpl(**marks)
+
     class Saying:
-        @hookimpl(**marks)
+        @mark
         def agentfw_before_call(self) -> Verdict | None:
             return None if text is None else Verdict("refuse", text)
 

@@ -44,7 +44,7 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     try:
         from huggingface_hub import HfApi, constants, snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
-        from huggingface_hub.utils.tqdm import disable_progress_bars
+        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
     except ImportError as error:
         raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
     chosen: dict[str, Any] = {"allow_patterns": list(_FILES), "ignore_patterns": list(_BELOW)}
