@@ -19,8 +19,6 @@ from agentfw.boundary import metadata
 from agentfw.boundary.metadata import EntryPoint
 from agentfw_cli.main import cli
 
-__all__ = ["command_page"]
-
 _WIDTH = 100
 _FIRST_COLUMN = 30
 _SEVERAL = 3

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from agentfw.host import Host, Registered
 from agentfw.runs.spec.schema import value_type
 
-__all__ = ["component_page"]
-
 _SHOWN = ("boolean", "text", "list", "table")
 _ROWS_SAVED_AT_LEAST = 5
 

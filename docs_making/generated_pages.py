@@ -20,8 +20,6 @@ from spec_page import spec_page
 from agentfw.component import KINDS
 from agentfw.testing import fresh_host
 
-__all__ = ["SITES", "generated_pages", "on_files", "on_page_markdown"]
-
 SITES = ("agentfw", "agentfw-papers", "agentfw-calendar")
 _SETTINGS = "reference/settings.md"
 _SETTINGS_OF_CORE = f"https://github.com/agentfw/agentfw/blob/main/docs/{_SETTINGS}"

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from agentfw import hookspecs
 
-__all__ = ["HookDoc", "hook_docs", "hook_page"]
-
 LABELS = ("Called", "With", "Returns", "Combined", "Since")
 _FEW = 2
 """A hook that differs from an earlier one in so many labels has just these."""

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["papers", "papers_page"]
-
 _FOLDER = "plugins/papers/docs/results"
 _SITE = "plugins/papers/docs/"
 _GITHUB = "https://github.com/agentfw/agentfw/blob/main/"

@@ -14,8 +14,6 @@ from functools import cache
 from itertools import pairwise
 from types import ModuleType
 
-__all__ = ["MODULES", "python_page"]
-
 HEAD = """\
 # Python API
 

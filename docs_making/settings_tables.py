@@ -25,8 +25,6 @@ from agentfw.runs.spec.run_spec import (
     ToolChoice,
 )
 
-__all__ = ["insert", "tables"]
-
 PLACE = "<!-- The keys, from the fields of RunSpec. -->"
 
 _KINDS: Mapping[Any, str] = {

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from agentfw.host import Host
 
-__all__ = ["spec_page"]
-
 _ROOT = Path(__file__).parents[1]
 _ON_GITHUB = "https://github.com/agentfw/agentfw/blob/main"
 _HEAD = """\

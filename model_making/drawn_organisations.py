@@ -23,8 +23,6 @@ from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Dataset
 from agentfw_plugins.worlds.calendar.schema import load_schema, vocabulary
 
-__all__ = ["draw_organisation", "write_organisations"]
-
 _WORDS: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "drawn_words.yaml").read_text("utf-8"))
 _TOPICS = ("delivery", "steering", "people", "learning", "outreach", "admin", "social")
 _OUTSIDE = ("client", "partner", "vendor")

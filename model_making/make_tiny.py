@@ -24,8 +24,6 @@ from agentfw_plugins.models.locate import locate
 from agentfw_plugins.models.making import Recipe, train, write_folder
 from agentfw_plugins.models.small_model import END, ROLES
 
-__all__ = ["main"]
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

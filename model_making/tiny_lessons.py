@@ -32,8 +32,6 @@ from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weigh
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["make_tokenizer", "play"]
-
 _CALLS = (
     '<tool_call>{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["',
     '<tool_call>{"name": "decide", "arguments": {"accept": "',

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Reply", "Script", "Server", "chunks", "completion", "refusal", "serving", "tool_call"]
-
 USAGE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-__all__ = ["NAMES", "OUTPUTS", "PIECES", "damaged", "hurt"]
-
 NAMES = ("write", "check_inbox", "open_message", "handle_email", "set_reminder")
 OUTPUTS = [
     '{"name": "write", "arguments": {}}',

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agentfw.environment import Action
 from agentfw.episode import Message
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request
+from agentfw.request import Action
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 OPEN = Action(

@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from agentfw.host import Host
     from agentfw.runs.records.folder import RunFolder
 
-__all__ = [
-    "check_allowed",
-    "figure_row",
-    "host_options",
-    "json_option",
-    "load_command",
-    "load_host",
-    "name_of",
-    "note_problems",
-    "quiet_option",
-    "runs_folder",
-    "runs_option",
-    "unknown_name",
-    "usage_words",
-]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 quiet_option = click.option("--quiet", is_flag=True, help="Hide progress and hints.")

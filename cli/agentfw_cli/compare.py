@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
     from agentfw.runs.spec.run_spec import RunSpec
 
-__all__ = ["compare"]
-
 
 @click.command()
 @click.argument("which", metavar="RUN|SPEC...", type=RunName(), nargs=-1, required=True)

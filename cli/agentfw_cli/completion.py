@@ -22,8 +22,6 @@ from agentfw_cli.common import load_host, runs_folder
 if TYPE_CHECKING:
     from agentfw.host import Host
 
-__all__ = ["ComponentName", "EnvironmentName", "PluginName", "RunName", "complete_names"]
-
 _RUNS = 50
 """The newest ones that are completed."""
 

@@ -19,8 +19,6 @@ from agentfw_cli.common import load_command, unknown_name
 if TYPE_CHECKING:
     from agentfw.boundary.metadata import EntryPoint
 
-__all__ = ["data"]
-
 _GROUP = "agentfw.data"
 _VERBS = {
     "make": "Write a data set to disk.",

@@ -21,8 +21,6 @@ from agentfw_cli.common import host_options, json_option, load_host, note_proble
 if TYPE_CHECKING:
     from agentfw.host import Host
 
-__all__ = ["doctor"]
-
 _WATCHED = ("AGENTFW_", "OPENAI_", "MLFLOW_", "WANDB_", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "HF_HUB_OFFLINE")
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 
 from agentfw.errors import Interruption
 
-__all__ = ["SIGNALS", "Interrupted", "TakeLeave", "ended_by_signals", "leave_soon"]
-
 TakeLeave = Callable[[BaseException, list[str]], object]
 """Tells why the process ends, and what hangs."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from agentfw.runs.spec.start import Start
     from agentfw_cli.ending import Interrupted
 
-__all__ = ["execute", "execute_spec", "play"]
-
 
 def execute_spec(
     start: Start,

@@ -24,8 +24,6 @@ from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["run_until_interrupted"]
-
 Result = TypeVar("Result")
 GiveUp = Callable[[Exception], object]
 

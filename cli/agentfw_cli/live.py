@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["watch"]
-
 _LABELS = 24
 """Least width of the labels, so that the curves begin below each other."""
 

@@ -19,11 +19,6 @@ from agentfw_cli.common import host_options, json_option, load_host, note_proble
 if TYPE_CHECKING:
     from agentfw.loops import Row
 
-__all__ = [
-    "forget",
-    "loop",
-]
-
 _SPEC = "loop-"
 """What the names of specs of loops begin with; the rest is an environment."""
 

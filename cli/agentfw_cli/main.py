@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from agentfw.boundary.metadata import EntryPoint
     from agentfw.printing.out import Out
 
-__all__ = ["cli", "main"]
-
 _COMMANDS = {
     "run": ("agentfw_cli.run:run", "Run an agent in a world, and measure how well it does"),
     "serve": ("", "Put a memory and a record in front of your model"),

@@ -22,8 +22,6 @@ from agentfw_cli.completion import PluginName
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
 
-__all__ = ["plugins"]
-
 
 @click.group()
 def plugins() -> None:

@@ -23,8 +23,6 @@ from agentfw.runs.records.figure_table import UPDATE_FIGURES
 from agentfw.runs.records.figures import WHY_NO_LEARNING, flat, nothing_learned
 from agentfw.runs.records.summary import intervals, leading
 
-__all__ = ["Progress", "Tell", "progress_of"]
-
 Tell = Callable[[str, str], object]
 """Takes a line for a person, and its style."""
 

@@ -15,8 +15,6 @@ from agentfw_cli.common import host_options, json_option, load_host, quiet_optio
 from agentfw_cli.completion import RunName
 from agentfw_cli.run import set_option
 
-__all__ = ["reproduce"]
-
 
 @click.command()
 @click.argument("run", type=RunName())

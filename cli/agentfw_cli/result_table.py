@@ -23,8 +23,6 @@ from agentfw.runs.results.comparison import change
 from agentfw.runs.results.run_report import training_notes, what_each_did
 from agentfw_cli.common import figure_row, name_of, usage_words
 
-__all__ = ["print_result"]
-
 _ENOUGH = 8
 """Least number of episodes or rounds whose quarters are told: fewer would be noise."""
 _BARS = 5

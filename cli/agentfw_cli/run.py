@@ -22,16 +22,6 @@ from agentfw_cli.execution import execute_spec
 if TYPE_CHECKING:
     from agentfw.runs.spec.run_spec import RunSpec
 
-__all__ = [
-    "run",
-    "samples_option",
-    "set_option",
-    "spec_option",
-    "spec_options",
-    "specs_of_sweep",
-    "train",
-]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

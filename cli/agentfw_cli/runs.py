@@ -35,11 +35,6 @@ from agentfw_cli.run import samples_option
 if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
 
-__all__ = [
-    "report",
-    "runs",
-]
-
 _SHOWN = 10
 """Maximum number of episodes whose failures are listed, and of updates."""
 

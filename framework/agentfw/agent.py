@@ -21,8 +21,6 @@ from .request import Brief, Generation, InFlight, Moment
 from .timeline import Time
 from .tool import Tool
 
-__all__ = ["Agent", "Decision"]
-
 
 @dataclass(slots=True)
 class Decision:

@@ -39,8 +39,6 @@ from .seeds import Seeds
 from .timeline import Scheduled, Time, Timeline, Work
 from .tool import FunctionSpec, describe
 
-__all__ = ["Action", "Brief", "Environment", "World", "action"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

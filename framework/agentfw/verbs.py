@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .host import Host
     from .runs.from_python import RunResult
 
-__all__ = ["load", "run", "train"]
-
 One = str | object
 """The name of a component; or the component itself, its class, or a function that it is made of."""
 Several = One | Sequence[One]

@@ -22,17 +22,6 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import unquote, urlsplit
 
-__all__ = [
-    "BadInputError",
-    "DisconnectedError",
-    "MissingExtraError",
-    "SkillGraphError",
-    "StorageError",
-    "StoreBusyError",
-    "StoreRefusedError",
-    "UnknownSkillError",
-]
-
 
 class SkillGraphError(Exception):
     """Base class. `message` says what happened, and `fix` what to do about it."""

@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from agentfw_memory.errors import StorageError, StoreBusyError, StoreRefusedError
 
-__all__ = ["LOCK_TIMEOUT", "disk_error", "is_locked", "make_private", "open_sqlite", "transaction", "waited_for"]
-
 Answer = TypeVar("Answer")
 
 LOCK_TIMEOUT = 120.0

@@ -57,8 +57,6 @@ from agentfw_memory.writing.writer import Said, Writer
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["SkillGraph"]
-
 HEARD_AT_ONCE = 10
 """Number of messages of an import that a writer is asked about in one request."""
 

@@ -30,8 +30,6 @@ from typing import Any
 from agentfw_memory.errors import SkillGraphError
 from agentfw_memory.files import open_sqlite
 
-__all__ = ["Change", "HubRefusal", "StrategyHub", "StrategyHubs"]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS change (
     number INTEGER PRIMARY KEY,

@@ -37,8 +37,6 @@ from agentfw_memory.graph.stores.store import (
 )
 from agentfw_memory.skill_graph import SkillGraph
 
-__all__ = ["StoreContract"]
-
 NODE = ("number", "kind", "name", "recorded_at")
 OpenStore = Callable[..., Store]
 OpenGraph = Callable[..., SkillGraph]

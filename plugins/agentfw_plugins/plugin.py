@@ -12,8 +12,6 @@ from agentfw.hookspecs import KnownPlugin, NamedSpec
 
 from .registration import FolderPlugin, Registration
 
-__all__ = ["CALENDAR", "PAPERS", "plugin"]
-
 _HERE = Path(__file__).parent
 
 REGISTRATION = Registration(

@@ -19,8 +19,6 @@ from agentfw import Task
 from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
 
-__all__ = ["SHARES", "TASKS_SETTING", "Row", "read_tasks", "tasks_of"]
-
 TASKS_SETTING = (
     "File of tasks, one JSON object per line. {split} in its name stands for the split: a training learns from train "
     "and is evaluated on validation, and a run plays test."

@@ -21,15 +21,6 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import unquote, urlsplit
 
-__all__ = [
-    "BadInputError",
-    "FileRefusedError",
-    "MissingExtraError",
-    "RewardModelError",
-    "StorageError",
-    "UnknownUserError",
-]
-
 
 class RewardModelError(Exception):
     """Base class. `message` says what happened, and `fix` what to do about it."""

@@ -35,21 +35,6 @@ from types import TracebackType
 
 from .errors import FileRefusedError, StorageError
 
-__all__ = [
-    "Answer",
-    "JudgementCache",
-    "Mark",
-    "Message",
-    "Usage",
-    "cut_in_the_middle",
-    "digest_of",
-    "json_values",
-    "message_line",
-    "tagged",
-    "without_surrogates",
-    "without_thought",
-]
-
 _LONGEST = 100_000
 """Characters of an answer that are read."""
 _ATTEMPTS = 200

@@ -12,8 +12,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["BESIDE", "PAGES", "ROOT", "Snippet", "snippets"]
-
 ROOT = Path(__file__).parents[2]
 BESIDE = {"agentfw_calendar": ROOT / "plugins" / "calendar", "agentfw_papers": ROOT / "plugins" / "papers"}
 """The distributions beside agentfw: the package of each, and its folder."""

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 from agentfw.seeds import Seeds
 
-__all__ = ["Card", "User", "chosen", "people"]
-
 
 class Scenario(NamedTuple):
     noun: str

@@ -17,8 +17,6 @@ import httpx
 from agentfw_plugins.gateway.learning.ratings import fresh, read_ratings
 from agentfw_plugins.gateway.learning.version_file import VersionFile, named
 
-__all__ = ["PATIENCE", "Service", "answer_of", "body_of", "learning_every"]
-
 PATIENCE = 1800.0
 SERVE = (sys.executable, "-m", "agentfw", "serve")
 SPEC = """

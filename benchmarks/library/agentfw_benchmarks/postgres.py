@@ -6,8 +6,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-__all__ = ["processor_of", "server"]
-
 
 @contextmanager
 def server(settings: Sequence[str] = ()) -> Iterator[str]:

@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
-__all__ = ["FORMS", "base64_of"]
-
 
 def base64_of(text: str) -> str:
     return base64.b64encode(text.encode()).decode()

@@ -17,8 +17,6 @@ from ..errors import PluginError
 from .guard import Calling
 from .plugin_calls import own_frame, place, running_call
 
-__all__ = ["GiveUp", "LoopWatch", "watched"]
-
 GiveUp = Callable[[PluginError], object]
 """Ends the run with an error, from another thread."""
 

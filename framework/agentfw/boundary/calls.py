@@ -27,8 +27,6 @@ from ..tracker import Operation, PolicyCall, Recall, ToolCall, Tracker
 from . import forms
 from .forms import Form
 
-__all__ = ["KINDS_OF_CALLS", "Call", "CallTable"]
-
 _Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
 
 

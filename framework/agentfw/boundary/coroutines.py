@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 from ..tool import wait_with
 from .plugin_calls import current_call
 
-__all__ = ["PATIENCE", "Deadline", "as_coroutine", "letting_go", "not_awaitable"]
-
 Found = TypeVar("Found")
 
 PATIENCE = 1.0

@@ -31,21 +31,6 @@ from .forms import TOOLS, Passage, ShownTexts, Spending
 from .guard import Calling, Guard
 from .secrets import strike, struck
 
-__all__ = [
-    "Guarded",
-    "GuardedEnvironment",
-    "GuardedLearner",
-    "GuardedMemory",
-    "GuardedOptimizer",
-    "GuardedPolicy",
-    "GuardedReward",
-    "GuardedTool",
-    "GuardedToolbox",
-    "GuardedTracker",
-    "Layer",
-    "layered",
-]
-
 
 class Layer:
     """Base class of layers. A class that is given a `kind` gets all methods of that kind, each of which crosses."""

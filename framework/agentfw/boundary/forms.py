@@ -20,14 +20,13 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ..environment import Brief
 from ..episode import Episode, Intervention, Task, Usage
 from ..errors import one_line
 from ..learner import Update
 from ..memory import Embedded, Query, Recollection, Remembered, Saying
 from ..optimizer import Advantage, Loss
 from ..policy import Policy
-from ..request import Action, Forwarded, Generation, Moment, Passed, Request
+from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
 from .coroutines import Deadline, not_awaitable

@@ -22,8 +22,6 @@ from typing import Any, TypeVar
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 from .plugin_calls import IN_PROGRESS, PluginCall, current_task
 
-__all__ = ["CallCounts", "Calling", "Guard", "listed"]
-
 Item = TypeVar("Item")
 
 

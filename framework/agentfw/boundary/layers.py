@@ -31,8 +31,6 @@ from ..tracker import Operation
 from .calls import Call
 from .crossing import Layer, layered
 
-__all__ = ["Clock", "MemoryThread", "Trace", "Traced", "traced"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 10.0  # seconds

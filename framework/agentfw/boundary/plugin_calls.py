@@ -20,19 +20,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = [
-    "IN_PROGRESS",
-    "PluginCall",
-    "acting_for",
-    "blame",
-    "current_call",
-    "hanging",
-    "notes",
-    "own_frame",
-    "place",
-    "running_call",
-]
-
 OURS = frozenset(("agentfw", "agentfw_cli"))
 
 # Dictionaries keep the order in which calls began, and one of them can be copied while another thread adds to it.

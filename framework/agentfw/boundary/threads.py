@@ -20,8 +20,6 @@ from typing import ParamSpec, TypeVar
 from ..errors import in_words
 from .plugin_calls import acting_for, current_call
 
-__all__ = ["in_thread", "use_daemon_threads"]
-
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 

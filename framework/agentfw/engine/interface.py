@@ -18,15 +18,6 @@ from pydantic import Field, model_validator
 from ..errors import AgentfwError
 from ..settings import Settings
 
-__all__ = [
-    "Engine",
-    "EngineSettings",
-    "Plain",
-    "Remote",
-    "RemoteDiedError",
-    "Resources",
-]
-
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Plain = Any

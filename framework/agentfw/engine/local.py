@@ -24,12 +24,6 @@ from ..errors import AgentfwError, UsageError
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .wire import answer_of, encode, read_frame
 
-__all__ = [
-    "Devices",
-    "LocalEngine",
-    "make_engine",
-]
-
 _ROUNDING = 1e-9
 
 

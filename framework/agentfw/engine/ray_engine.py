@@ -32,16 +32,6 @@ from ..printing.out import counted
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .wire import Served, answer_of
 
-__all__ = [
-    "Node",
-    "RayEngine",
-    "ServedOnNode",
-    "Share",
-    "fit",
-    "nodes_in_words",
-    "versions_here",
-]
-
 _ROUNDING = 1e-9
 
 

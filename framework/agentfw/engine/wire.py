@@ -25,13 +25,6 @@ from .. import errors
 from ..errors import AgentfwError, PluginError, is_failure
 from .interface import Plain
 
-__all__ = [
-    "Served",
-    "answer_of",
-    "encode",
-    "read_frame",
-]
-
 _HEAD = struct.Struct(">QI")
 """Length of the JSON text, and number of the byte strings that follow."""
 _LENGTH = struct.Struct(">Q")

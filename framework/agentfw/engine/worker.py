@@ -17,8 +17,6 @@ from ..boundary.output import struck_logs, struck_streams
 from .interface import Plain
 from .wire import Served, encode, read_frame
 
-__all__ = ["main"]
-
 _CLOSING = 10.0
 """Seconds that an object may take to close."""
 

@@ -4,7 +4,8 @@ A broken plugin only prints a line on stderr until somebody selects it. `host.py
 import plugins behind a guard, call their registration hooks, and create components.
 """
 
-from .host import Host, HostOptions, PluginRecord, Problem, Registered
+from .host import Host, HostOptions
+from .plugin_loading import PluginRecord, Problem, Registered
 from .project import ProjectFile, find_project, runs_directory
 
 __all__ = [

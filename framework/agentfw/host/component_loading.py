@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-__all__ = ["check_settings", "create", "missing_modules", "settings_model"]
-
 
 def missing_modules(registered: Registered) -> list[str]:
     """Which of the modules that it needs aren't installed; looked for, never imported."""

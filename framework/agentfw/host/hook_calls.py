@@ -27,8 +27,6 @@ from ..boundary.plugin_calls import PluginCall
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 
-__all__ = ["Decided", "HookManager", "HookOwner", "misused"]
-
 
 class HookOwner:
     """Whose hooks these are: a plugin, or a hook that a run names."""

@@ -70,8 +70,6 @@ if TYPE_CHECKING:
 
     from .project import ProjectFile
 
-__all__ = ["Host", "HostOptions", "PluginRecord", "Problem", "Registered"]
-
 GROUP = "agentfw"
 DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
 TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"

@@ -26,8 +26,6 @@ from ..errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["install", "install_command", "tool_environment_warning", "uninstall"]
-
 _APPLICATION = "agentfw"
 # Marker files that these tools leave in the root of their environments.
 _PIPX_FILE = "pipx_metadata.json"

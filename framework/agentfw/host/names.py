@@ -22,20 +22,6 @@ from ..errors import DuplicateComponentError, UsageError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = [
-    "OWN_DISTRIBUTION",
-    "component_name",
-    "duplicate",
-    "file_and_attribute",
-    "is_file",
-    "is_met",
-    "meant",
-    "overshadowed",
-    "parse_requirement",
-    "parted",
-    "pip_install",
-]
-
 OWN_DISTRIBUTION = "agentfw"
 _FILE = ".py"
 

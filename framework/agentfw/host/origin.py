@@ -21,8 +21,6 @@ from typing import Any
 
 from ..boundary.metadata import direct_url, normalise, source_tree, version_of
 
-__all__ = ["changed_origins", "changed_plugins", "origin_of"]
-
 
 @cache
 def origin_of(name: str, modules: tuple[str, ...]) -> dict[str, Any]:

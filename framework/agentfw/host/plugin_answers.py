@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from .hook_calls import HookManager
     from .project import ProjectFile
 
-__all__ = [
-    "Answers",
-    "Offered",
-    "ask",
-    "specs_of",
-]
-
 Item = TypeVar("Item")
 Named = TypeVar("Named", NamedSpec, NamedTemplate)
 ItemOffered = TypeVar("ItemOffered", NamedSpec, NamedTemplate, KnownPlugin)

@@ -32,8 +32,6 @@ from .names import pip_install
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["FoundPlugin", "search"]
-
 _LARGEST = 5_000_000
 _PATIENCE = 10.0
 """Seconds that the server of a list may take to answer."""

@@ -36,18 +36,6 @@ from urllib.parse import urlsplit
 from ..boundary.metadata import EntryPoint, normalise
 from ..errors import SettingsError, nearest
 
-__all__ = [
-    "DEFAULTS_GROUP",
-    "FILE_NAME",
-    "Pin",
-    "ProjectFile",
-    "find_project",
-    "find_user_file",
-    "read_project",
-    "read_shipped",
-    "runs_directory",
-]
-
 FILE_NAME = "agentfw.toml"
 DEFAULTS_GROUP = "agentfw.defaults"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")

@@ -29,8 +29,6 @@ from ..scores import RewardModel
 from .loop import Loop
 from .spec import LoopSpec
 
-__all__ = ["Receipt", "forget"]
-
 
 @dataclass(frozen=True, slots=True)
 class Receipt:

@@ -35,12 +35,6 @@ from ..runs.workers import in_processes
 from .spec import LoopSpec
 from .table import Exams, Group, Row, by_group, contrasts, table, write_report
 
-__all__ = [
-    "Cell",
-    "Loop",
-    "Result",
-]
-
 
 class Cell:
     """One variant with one seed."""

@@ -57,8 +57,6 @@ from ..runs.spec.run_spec import RunSpec, parse_spec
 from ..runs.spec.values import apply_assignments, read_spec
 from ..settings import Settings
 
-__all__ = ["Contrast", "LoopSpec", "Phase", "Variant", "read_loop"]
-
 Phase = Literal["live", "train", "exam"]
 _LEARNING = ("learner", "optimizer")
 

@@ -22,17 +22,6 @@ from ..report.statistics import PairedDifference, paired_difference, probability
 from ..runs.records.journal import write_whole
 from .spec import Contrast, LoopSpec
 
-__all__ = [
-    "Exams",
-    "Group",
-    "Row",
-    "by_group",
-    "contrasts",
-    "holm",
-    "table",
-    "write_report",
-]
-
 Exams = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
 """The metrics of each variant's exams, each with the seed of its cell."""
 Values = Mapping[str, float]

@@ -19,9 +19,6 @@ from dataclasses import dataclass
 
 from agentfw.report.canvas import MUTED, Canvas
 
-__all__ = ["PADDING", "SMALL", "Axis", "begin", "ellipsis", "exact_axis", "nice_axis", "number_labels", "rounded"]
-__all__ += ["text_width"]
-
 PADDING = 24.0
 SMALL, TITLE = 11.5, 15.0
 """Font sizes of ticks and notes, and of the title."""

@@ -26,9 +26,6 @@ from contextlib import contextmanager
 from html import escape
 from typing import Literal
 
-__all__ = ["AXIS", "DARK", "FAINT", "FONTS", "GRID", "INK", "MUTED", "SERIES", "SURFACE", "Canvas", "Point"]
-__all__ += ["printable", "series_colour"]
-
 INK = "#1f2a36"
 MUTED = "#626e7b"
 FAINT = "#98a3af"

@@ -38,17 +38,6 @@ from agentfw.report.axis import number_labels, rounded
 from agentfw.report.canvas import AXIS, DARK, FAINT, FONTS, GRID, INK, MUTED, SERIES, SURFACE, Canvas, printable
 from agentfw.report.statistics import Interval
 
-__all__ = [
-    "Cell",
-    "Number",
-    "Page",
-    "WebPage",
-    "page_policy",
-    "page_style",
-    "short",
-    "web_page",
-]
-
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE, Canvas, series_colour
 
-__all__ = ["Lane", "Mark", "Span", "lanes_chart"]
-
 MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
 DEEPEST = 4
 """Rows for overlapping spans. Further spans share the last row, translucent."""

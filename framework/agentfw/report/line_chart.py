@@ -24,13 +24,6 @@ from agentfw.errors import UsageError
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, Point, series_colour
 
-__all__ = [
-    "Series",
-    "bars",
-    "line_chart",
-    "sparkline",
-]
-
 HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
 _MARKED = 12

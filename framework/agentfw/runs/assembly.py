@@ -52,13 +52,6 @@ from .spec.run_spec import Choice, IsolableChoice, RunSpec
 from .spec.weights import Schedule, parse_schedule
 from .spending import Spending
 
-__all__ = [
-    "Assembly",
-    "RunEnvironment",
-    "assemble",
-    "shared_component",
-]
-
 
 class RunEnvironment:
     """Asks one instance of the environment, and checks its answers."""

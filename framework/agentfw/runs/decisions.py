@@ -26,8 +26,6 @@ from .spending import Spending
 if TYPE_CHECKING:
     from .observers import RunInfo
 
-__all__ = ["Decisions"]
-
 Note = Callable[[str, str, dict[str, Any]], object]
 
 

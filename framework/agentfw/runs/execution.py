@@ -42,13 +42,6 @@ from .records.summary import intervals
 from .results.transcript import call_in_words
 from .spec.weights import Progress
 
-__all__ = [
-    "Execution",
-    "curriculum",
-    "sampled_answers",
-    "system_use",
-]
-
 _PATIENCE = 10.0
 """Seconds that nvidia-smi may take."""
 

@@ -29,8 +29,6 @@ from .spec.resolution import checked_spec
 from .spec.run_spec import COMPONENTS
 from .spec.start import SpecValues, Start, chosen_values, naming_layers
 
-__all__ = ["RunResult", "execute", "spec_values"]
-
 
 class RunResult:
     """A finished run: its figures, its episodes and its folder."""

@@ -23,8 +23,6 @@ from ..errors import AgentfwError
 from ..memory import Saying
 from .records.journal import Journal
 
-__all__ = ["Hearing", "sayings"]
-
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 4

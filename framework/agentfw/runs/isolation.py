@@ -35,14 +35,6 @@ from ..tool import Tool
 from .spec.resolution import as_before, complete, from_json, to_json
 from .spec.run_spec import Choice, IsolableChoice
 
-__all__ = [
-    "ComponentServer",
-    "Isolation",
-    "isolated",
-    "table_of",
-    "written",
-]
-
 _SERVER = f"{__name__}:ComponentServer"
 _CLOSING = 5.0
 """Seconds that a component may take to close."""

@@ -47,13 +47,6 @@ from .run import describe_run
 from .spec.resolution import resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
 
-__all__ = [
-    "Again",
-    "LiveRun",
-    "Streams",
-    "read_sessions",
-]
-
 _PAUSE = 0.25  # seconds between two looks: about what a kill loses of a streamed answer
 
 

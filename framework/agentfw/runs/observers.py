@@ -36,14 +36,6 @@ from .records.summary import Summary
 from .spec.resolution import with_defaults
 from .spec.run_spec import RunSpec
 
-__all__ = [
-    "HookCalls",
-    "Observer",
-    "RunInfo",
-    "Tracking",
-    "combined_observer",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:

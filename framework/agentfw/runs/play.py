@@ -39,8 +39,6 @@ from .records.play_records import Records
 from .spec.run_spec import SamplingSettings
 from .spec.weights import Progress
 
-__all__ = ["Plan", "Play", "learn_again", "side_by_side"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

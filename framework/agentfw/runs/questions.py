@@ -15,8 +15,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Question", "Questions", "ask_in_terminal"]
-
 
 @dataclass(slots=True, eq=False)
 class Question:

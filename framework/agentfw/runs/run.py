@@ -48,13 +48,6 @@ from .spec.resolution import (
 )
 from .spec.run_spec import RunSpec
 
-__all__ = [
-    "Run",
-    "describe_run",
-    "discard_unused",
-    "forked",
-]
-
 
 def forked(folder: RunFolder, root: Path, about: Mapping[str, Any]) -> RunFolder:
     """A new folder with the training as it was after its last complete update, and `about` as its run.json."""

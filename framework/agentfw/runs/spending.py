@@ -20,8 +20,6 @@ from ..errors import BudgetSpentError, QuotaEndedError, UsageError
 from ..policy import FREE, Policy
 from .spec.run_spec import SpendingSettings
 
-__all__ = ["Spending"]
-
 Answer = TypeVar("Answer")
 
 _NOTHING = Usage(0, 0, 0)

@@ -25,8 +25,6 @@ from typing import TypeVar
 
 from ..errors import AgentfwError
 
-__all__ = ["in_processes", "usual_processes"]
-
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 

@@ -37,20 +37,6 @@ from ..boundary.blocking import LoopWatch
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
 
-__all__ = [
-    "BrokenPromise",
-    "CheckFunction",
-    "CheckResult",
-    "DoesNotApply",
-    "OutOfTime",
-    "Subject",
-    "others_go_on",
-    "promise_of",
-    "require",
-    "run_check",
-    "working_folder",
-]
-
 Made = TypeVar("Made")
 
 BLOCKED_SECONDS = 2.0

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import click
     from click.testing import Result
 
-__all__ = ["COMMAND"]
-
 Commands = Subject["click.Command"]
 
 

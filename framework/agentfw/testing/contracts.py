@@ -53,16 +53,6 @@ if TYPE_CHECKING:
 
     from ..host import Host
 
-__all__ = [
-    "check_component",
-    "contract",
-    "contract_tests",
-    "fresh_host",
-    "look_for_secrets",
-    "made_by",
-    "run_contract",
-]
-
 
 class _Given(EntryPoint):
     """An entry point of something that is imported already."""

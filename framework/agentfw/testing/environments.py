@@ -10,16 +10,15 @@ import asyncio
 import json
 import math
 
-from ..environment import Brief, Environment
+from ..environment import Environment
 from ..episode import Episode, Task
 from ..interfaces import parse_interface
 from ..policy import Generation, Policy, Request
+from ..request import Brief
 from ..turns.session import SessionEnvironment
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
 from .tools import check_actions
-
-__all__ = ["ENVIRONMENT"]
 
 Worlds = Subject[Environment]
 _SEED = 7

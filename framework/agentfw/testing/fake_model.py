@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["FakeModel", "serve"]
-
 
 class FakeModel:
     """What a fake model is asked, and what it answers."""

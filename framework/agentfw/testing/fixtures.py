@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from .fake_model import FakeModel
 
-__all__ = ["agentfw_host", "agentfw_runs", "fake_model"]
-
 
 @pytest.fixture
 def agentfw_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Host]:

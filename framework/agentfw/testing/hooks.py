@@ -16,8 +16,6 @@ from ..request import Request
 from .checks import CheckFunction, Subject, require
 from .samples import sample_episode
 
-__all__ = ["HOOK"]
-
 Hooks = Subject[Hook]
 
 

@@ -20,8 +20,6 @@ from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
 from .checks import BrokenPromise, CheckFunction, DoesNotApply, Subject, require
 
-__all__ = ["LEARNER"]
-
 Learners = Subject[Learner]
 
 

@@ -35,8 +35,6 @@ from .users_of_memories import (
     used,
 )
 
-__all__ = ["MEMORY"]
-
 
 async def the_best_match_comes_first(subject: Memories) -> None:
     """If what it recalls depends on the query, the best match comes first."""

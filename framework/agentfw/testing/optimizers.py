@@ -17,8 +17,6 @@ from ..scores import Score
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .samples import sample_group
 
-__all__ = ["OPTIMIZER"]
-
 Optimizers = Subject[Optimizer]
 Reward = Callable[[int], float]
 

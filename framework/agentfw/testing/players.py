@@ -23,8 +23,6 @@ from ..turns.session import SessionEnvironment
 from .checks import DoesNotApply
 from .tools import drawn, junk, unfitting
 
-__all__ = ["MOST_TURNS", "Caller", "Nonsense", "RandomCaller", "Silent", "play"]
-
 MOST_TURNS = 150
 
 

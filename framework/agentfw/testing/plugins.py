@@ -25,8 +25,6 @@ from ..policy import Generation, Policy, Request
 from ..scores import RewardModel, Score
 from .checks import CheckFunction, DoesNotApply, Subject, require
 
-__all__ = ["PLUGIN", "Caddy", "Taster", "Teahouse", "Tips", "Waiter"]
-
 Plugins = Subject[Any]
 
 

@@ -12,13 +12,10 @@ import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from ..environment import Action, Brief
 from ..episode import Intervention, Message, Observation, Task
 from ..policy import Generation, Policy, Request, Sampling
-from ..request import Moment
+from ..request import Action, Brief, Moment
 from .checks import CheckFunction, DoesNotApply, Subject, require
-
-__all__ = ["POLICY"]
 
 Policies = Subject[Policy]
 

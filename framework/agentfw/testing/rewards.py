@@ -17,8 +17,6 @@ from ..scores import RewardModel, Score, wrong_scores
 from .checks import CheckFunction, DoesNotApply, Subject, require
 from .samples import sample_episode
 
-__all__ = ["REWARD"]
-
 Rewards = Subject[RewardModel]
 
 

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from ..episode import Call, Episode, Event, Measure, Message, Task, Turn
 from ..seeds import Seeds
 
-__all__ = ["sample_episode", "sample_episodes", "sample_group"]
-
 _ROUNDS = 2
 _TURNS_PER_ROUND = 2
 _LARGEST_TOKEN = 40  # below any vocabulary's end, so that a learner with a real model takes them

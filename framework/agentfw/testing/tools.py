@@ -19,19 +19,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..environment import Action
+from ..request import Action
 from ..tool import Tool, Toolbox
 from .checks import CheckFunction, DoesNotApply, Subject, others_go_on, require
-
-__all__ = [
-    "TOOL",
-    "check_actions",
-    "check_tools",
-    "drawn",
-    "junk",
-    "problems",
-    "unfitting",
-]
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

@@ -20,8 +20,6 @@ from ..scores import Score
 from ..tracker import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall, Tracker
 from .checks import CheckFunction, DoesNotApply, Subject, require, working_folder
 
-__all__ = ["TRACKER"]
-
 Trackers = Subject[Tracker]
 
 _RUN = "2026-01-05-teahouse-7f3a"

@@ -19,19 +19,6 @@ from .checks import CheckFunction, DoesNotApply, Subject, require, working_folde
 from .samples import sample_episode
 from .tools import drawn
 
-__all__ = [
-    "USERS_OF_MEMORY",
-    "Memories",
-    "Shown",
-    "asked",
-    "next_task",
-    "open_memory",
-    "queries",
-    "require_method",
-    "run_folder",
-    "used",
-]
-
 Memories = Subject[Memory]
 
 Shown = list[tuple[str, object]]

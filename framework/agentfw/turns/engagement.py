@@ -33,8 +33,6 @@ from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Time
 from .seat import Seat, SeatWorld, TrackedWork
 from .turn_builder import Answer, BeforeCall, TurnRecorder
 
-__all__ = ["Engagement"]
-
 
 class Engagement:
     """One agent in one world. Run it, or start it on a timeline that somebody else drives."""

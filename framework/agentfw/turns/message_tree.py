@@ -23,8 +23,6 @@ from ..memory import Recollection
 from ..request import Generation
 from .turn_builder import TurnBuilder
 
-__all__ = ["MessageTree", "Node", "Recalled", "after_answer"]
-
 
 @dataclass(slots=True, eq=False)
 class Node:

@@ -22,8 +22,6 @@ from ..request import Brief, Generation, InFlight, Moment, Request, Sampling
 from ..tool import Tool
 from .turn_builder import TurnBuilder
 
-__all__ = ["PolicyAgent"]
-
 
 class PolicyAgent(Agent):
     """The agent of one episode. It shares policy, tools and memories with other episodes, but not the conversation."""

@@ -16,8 +16,6 @@ from ..errors import InterventionRefused
 from ..seeds import Seeds
 from ..timeline import Scheduled, Time, Timeline, Work
 
-__all__ = ["Seat", "SeatWorld", "TrackedWork"]
-
 
 class Seat:
     """One agent's place on a timeline. The callbacks are the engagement's."""

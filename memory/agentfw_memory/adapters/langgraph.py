@@ -50,8 +50,6 @@ try:
 except ImportError:
     raise MissingExtraError("SkillGraphStore", "adapters", module="langgraph") from None
 
-__all__ = ["SkillGraphStore"]
-
 Namespace = tuple[str, ...]
 
 PAGED = 100

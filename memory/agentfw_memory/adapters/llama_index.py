@@ -23,8 +23,6 @@ try:
 except ImportError:
     raise MissingExtraError("SkillGraphBlock", "adapters", module="llama_index") from None
 
-__all__ = ["SkillGraphBlock"]
-
 
 class SkillGraphBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
     """What a user said in any conversation."""

@@ -19,8 +19,6 @@ from agentfw_memory.adapters import plain_text
 from agentfw_memory.graph.records import NewSkill, Skill
 from agentfw_memory.skill_graph import SkillGraph
 
-__all__ = ["SkillGraphSession"]
-
 Item = dict[str, Any]
 
 

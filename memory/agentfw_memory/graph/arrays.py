@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Float32Array", "Floats", "Integers", "grown", "resizable"]
-
 Number = TypeVar("Number", int, float)
 
 Bools = NDArray[np.bool_]

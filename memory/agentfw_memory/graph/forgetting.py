@@ -18,8 +18,6 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select, Update
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["Forgetter", "erase_versions", "forget_user"]
-
 TOLD = 0.5
 """Share of a skill's words from which on a trajectory's text counts as telling it."""
 

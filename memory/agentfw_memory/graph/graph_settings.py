@@ -26,8 +26,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["FEWEST_SHARED", "PATIENCE", "Bounds", "GraphSettings"]
-
 FEWEST_SHARED = 3
 """Minimum number of users behind a shared skill, so that it says nothing about any one of them."""
 

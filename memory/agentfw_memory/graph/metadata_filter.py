@@ -18,8 +18,6 @@ from typing import Any
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["check_filter", "fits"]
-
 Filter = Mapping[str, Any]
 
 _MISSING = object()

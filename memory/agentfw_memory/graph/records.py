@@ -14,26 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-__all__ = [
-    "EDGE_ENDS",
-    "Edge",
-    "EdgeKind",
-    "Heard",
-    "Hit",
-    "Learned",
-    "NewSkill",
-    "NodeKind",
-    "Receipt",
-    "Skill",
-    "SkillHistory",
-    "SkillVersion",
-    "Stats",
-    "Use",
-    "Visibility",
-    "Why",
-    "skill_number",
-]
-
 Visibility = Literal["private", "shared"]
 """Who may see a skill: only its owner, or every user of the tenant."""
 NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying", "case"]

@@ -25,8 +25,6 @@ from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import skill_number
 
-__all__ = ["check_metadata", "check_name", "check_names", "check_number", "check_skill", "check_text", "check_vectors"]
-
 MAXIMUM_NAME_LENGTH = 200
 MAXIMUM_METADATA = 16_000_000
 """Characters of a skill's metadata as JSON. A store reads it with the skill."""

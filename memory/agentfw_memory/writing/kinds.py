@@ -23,8 +23,6 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 
-__all__ = ["FOLDER", "GRAMS", "KINDS", "Kind", "Kinds", "grams", "kinds_of", "may_ask_to_forget", "says_yes"]
-
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 GRAMS = 4096

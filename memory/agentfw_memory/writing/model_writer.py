@@ -17,8 +17,6 @@ from agentfw_memory.errors import SkillGraphError
 
 from .writer import ACTIONS, Said
 
-__all__ = ["CompletingModel", "ModelWriter", "WriterError"]
-
 _TEXT = {"type": "string"}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

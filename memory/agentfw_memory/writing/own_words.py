@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LONGEST_HEARD", "own_words"]
-
 LONGEST_HEARD = 4_000
 """Number of characters of a message that are read. People seldom type more, so the rest was pasted."""
 

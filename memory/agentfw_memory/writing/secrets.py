@@ -10,8 +10,6 @@ import math
 import re
 from collections import Counter
 
-__all__ = ["has_secret"]
-
 LEAST_ENTROPY = 3.5
 """Bits for each character from which on a long word of letters and digits counts as random."""
 _KNOWN = re.compile(

@@ -15,8 +15,6 @@ from typing import Any, Literal, Protocol, get_args
 
 from .secrets import has_secret
 
-__all__ = ["NEAREST", "Action", "Decision", "KnownMemory", "Said", "Writer", "checked"]
-
 NEAREST = 10
 """Number of memories that a writer is shown."""
 LONGEST_TEXT = 1_000

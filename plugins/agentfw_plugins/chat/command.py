@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from .conversation import Conversation, Screen
 
-__all__ = ["chat"]
-
 
 @click.command()
 @click.option(

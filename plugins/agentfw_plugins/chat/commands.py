@@ -24,8 +24,6 @@ from agentfw.runs import Question
 
 from .conversation import Conversation
 
-__all__ = ["COMMANDS", "END", "LineScreen", "obey", "said", "talk_by_lines"]
-
 END = ("/quit", "/exit")
 
 Lines = AsyncIterator[str]

@@ -25,8 +25,6 @@ from agentfw.runs import LiveRun
 from ..gateway.environment import Sessions
 from ..protocols.chat import arguments
 
-__all__ = ["Conversation", "Conversations", "Screen"]
-
 
 class Screen(Protocol):
     """Where a conversation is shown."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.key_binding import KeyPressEvent
 
-__all__ = ["TerminalScreen", "talk_in_terminal"]
-
 
 class TerminalScreen:
     """Whole lines go above the prompt. The line that is being written is the first line of the prompt."""

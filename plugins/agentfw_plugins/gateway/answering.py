@@ -33,8 +33,6 @@ from .callers import Caller
 from .models import Model, is_away
 from .sessions.session_finder import SessionFinder
 
-__all__ = ["AnswerInProgress", "AnswersInProgress", "HungUp", "Line", "ModelRoute"]
-
 _LONGEST_ADVICE = 60  # seconds
 
 

@@ -35,8 +35,6 @@ from ..protocols.chat import Chunks, headed, write_completion
 from ..protocols.protocol import problem_of
 from .encodings import too_large, unpacked
 
-__all__ = ["Writing", "body_of", "bytes_of", "error_answer", "json_answer", "problem_of_error"]
-
 
 async def body_of(request: Request, most: int, *, optional: bool = False) -> Body:
     """The body of a request, of at most so many bytes."""

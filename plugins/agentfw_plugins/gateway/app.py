@@ -47,8 +47,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["Gateway"]
-
 _CHAT = ChatCompletions()
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]

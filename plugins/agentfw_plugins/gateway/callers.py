@@ -22,8 +22,6 @@ from .keys import Key, KeyFile
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["LOOPBACK", "Caller", "Callers", "caller_of"]
-
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 

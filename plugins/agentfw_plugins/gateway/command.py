@@ -32,8 +32,6 @@ from .sessions.sessions_command import sessions
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
 
-__all__ = ["feedback", "serve"]
-
 _KEY = "AGENTFW_KEY"
 _DAY = 86_400.0
 _PORT = 8765

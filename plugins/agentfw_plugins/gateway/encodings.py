@@ -12,8 +12,6 @@ from importlib import import_module
 
 from ..protocols import BadRequest
 
-__all__ = ["too_large", "unpacked"]
-
 
 def unpacked(raw: bytes, encodings: str, most: int) -> bytes:
     """The body as it was before it was packed in these encodings, as its header lists them."""

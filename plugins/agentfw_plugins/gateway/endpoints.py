@@ -32,8 +32,6 @@ from .answers import body_of, bytes_of, json_answer
 from .callers import Callers, caller_of
 from .models import OWN, Model, Models, query_of
 
-__all__ = ["Endpoints"]
-
 _LISTING = 10.0  # seconds for a server's list of models
 _OF_KEYS = {
     *("audio/speech", "audio/transcriptions", "audio/translations", "moderations", "rerank"),

@@ -8,8 +8,6 @@ from agentfw import Session, Task
 from agentfw.errors import UsageError
 from agentfw.turns.session import SessionEnvironment
 
-__all__ = ["Sessions"]
-
 
 class Sessions(SessionEnvironment):
     """Conversations that programs and people lead with the policy."""

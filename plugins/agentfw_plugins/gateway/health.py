@@ -31,8 +31,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from .answering import AnswerInProgress, Line
 
-__all__ = ["Figures", "Health", "log_as_json", "logger"]
-
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 logger = logging.getLogger("agentfw.gateway.requests")

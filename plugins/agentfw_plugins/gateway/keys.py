@@ -23,8 +23,6 @@ from pathlib import Path
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder, write_whole
 
-__all__ = ["Key", "KeyFile", "is_weak"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 

@@ -24,8 +24,6 @@ from ..command_options import json_option
 if TYPE_CHECKING:
     from .keys import KeyFile
 
-__all__ = ["key_file_option", "keys", "keys_at"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -42,20 +42,6 @@ from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 
-__all__ = [
-    "Limits",
-    "Stop",
-    "answers_at_once",
-    "gateway_of",
-    "limits_of",
-    "opened",
-    "reachable",
-    "serve_until",
-    "spec_values",
-    "until_free",
-]
-
-
 _PASSED_ON = 1000
 """Maximum number of answers at once in front of a provider, who has limits of its own."""
 

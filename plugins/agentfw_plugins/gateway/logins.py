@@ -21,8 +21,6 @@ from ..protocols import BadRequest
 from .answers import bytes_of
 from .callers import LOOPBACK, Callers
 
-__all__ = ["Logins"]
-
 _COOKIE = "agentfw_view"
 _DAY = 86_400
 _LINK = 3600.0  # seconds that the link works

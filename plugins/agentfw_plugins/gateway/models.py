@@ -20,8 +20,6 @@ from ..protocols import BadRequest, Body, Protocol
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["OWN", "Model", "Models", "is_away", "query_of", "served_models"]
-
 OWN = "agentfw"
 """What the policy of the run can always be called."""
 _PRIVATE = ("user=", "key=")

@@ -37,8 +37,6 @@ from .callers import caller_of
 from .logins import Handler, Logins
 from .sessions.session_finder import LiveSessionFinder
 
-__all__ = ["Page"]
-
 _VIEW = "/view"
 """Where the recorded episodes are: all sessions as `agentfw view` shows them, also while they go on."""
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}

@@ -22,8 +22,6 @@ from agentfw.request import Forwarded
 
 from .callers import LOOPBACK
 
-__all__ = ["Found", "check_address", "look", "providers"]
-
 _DEADLINE = 5.0  # seconds for the question at the start
 _SHOWN = 4
 _PROVIDERS = {

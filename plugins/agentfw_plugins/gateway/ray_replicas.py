@@ -31,8 +31,6 @@ from .sessions.session_store import SessionStore
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-__all__ = ["serve_replicas"]
-
 _NAME = "agentfw"
 """The application on Ray Serve."""
 _ADDRESS = "RAY_ADDRESS"

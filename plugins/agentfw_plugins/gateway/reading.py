@@ -23,8 +23,6 @@ from ..protocols import BadRequest
 from ..view.pages import because
 from .callers import Caller
 
-__all__ = ["Reading"]
-
 _PAGE = 100
 _BEGINNING = 120
 

@@ -16,8 +16,6 @@ from ..memories.graph_errors import translated_errors
 from .live import Limits
 from .provider import check_address, look, providers
 
-__all__ = ["Start", "refuse_other_keys", "with_defaults"]
-
 _MEMORY = "skillgraph"
 _FILE = "memory.db"
 

@@ -21,8 +21,6 @@ from typing import Any, TextIO, cast
 
 from agentfw.boundary.secrets import Pieces
 
-__all__ = ["MOST_WAITING", "stderr_in_a_thread"]
-
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 10_000

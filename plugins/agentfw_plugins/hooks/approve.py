@@ -17,8 +17,6 @@ from agentfw import Settings, hookimpl
 from agentfw.episode import Call
 from agentfw.hookspecs import Hook, Verdict
 
-__all__ = ["Approve", "ApproveSettings"]
-
 _LONGEST = 500
 """Characters of the arguments that a person is shown."""
 

@@ -27,8 +27,6 @@ from agentfw.policy import Price
 from agentfw.runs import make_private
 from agentfw.settings import OPERATIONAL
 
-__all__ = ["Budget", "BudgetSettings"]
-
 _Tokens = Annotated[int | None, OPERATIONAL]
 _Money = Annotated[float | None, OPERATIONAL]
 

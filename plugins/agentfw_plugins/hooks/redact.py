@@ -21,8 +21,6 @@ from pydantic import Field, field_validator
 from agentfw import Settings, hookimpl
 from agentfw.hookspecs import Hook
 
-__all__ = ["Redact", "RedactSettings"]
-
 _KEYS = (
     r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, Stripe
     r"|\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"

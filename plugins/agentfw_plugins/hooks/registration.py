@@ -6,8 +6,6 @@ from agentfw import Component
 
 from ..registration import Registration
 
-__all__ = ["REGISTRATION"]
-
 _HERE = "agentfw_plugins.hooks"
 
 REGISTRATION = Registration(

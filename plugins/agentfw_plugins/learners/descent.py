@@ -28,8 +28,6 @@ from .settings import TrainableSettings
 from .team import Piece, Team, backward, logprobs_of
 from .token_tree import unique_tokens
 
-__all__ = ["Descent", "peak_memory"]
-
 
 @dataclass
 class Descent:

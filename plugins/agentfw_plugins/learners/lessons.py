@@ -17,8 +17,6 @@ from agentfw.seeds import Seeds
 
 from .token_tree import TurnTokens
 
-__all__ = ["Lesson", "Lessons", "check_vocabulary", "read_lessons", "split"]
-
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
 """Returns the tokens of a turn, or None if there are none."""
 

@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["token_logprobs"]
-
 _ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 """Maximum number of logits at once: 16 MiB for small caches, 256 MiB where kernels need large inputs."""
 _FEWEST = 64

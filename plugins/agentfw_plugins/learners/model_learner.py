@@ -36,8 +36,6 @@ from .lessons import check_vocabulary, read_lessons, split
 from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
 
-__all__ = ["LoraLearner", "ModelLearner", "SftLearner"]
-
 try:
     import torch
 

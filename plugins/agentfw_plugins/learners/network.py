@@ -35,9 +35,6 @@ from .start_checks import proof_turns, prove, require_same_config
 from .token_tree import FEWEST, Packed, TurnTokens, choose_size, computed_tokens, pack, pack_plain
 from .tree_attention import NAME, RectangleTree, register
 
-__all__ = ["MasterWeights", "Network", "Which", "available_bytes", "kept_bytes", "to_bf16"]
-
-
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
 

@@ -15,8 +15,6 @@ from agentfw.settings import OPERATIONAL, SHARED, Operational
 from ..models.base import Precision
 from ..models.chat import TEMPLATE_SETTING
 
-__all__ = ["PROJECTIONS", "LoraSettings", "SftSettings"]
-
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 

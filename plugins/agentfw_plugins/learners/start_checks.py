@@ -27,8 +27,6 @@ from agentfw.seeds import Seeds
 from ..models import own_attention
 from .token_tree import TurnTokens
 
-__all__ = ["proof_turns", "prove", "require_same_config"]
-
 _SETTINGS = {"r": "rank", "lora_alpha": "alpha", "target_modules": "modules"}
 """Settings of the learner that can be adjusted to an adapter."""
 _HARMLESS = {

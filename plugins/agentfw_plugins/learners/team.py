@@ -41,8 +41,6 @@ from .network import Network, Which
 from .settings import TrainableSettings
 from .token_tree import Block, Packed
 
-__all__ = ["Piece", "Team", "TeamWorker", "backward", "gradient_from", "logprobs_of", "piece_to"]
-
 
 @dataclass(slots=True)
 class Piece:

@@ -30,19 +30,6 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-__all__ = [
-    "FEWEST",
-    "Block",
-    "Packed",
-    "TurnTokens",
-    "choose_size",
-    "computed_tokens",
-    "pack",
-    "pack_plain",
-    "unique_tokens",
-    "windowed",
-]
-
 FEWEST = 4096
 """Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
 _CLOSE = 1.05

@@ -26,8 +26,6 @@ from agentfw.errors import UsageError
 from ..models import window_of
 from .token_tree import Block, Packed, windowed
 
-__all__ = ["NAME", "PLAIN", "Kind", "RectangleTree", "Tree", "register"]
-
 NAME = "agentfw_tree"
 """Name of this attention in transformers."""
 _HIDDEN = -1e30

@@ -26,8 +26,6 @@ from agentfw.errors import AgentfwError
 from .token_tree import Packed
 from .tree_attention import PLAIN, Kind
 
-__all__ = ["FlexTree", "bucket", "tree_mask"]
-
 _BLOCK = 128
 _SHORTEST = 1024
 _NARROWEST = 16

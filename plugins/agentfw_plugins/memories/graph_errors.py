@@ -18,8 +18,6 @@ from typing import Any
 from agentfw import errors
 from agentfw_memory import BadInputError, MissingExtraError, SkillGraphError, StoreRefusedError, UnknownSkillError
 
-__all__ = ["translated_errors"]
-
 
 def _missing(message: str, fix: str) -> errors.AgentfwError:
     missing = errors.MissingExtraError("the skill graph", "memory")

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from agentfw.printing.out import Out
     from agentfw_memory import Hit, Learned, Skill, SkillHistory, Stats
 
-__all__ = ["counted", "hits", "learned", "prepared", "said", "skill", "skills", "stats", "versions"]
-
 
 def said(words: str) -> Callable[..., None]:
     """Return what prints these words, with parts of the answer and parameters in braces."""

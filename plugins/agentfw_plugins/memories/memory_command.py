@@ -40,8 +40,6 @@ from . import memory_answers as printed
 if TYPE_CHECKING:
     from agentfw_memory import SkillGraph
 
-__all__ = ["memory"]
-
 _SERVERS = ("postgresql://", "postgres://")
 """How the addresses of stores begin that are no files."""
 _LISTED = 10

@@ -55,8 +55,6 @@ from agentfw_memory.writing.kinds import says_yes
 from .graph_errors import translated_errors
 from .writer_model import ServerModel
 
-__all__ = ["SkillGraphMemory", "SkillGraphSettings"]
-
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")

@@ -14,8 +14,6 @@ import httpx
 
 from ..policies.http.endpoint import key_in
 
-__all__ = ["ServerModel"]
-
 LONGEST_ANSWER = 2_000
 """Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
 LARGEST_ANSWER = 1_000_000

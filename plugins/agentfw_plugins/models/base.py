@@ -34,27 +34,6 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-__all__ = [
-    "Device",
-    "Precision",
-    "choose_device",
-    "computed_in",
-    "fix_order_of_adding",
-    "has_weights",
-    "let_go",
-    "load_base",
-    "machine_memory",
-    "other_layers",
-    "own_attention",
-    "own_copies",
-    "require_loadable",
-    "require_room",
-    "require_trainable",
-    "twin_of",
-    "use_one_four_bit_kernel",
-    "window_of",
-]
-
 Device = Literal["auto", "cpu", "cuda"]
 
 Precision = Literal["auto", "fp32", "bf16", "nf4"]

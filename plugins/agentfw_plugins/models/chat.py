@@ -30,8 +30,6 @@ from agentfw.request import Action, CallsInText
 
 from .conversation import CallTokens, conversation, function, pieces, remembered, short_memory_of
 
-__all__ = ["TEMPLATE_SETTING", "Chat", "no_template", "template_text"]
-
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 _SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
 _TAG = "<tool_call>"

@@ -39,23 +39,6 @@ from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Start",
-    "check_adapter",
-    "count_weights",
-    "fingerprint",
-    "load_optimizer",
-    "marks_of",
-    "place_optimizer",
-    "read_files",
-    "require_base",
-    "require_new",
-    "save_optimizer",
-    "write_files",
-    "write_folder",
-    "write_json",
-]
-
 _SAMPLE = 1 << 20
 
 

@@ -28,8 +28,6 @@ from .locate import copy_but_weights, locate, write_unquantized
 if TYPE_CHECKING:
     from agentfw.runs import RunFolder
 
-__all__ = ["export", "export_version"]
-
 
 @click.command()
 @click.argument("run")

@@ -17,8 +17,6 @@ from agentfw.errors import MissingExtraError, SettingsError, in_words
 
 from .base import has_weights
 
-__all__ = ["SMOLLM2", "hub_folder", "is_hub_id", "smollm2"]
-
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
 _BELOW = ("*/*",)

@@ -44,16 +44,6 @@ from .chat import no_template
 from .checkpoint import fingerprint, write_folder
 from .hub import hub_folder, is_hub_id, smollm2
 
-__all__ = [
-    "cached_folder",
-    "copy_but_weights",
-    "four_bit_folder",
-    "gguf_folder",
-    "is_gguf",
-    "locate",
-    "write_unquantized",
-]
-
 _REQUIRED = ("config.json", "tokenizer.json")
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-__all__ = ["Weights", "use_blocks", "use_parts"]
-
 
 class Weights:
     """Loads the weights to serve."""

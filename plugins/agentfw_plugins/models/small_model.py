@@ -37,8 +37,6 @@ from agentfw.request import CallsInText
 
 from .conversation import CallTokens, pieces, remembered, short_memory_of
 
-__all__ = ["END", "ROLES", "NumpyLlama", "Row", "SmallChat", "single_threaded"]
-
 END = "<|end|>"
 ROLES = {"user": "<|user|>", "assistant": "<|assistant|>"}
 """The control tokens. A message is its role, its text and the end token."""

@@ -45,20 +45,6 @@ from .relative import (
     unit,
 )
 
-__all__ = [
-    "DAPO",
-    "GDPO",
-    "GRPO",
-    "DAPOSettings",
-    "DrGRPOSettings",
-    "GDPOSettings",
-    "GRPOSettings",
-    "GSPOSettings",
-    "GiGPO",
-    "GiGPOSettings",
-    "Skip",
-]
-
 Scale = Annotated[bool, Field(description="Divide by the group's standard deviation.")]
 Skip = Annotated[
     bool, Field(description="Leave out groups whose rewards are all equal, unless kl is above 0. They are counted.")

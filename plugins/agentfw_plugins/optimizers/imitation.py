@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from ..learners.lessons import Lesson
 
-__all__ = ["KTO", "Imitation", "ImitationSettings", "KTOLoss", "KTOSettings", "Likelihood"]
-
 
 class ImitationSettings(Settings):
     least: float | None = Field(None, description="Minimum reward of an episode to learn from. Default: all episodes.")

@@ -67,8 +67,6 @@ from .relative import (
     unit,
 )
 
-__all__ = ["PARPO", "Anchor", "PARPOSettings"]
-
 
 class PARPOSettings(LossSettings):
     base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage. The paper's value is lost.")

@@ -47,35 +47,6 @@ from agentfw.errors import PluginError
 from agentfw.optimizer import Advantage, Loss, Scored
 from agentfw.scores import LARGEST, Track
 
-__all__ = [
-    "FLOOR",
-    "ROUNDING",
-    "Aggregation",
-    "ClipHigh",
-    "ClipLow",
-    "Kl",
-    "Length",
-    "LossSettings",
-    "Ratio",
-    "RatioCap",
-    "Relative",
-    "alike",
-    "by_component",
-    "by_round",
-    "by_turn",
-    "centred",
-    "check",
-    "mean",
-    "normalised",
-    "of_track",
-    "returns_to_go",
-    "scores_of",
-    "spoken",
-    "spread",
-    "throughout",
-    "unit",
-]
-
 ClipLow = Annotated[float, Field(ge=0, description="Lower clipping range of the importance ratio.")]
 ClipHigh = Annotated[float, Field(ge=0, description="Upper clipping range of the importance ratio.")]
 Ratio = Annotated[

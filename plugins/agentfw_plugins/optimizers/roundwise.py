@@ -29,8 +29,6 @@ from .relative import (
     unit,
 )
 
-__all__ = ["Roundwise", "RoundwiseSettings", "Turnwise", "TurnwiseSettings"]
-
 
 class RoundwiseSettings(LossSettings):
     gamma: float = Field(

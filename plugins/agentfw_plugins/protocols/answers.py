@@ -30,8 +30,6 @@ from agentfw.turns.parsing import parse_calls
 from ..models.conversation import tagged
 from .protocol import Malformed, StreamReader, objects, table
 
-__all__ = ["StreamedReply", "read_generation", "read_usage"]
-
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
 
 

@@ -22,8 +22,6 @@ from agentfw import Message
 from agentfw.episode import Call
 from agentfw.request import Action, Sampling
 
-__all__ = ["BadRequest", "Body", "ChatRequest", "read_body"]
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_NAME = 200
 

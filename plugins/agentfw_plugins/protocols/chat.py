@@ -28,17 +28,6 @@ from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter, ev
 if TYPE_CHECKING:
     from agentfw.turns.session import Reply
 
-__all__ = [
-    "ChatCompletions",
-    "Chunks",
-    "arguments",
-    "headed",
-    "read_chat",
-    "recorded",
-    "write_chat",
-    "write_completion",
-]
-
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 _EARLIER_ROLES = {"function": "tool"}
 _FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls"}

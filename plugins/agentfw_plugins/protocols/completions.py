@@ -9,8 +9,6 @@ from .bodies import Body
 from .chat import ChatCompletions
 from .protocol import Malformed, StreamReader, StreamWriter, choice_of, event, objects, table, text
 
-__all__ = ["Completions"]
-
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "suffix": ("",),
     "echo": (False,),

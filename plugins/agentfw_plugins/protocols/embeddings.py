@@ -10,8 +10,6 @@ from typing import Any
 from .bodies import Body
 from .protocol import Protocol
 
-__all__ = ["Embeddings"]
-
 _MOST_TEXTS = 2048
 
 

@@ -36,8 +36,6 @@ from .protocol import (
     text_alone,
 )
 
-__all__ = ["Google"]
-
 _CONFIG = {
     "temperature": "temperature",
     "top_p": "topP",

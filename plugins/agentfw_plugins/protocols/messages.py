@@ -33,8 +33,6 @@ from .protocol import (
     with_text,
 )
 
-__all__ = ["Messages"]
-
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _KINDS = {
     400: "invalid_request_error",

@@ -27,35 +27,6 @@ from agentfw.request import Sampling
 
 from .bodies import BadRequest, Body
 
-__all__ = [
-    "About",
-    "Counts",
-    "Json",
-    "Malformed",
-    "Protocol",
-    "StreamReader",
-    "StreamWriter",
-    "arguments_of",
-    "as_chunk",
-    "call_deltas",
-    "choice_of",
-    "chosen_in",
-    "chunk_of",
-    "counts_in",
-    "event",
-    "functions_of",
-    "message_of",
-    "number",
-    "objects",
-    "problem_of",
-    "reasoning_of",
-    "rest_of",
-    "table",
-    "text",
-    "text_alone",
-    "with_text",
-]
-
 Json = dict[str, Any]
 
 

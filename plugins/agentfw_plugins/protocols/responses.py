@@ -29,8 +29,6 @@ from .protocol import (
     text_alone,
 )
 
-__all__ = ["Responses"]
-
 _ROLES = ("system", "developer", "user", "assistant")
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "previous_response_id": ("",),

@@ -26,8 +26,6 @@ from ..command_options import json_option, one_line
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel, Progress
 
-__all__ = ["reward"]
-
 _TABLE = click.Path(path_type=Path)
 _model = click.option(
     "--model", type=click.Path(path_type=Path), default="preferences", show_default=True, help="Model directory."

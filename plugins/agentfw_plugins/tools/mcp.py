@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as Listed
 
-__all__ = ["MCPSettings", "MCPToolbox"]
-
-
 _OPEN = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"}
 """Keywords of JSON schema that may allow more properties than are listed in `properties`."""
 _MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are named, and characters of a name

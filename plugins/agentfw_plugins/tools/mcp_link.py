@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.types import CallToolResult, Tool
 
-__all__ = ["Link", "Lost", "MCPSettings"]
-
 
 class MCPSettings(Settings):
     command: str = Field("", description="Program to start as the server.")

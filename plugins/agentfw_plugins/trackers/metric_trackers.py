@@ -23,15 +23,6 @@ from agentfw import Settings, Tracker
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.runs import make_folder, make_private, write_whole
 
-__all__ = [
-    "MLflowSettings",
-    "MLflowTracker",
-    "TensorBoardSettings",
-    "TensorBoardTracker",
-    "WandbSettings",
-    "WandbTracker",
-]
-
 
 class TensorBoardSettings(Settings):
     folder: str = Field(

@@ -22,8 +22,6 @@ from agentfw import Settings, Tracker
 from agentfw.errors import StorageError
 from agentfw.runs import Mirror, check_address
 
-__all__ = ["MirrorSettings", "MirrorTracker"]
-
 logger = logging.getLogger(__name__)
 
 _SHARE = 10

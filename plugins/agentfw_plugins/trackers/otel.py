@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from opentelemetry.trace import Span
 
-__all__ = ["OtelSettings", "OtelTracker"]
-
 _MOST_SCORES = 10_000  # events of a span; the SDK's default is 128, and a reward model may score every round
 _EVALUATION = "gen_ai.evaluation"
 

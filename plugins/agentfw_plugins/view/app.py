@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from agentfw import Host
 
-__all__ = ["Viewer"]
-
 _HOSTS = ("localhost", "127.0.0.1")
 _RUNS = 12
 """Runs that the first page lists. The filter has all."""

@@ -20,10 +20,6 @@ from .index import Index
 from .pages import Links, Pages, before, inspection
 from .search import Filter, Row, of_task, select
 
-__all__ = [
-    "write_bundle",
-]
-
 
 class _FileLinks(Links):
     """Addresses of files beside each other."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .index import Index
 
-__all__ = ["view"]
-
 _PORT = 8766
 _PAUSE = 0.5
 """Seconds between two looks at how far the reading is."""

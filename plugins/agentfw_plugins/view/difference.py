@@ -13,8 +13,6 @@ from typing import NamedTuple
 from .episode_view import EpisodeView, ShownTurn
 from .search import Row
 
-__all__ = ["Pair", "Part", "Side", "TurnPair", "marked", "pairs_of", "remarkable", "turn_pairs"]
-
 _LONGEST = 3000
 """Words of a text that are compared. Longer ones would take seconds."""
 

@@ -26,8 +26,6 @@ from .index import Index
 from .index_rows import read_line
 from .search import Row
 
-__all__ = ["Argument", "EpisodeView", "ShownCall", "ShownScore", "ShownTurn", "read_episode"]
-
 _BETWEEN = ("seen", "memory", "hook")
 """Kinds of events that are shown in a place of their own."""
 

@@ -24,8 +24,6 @@ from agentfw.runs import RunIndex, writing
 
 from .index_rows import COLUMNS, Line, Place, Rows, new_lines, places_of, read_line, run_folders, words_of
 
-__all__ = ["Index", "Seen"]
-
 _RECENT = 0.5
 """Seconds for which nobody looks again."""
 _TOGETHER = 1.0

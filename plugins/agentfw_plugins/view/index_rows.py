@@ -19,19 +19,6 @@ from typing import Any, NamedTuple
 
 from agentfw.runs import figures_of
 
-__all__ = [
-    "COLUMNS",
-    "Line",
-    "Place",
-    "Rows",
-    "new_lines",
-    "places_of",
-    "read_line",
-    "run_folders",
-    "separated",
-    "words_of",
-]
-
 _DEEPEST = 6
 """A loop keeps its runs in cells/VARIANT/PHASE/RUN."""
 _STAGES = {"evaluations": "evaluation", "rollouts": "rollout"}

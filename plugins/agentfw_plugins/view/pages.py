@@ -37,16 +37,6 @@ from .episode_view import EpisodeView
 from .index import Seen
 from .search import FAILURES, Filter, Found, Row, listed_figures
 
-__all__ = [
-    "Links",
-    "Pages",
-    "ShownToken",
-    "because",
-    "before",
-    "inspection",
-    "shown_tokens",
-]
-
 _STEPS = (-0.05, -0.3, -0.7, -1.4, -3.0)
 """Logprobs from which a token has the next colour."""
 

@@ -18,22 +18,6 @@ from agentfw.runs import EPISODE_FIGURES, Figure
 
 from .index_rows import separated
 
-__all__ = [
-    "FAILURES",
-    "SORTS",
-    "Filter",
-    "Found",
-    "Row",
-    "choices",
-    "episode_at",
-    "find",
-    "listed_figures",
-    "of_task",
-    "run_at",
-    "run_rows",
-    "select",
-]
-
 Row = dict[str, Any]
 """What the index says of an episode, with the names of its run and its place."""
 

@@ -44,16 +44,6 @@ if TYPE_CHECKING:
 
     from ..rewards.preference import Preference
 
-__all__ = [
-    "Example",
-    "FeedbackPreference",
-    "FeedbackPreferenceSettings",
-    "FromFeedback",
-    "FromFeedbackSettings",
-    "read_examples",
-    "split_of",
-]
-
 LEAST = len(set(SHARES))
 """Minimum number of conversations with a wanted answer, so that each split has one."""
 

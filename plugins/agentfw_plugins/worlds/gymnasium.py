@@ -21,8 +21,6 @@ from agentfw import Environment, Intervention, Settings, Task, World
 from agentfw.errors import InterventionRefused, SettingsError
 from agentfw.request import Action, Brief
 
-__all__ = ["GymnasiumEnvironment", "GymnasiumSettings", "Option"]
-
 
 class GymnasiumSettings(Settings):
     id: str = Field("CartPole-v1", description="Id of the environment in Gymnasium's registry.")

@@ -42,16 +42,6 @@ from agentfw.turns.session import SessionEnvironment
 
 from ..task_files import TASKS_SETTING, Row, read_tasks, tasks_of
 
-__all__ = [
-    "Program",
-    "ProgramSettings",
-    "Result",
-    "last_json",
-    "run_command",
-    "shown",
-    "words_of",
-]
-
 
 class ProgramSettings(Settings):
     tasks: str = Field(min_length=1, description=f"{TASKS_SETTING} Without it, the splits share the file.")

@@ -29,8 +29,6 @@ from agentfw.errors import PluginError, SettingsError, in_words, one_line
 from agentfw.seeds import Seeds
 from agentfw.turns.session import SessionEnvironment
 
-__all__ = ["Verifiers", "VerifiersSettings", "configured", "load_tasks"]
-
 
 class VerifiersSettings(Settings):
     id: str = Field(min_length=1, description="Id of the taskset: an installed package for the library verifiers.")

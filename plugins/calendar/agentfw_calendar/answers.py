@@ -33,18 +33,6 @@ from .texts import Said, Texts
 from .wording import reason_in_words
 from .words import said
 
-__all__ = [
-    "Answer",
-    "AnswersGiven",
-    "Candidate",
-    "Nobody",
-    "NotUnderstood",
-    "Person",
-    "Question",
-    "TakesProposals",
-    "understood",
-]
-
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])(\s?:|[.,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
 _SCOPES = (SERIES, ALWAYS, "move")
 """What may stand directly behind a letter, or behind "both"; its words are in the lists of all languages."""

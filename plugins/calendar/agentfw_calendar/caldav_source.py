@@ -32,8 +32,6 @@ from .ics_lines import FileLines
 from .sources import Part, Saved
 from .texts import Said
 
-__all__ = ["PASSWORD", "CalDavBusy", "CalDavSource", "Found", "calendars_at", "chosen_before", "remember"]
-
 PASSWORD = "AGENTFW_CALDAV_PASSWORD"
 """Environment variable with the password."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")

@@ -28,8 +28,6 @@ from .texts import Texts
 if TYPE_CHECKING:
     from .person_file import Noted, PersonFile
 
-__all__ = ["calendar"]
-
 _BEHIND = 3
 """Number of decisions shown behind a sentence."""
 _calendars = click.argument("calendars", nargs=-1, required=True, metavar="FILE|URL...")

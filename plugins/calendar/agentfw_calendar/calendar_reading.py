@@ -28,8 +28,6 @@ from .occurrences import Occurrence, occurrences
 from .people import People
 from .sources import Part, Source
 
-__all__ = ["Dates", "busy_times"]
-
 _MOST_EVENTS = 20_000
 """Maximum number of events near the span that are read in full."""
 _DATE = re.compile(rb":(\d{4})(\d{2})(\d{2})")

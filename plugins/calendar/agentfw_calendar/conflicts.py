@@ -24,8 +24,6 @@ from .free_times import is_away
 from .occurrences import Occurrence
 from .people import People
 
-__all__ = ["Agenda"]
-
 _DAY = timedelta(days=1)
 _NAME = 4
 """Fewest letters of a place that a trip goes to."""

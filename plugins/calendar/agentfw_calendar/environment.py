@@ -31,8 +31,6 @@ from .tagging import tags
 from .texts import Texts
 from .wording import AWAY, reasons
 
-__all__ = ["MOST_CONFLICTS", "Outcome", "RealConflicts"]
-
 MOST_CONFLICTS = 200
 """Maximum number of questions per session; the next session continues."""
 _TURNS = 4

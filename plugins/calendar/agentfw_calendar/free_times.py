@@ -28,8 +28,6 @@ from .occurrences import Occurrence
 from .sources import Part
 from .words import named
 
-__all__ = ["Hours", "Merged", "Span", "Stay", "closed", "days_off", "is_away", "nearest_free"]
-
 Span = tuple[datetime, datetime]
 _STEP = timedelta(minutes=15)
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")

@@ -29,19 +29,6 @@ from agentfw.errors import UnknownNameError
 
 from .ics_lines import Block, FileLines, Problem
 
-__all__ = [
-    "Entry",
-    "Party",
-    "Reader",
-    "Unreadable",
-    "Zones",
-    "address_of",
-    "home_of",
-    "named_zone",
-    "printable",
-    "tidy",
-]
-
 _TZID = re.compile(rb";TZID=\"?([^\":;]+)", re.I)
 
 

@@ -16,8 +16,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Block", "FileLines", "Line", "Problem", "decoded"]
-
 _NAME = re.compile(rb"[A-Za-z0-9-]+")
 _UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 Changes = Mapping[int, Sequence[bytes]]

@@ -24,8 +24,6 @@ from .ics_events import address_of
 from .ics_lines import Block, FileLines, Line
 from .occurrences import Occurrence
 
-__all__ = ["BUSY_STATUS", "DECLINED", "Mark", "marked", "unmarked"]
-
 DECLINED = "X-AGENTFW-DECLINED"
 _PARAMETER = re.compile(rb';(?:[^;:"]|"[^"]*")*')
 BUSY_STATUS = "X-MICROSOFT-CDO-BUSYSTATUS"

@@ -18,8 +18,6 @@ from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
 
 from .texts import Texts
 
-__all__ = ["PINNED", "Preference", "Statement", "assumed_round", "pinned_round", "statements"]
-
 PINNED = 6
 """Number of decisions that a pinned sentence counts like."""
 _FEWEST = 2

@@ -37,8 +37,6 @@ from .precedents import Facts, facts
 from .sources import NewFile, Part, Source, digest
 from .texts import Said
 
-__all__ = ["Choice", "Marking", "Undone", "everything", "last_session", "named_event", "undo"]
-
 _DAY = timedelta(days=1)
 
 

@@ -26,8 +26,6 @@ from typing import Any
 from .ics_events import Entry, Unreadable
 from .ics_lines import Problem
 
-__all__ = ["Budget", "Occurrence", "RuleRefused", "occurrences", "rule_times"]
-
 _MOST_DATES = 1000
 """Maximum number of dates of one series in the span."""
 

@@ -36,8 +36,6 @@ from .precedents import ALWAYS, SERIES, facts
 from .session import Session
 from .wording import described
 
-__all__ = ["Planner", "page_app", "serve_page"]
-
 
 class _OnPage:
     """Answers one conflict, and leaves the others open."""

@@ -37,8 +37,6 @@ from .ics_events import Party, address_of
 from .ics_lines import FileLines, decoded
 from .texts import LANGUAGES
 
-__all__ = ["TRAVEL", "About", "People", "owner_of", "read_people", "surname_of"]
-
 _MAILTO = re.compile(rb"mailto:([^\s;:,\"]+@[^\s;:,\"]+)", re.I)
 _ADDRESS = re.compile(r"[\w.+-]+@[\w.-]+\.\w+")
 _PRIVATE = re.compile(

@@ -42,8 +42,6 @@ from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_roun
 from .precedents import Facts
 from .wording import COUNTED
 
-__all__ = ["Noted", "PersonFile", "PersonHub", "Writing", "Written", "data_file", "people_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Noted:

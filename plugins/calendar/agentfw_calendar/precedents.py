@@ -19,8 +19,6 @@ from .people import People
 from .tagging import party_addresses
 from .texts import Said
 
-__all__ = ["ALWAYS", "SERIES", "Facts", "Precedent", "changes", "facts", "precedent"]
-
 Facts = Mapping[str, Any]
 """What a decision about an event depends on, as plain values."""
 

@@ -22,8 +22,6 @@ from .tagging import party_addresses, whereabouts
 from .texts import Texts
 from .words import Language
 
-__all__ = ["Declined", "Limits", "other_times"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -37,8 +37,6 @@ from .sources import Part, Source
 from .texts import Said, Texts
 from .words import Language
 
-__all__ = ["Session", "Wishes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wishes:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .session import Session
     from .sources import Source
 
-__all__ = ["Asked", "ask", "assembled", "deciding", "language_option", "opened", "reading", "source_of"]
-
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OTHER_WORLD = ("tiny", "teacher")
 """Policies that know the events of generated organisations only, and write what they assume of those into the hub."""

@@ -27,8 +27,6 @@ from agentfw.runs import write_whole
 from .ics_lines import FileLines
 from .texts import Said
 
-__all__ = ["AddressSource", "FileSource", "NewFile", "Part", "Saved", "Source", "digest"]
-
 _LARGEST = 100_000_000
 """Maximum size in bytes; people's largest calendars have a tenth of it."""
 

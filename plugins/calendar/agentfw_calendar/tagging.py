@@ -20,9 +20,6 @@ from .occurrences import Occurrence
 from .people import People
 from .words import named
 
-__all__ = ["party_addresses", "tags", "whereabouts"]
-
-
 _TOPICS = ("personal", "social", "people", "learning", "outreach", "steering", "admin")
 """Topics in order of precedence. Without a word of any of them the topic is delivery, the work itself."""
 _CATEGORIES = {"delivery", "steering", "people", "learning", "outreach", "admin", "social", "personal"}

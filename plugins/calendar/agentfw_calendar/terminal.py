@@ -36,8 +36,6 @@ from .wording import described, weights_in_words
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["Lister", "ShownPolicy", "Terminal", "choose", "conclude", "introduce", "show_other_times", "span"]
-
 _ALSO = 4
 _FAR = {SERIES: "far_series", ALWAYS: "far_always"}
 

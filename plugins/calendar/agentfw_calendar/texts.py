@@ -19,8 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["LANGUAGES", "Said", "Texts"]
-
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt")
 _FOLDER = Path(__file__).parent / "texts"
 

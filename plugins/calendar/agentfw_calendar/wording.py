@@ -23,8 +23,6 @@ from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL, in_words
 from .texts import Texts
 from .words import named
 
-__all__ = ["AWAY", "COUNTED", "described", "reason_in_words", "reasons", "weights_in_words"]
-
 COUNTED = re.compile(r"(.+) ([+-]\d+\.\d)")
 """A strategy that was counted from decisions: what it is about, and its weight."""
 AWAY = "you are away then"

@@ -27,8 +27,6 @@ import yaml
 from .occurrences import Occurrence
 from .texts import LANGUAGES
 
-__all__ = ["Kind", "Language", "named", "said", "spoken"]
-
 _SAID = re.compile(r"^SUMMARY[^:]*;LANGUAGE=\"?([a-z]{2})", re.I)
 _READ = 300
 """Number of titles from which the language of a calendar is known."""

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from agentfw_plugins.registration import FolderPlugin
 
-__all__ = ["plugin"]
-
 plugin = FolderPlugin("agentfw_papers")

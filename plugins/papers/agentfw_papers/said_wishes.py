@@ -19,8 +19,6 @@ from dataclasses import replace
 
 from agentfw_memory import SkillDraft, Trajectory, extract
 
-__all__ = ["extract_wishes"]
-
 _WISH = re.compile(
     r"^(?:I'd rather have|Next time,|I prefer|I want|I like|We really like|I love) (.+?)(?: please)?\.$", re.MULTILINE
 )

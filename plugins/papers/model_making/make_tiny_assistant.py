@@ -33,8 +33,6 @@ from agentfw_papers.worlds.assistant.domains import Scenario, load_domains
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, save, train, word_tokenizer, write_folder
 
-__all__ = ["PIECES", "exercises_of", "lessons_of", "main", "vocabulary_of"]
-
 _SHAPE = {
     "hidden_size": 64,
     "intermediate_size": 128,

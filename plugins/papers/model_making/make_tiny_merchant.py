@@ -22,8 +22,6 @@ from agentfw import Host, Run
 from agentfw.runs import parse_spec
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, train, word_tokenizer, write_folder
 
-__all__ = ["PIECES", "lessons_of", "main"]
-
 _SHAPE = {
     "hidden_size": 64,
     "intermediate_size": 128,

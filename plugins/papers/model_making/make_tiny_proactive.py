@@ -30,8 +30,6 @@ from agentfw_papers.worlds.proactive.teacher import draw_manner, teach
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, train, word_tokenizer, write_folder
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
-__all__ = ["PIECES", "lessons_of", "main", "with_unknown_words"]
-
 _SHAPE = {
     "hidden_size": 64,
     "intermediate_size": 128,

@@ -21,8 +21,6 @@ from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, train, word_tokenizer, write_folder
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
-__all__ = ["main"]
-
 _SHAPE = {"hidden_size": 48, "intermediate_size": 96, "head_dim": 12, "max_position_embeddings": 512}
 _PIECES = r" ?</?answer>| ?\d+| ?[A-Za-z']+| ?[^\sA-Za-z0-9]|\s"
 """Numbers, words and signs are a token each, with the space before them."""

@@ -25,8 +25,6 @@ from .encoders import Float32Array
 from .formulas import Weights, attention, linear, mlp, normalised
 from .preference_settings import PreferenceSettings
 
-__all__ = ["fit_cold_start", "merged", "predict_from_profiles", "present_views", "train_profiles"]
-
 BATCH = 512
 HIDDEN = 64
 LEARNING_RATE = 1e-3

@@ -36,8 +36,6 @@ from numpy.typing import NDArray
 
 from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
 
-__all__ = ["Encoder", "EncoderChoice", "open_encoder"]
-
 Float32Array = NDArray[np.float32]
 
 HASH_DIMENSIONS = 256

@@ -30,8 +30,6 @@ from agentfw_rewardmodels.preference.preference_settings import PreferenceSettin
 from agentfw_rewardmodels.preference.scoring import user_vectors
 from agentfw_rewardmodels.preference.training import Checkpoints, Progress, Trainer, device_of, fingerprint
 
-__all__ = ["fit"]
-
 
 def fit(
     interactions: Any,

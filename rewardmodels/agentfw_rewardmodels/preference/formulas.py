@@ -38,26 +38,6 @@ import numpy as np
 
 from .preference_settings import PreferenceSettings
 
-__all__ = [
-    "Array",
-    "Batch",
-    "Embeddings",
-    "Weights",
-    "action",
-    "attention",
-    "branch",
-    "branches_of",
-    "fused",
-    "fused_of",
-    "gate",
-    "linear",
-    "normalised",
-    "objective",
-    "ranking",
-    "softmax",
-    "tanh",
-]
-
 Array = Any
 """A torch tensor or a numpy array."""
 Weights = Mapping[str, Array]

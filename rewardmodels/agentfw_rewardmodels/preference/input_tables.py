@@ -43,27 +43,6 @@ from numpy.typing import NDArray
 from ..errors import BadInputError, MissingExtraError
 from .encoders import Encoder, Float32Array
 
-__all__ = [
-    "Dataset",
-    "Interactions",
-    "Pairs",
-    "Profiles",
-    "encoded_items",
-    "encoded_views",
-    "hetero_interactions",
-    "hetero_texts",
-    "is_hetero_data",
-    "places_of",
-    "popularity",
-    "read_interactions",
-    "read_items",
-    "read_pairs",
-    "read_profile",
-    "read_profiles",
-    "with_embeddings",
-]
-
-
 Profiles = dict[str, dict[str, str]]
 """Texts by user and view."""
 

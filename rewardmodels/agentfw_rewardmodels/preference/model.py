@@ -47,8 +47,6 @@ from agentfw_rewardmodels.preference.results import (
 from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, UserVectors, new_user_vectors, user_vectors
 from agentfw_rewardmodels.preference.training import Progress
 
-__all__ = ["By", "PreferenceModel"]
-
 By = Literal["fused", "interest", "conformity"]
 """Ranking method: by expected likes, by the user's own interest, or by conformity."""
 USERS_AT_ONCE = 512

@@ -33,8 +33,6 @@ from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, propagated
 from .scoring import Scorer
 
-__all__ = ["ModelState", "read_arrays", "read_model", "write_arrays", "write_model"]
-
 FORMAT, VERSION = "agentfw preference model", 2
 DESCRIPTION = "model.json"
 REPAIR = "save the model again, or fit a new one"

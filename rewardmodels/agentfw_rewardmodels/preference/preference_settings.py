@@ -26,8 +26,6 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from agentfw_rewardmodels.errors import BadInputError
 
-__all__ = ["PreferenceSettings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferenceSettings:

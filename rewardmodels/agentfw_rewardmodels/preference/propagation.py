@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from agentfw_rewardmodels.preference.encoders import Float32Array
 
-__all__ = ["Adjacency", "Matrix", "propagate", "propagated"]
-
 ROWS_AT_ONCE = 500_000
 """Edges that the numpy product holds at a time (128 MB at 64 dimensions)."""
 

@@ -18,8 +18,6 @@ from agentfw_rewardmodels.preference.model_state import ModelState
 from agentfw_rewardmodels.preference.results import table
 from agentfw_rewardmodels.preference.scoring import UserVectors
 
-__all__ = ["Liked", "ModelReport", "UserReport"]
-
 LISTED = 10
 INK, INTEREST, CONFORMITY = "#1f2933", "#2b7a78", "#d98e04"
 

@@ -17,19 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Evaluation",
-    "Explanation",
-    "NearItem",
-    "OwnItem",
-    "PreferenceScore",
-    "Scores",
-    "auc",
-    "by_user",
-    "recall_and_ndcg",
-    "top",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NearItem:

@@ -21,8 +21,6 @@ from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fu
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 from agentfw_rewardmodels.preference.results import Scores
 
-__all__ = ["Neighbours", "Scorer", "UserVectors", "new_user_vectors", "user_vectors"]
-
 BLOCK_SIZE = 4_000_000
 """Number of text similarities held at a time (16 MB)."""
 GROUPS = 16

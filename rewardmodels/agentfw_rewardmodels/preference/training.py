@@ -30,19 +30,6 @@ from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, Matrix, propagate, propagated
 from .results import by_user, recall_and_ndcg, top
 
-__all__ = [
-    "Checkpoints",
-    "Drawer",
-    "Places",
-    "Progress",
-    "Trained",
-    "Trainer",
-    "device_of",
-    "fingerprint",
-    "shapes_of",
-    "tensor",
-]
-
 Ints = NDArray[np.int64]
 TRIES = 10
 """Attempts to draw an item that isn't liked. A user who likes nearly everything may get one that is."""

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-__all__ = ["Upstream", "endless", "until"]
-
 
 class Upstream:
     """Answers "now" at once, and everything else with words until it is told to stop."""

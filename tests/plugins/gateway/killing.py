@@ -17,8 +17,6 @@ import httpx
 
 from agentfw.runs import read_sessions
 
-__all__ = ["begun", "kill_under_load", "lost", "start", "told"]
-
 
 def start(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str, Path]:
     """`agentfw serve` in a process of its own, its address and the folder of its run."""

@@ -7,8 +7,6 @@ import json
 import random
 from typing import Any
 
-__all__ = ["mutate", "mutated"]
-
 _FUNCTION = {"name": "weather", "description": "d", "parameters": {"type": "object", "properties": {}}}
 _CALL = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"a": 1}'}}
 _SEEDS: list[tuple[str, dict[str, Any]]] = [

@@ -12,8 +12,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-__all__ = ["ANSWER", "CLIENTS", "Weather"]
-
 QUESTION = "How is the weather in Rome?"
 ANSWER = '{"city": "Rome", "sky": "sunny"}'
 

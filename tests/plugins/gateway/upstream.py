@@ -11,8 +11,6 @@ from chat_server import Reply, Script, Server, refusal, serving
 
 from .conftest import Served, served
 
-__all__ = ["Passing", "passing"]
-
 Body = dict[str, Any]
 
 

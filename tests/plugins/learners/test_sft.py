@@ -49,7 +49,7 @@ def learner(small_model: Path) -> SftLearner:
 def test_a_demonstration_is_learned_as_the_policy_would_be_asked(
     learner: SftLearner, small_model: Path, tmp_path: Path
 ) -> None:
-    from agentfw.environment import Action
+    from agentfw.request import Action
 
     episode = demonstration(text="I serve green tea.")
     chat = Chat(small_model)

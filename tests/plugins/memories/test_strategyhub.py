@@ -11,7 +11,8 @@ from agentfw.interfaces import EventDriven
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
+from agentfw_plugins.worlds.inbox.environment import Inbox
+from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 
 def _update(*strategies: str) -> Intervention:

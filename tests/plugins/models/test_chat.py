@@ -14,10 +14,10 @@ pytest.importorskip("transformers")
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from agentfw.environment import Action
 from agentfw.episode import Call, Message
 from agentfw.errors import SettingsError
 from agentfw.policy import Generation
+from agentfw.request import Action
 from agentfw_plugins.models import Chat, locate
 
 ASK = [Message("system", "Serve tea."), Message("user", "Green tea, please.")]

@@ -17,8 +17,11 @@ pytest.importorskip("bitsandbytes")
 from agentfw_plugins.models import load_base  # noqa: E402
 from agentfw_plugins.models.base import Precision  # noqa: E402
 from agentfw_plugins.models.locate import four_bit_folder  # noqa: E402
-from agentfw_plugins.policies.vllm.vllm_backend import engine_options  # noqa: E402
-from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_backend import (  # noqa: E402
+    VLLMSettings,
+    engine_options,
+)
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy  # noqa: E402
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ import pytest
 from chat_server import Reply, Server, completion, refusal, serving
 from openai_asking import ASK, OPEN, ask, fails, finish, policy_at
 
-from agentfw.environment import Brief
 from agentfw.episode import Call, Observation, Task, Usage
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request, Sampling
-from agentfw.request import Moment
+from agentfw.request import Brief, Moment
 from agentfw.testing import check_component
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentfw.environment import Action
 from agentfw.episode import Call, Message, Usage
 from agentfw.policy import Request
-from agentfw.request import Sampling
+from agentfw.request import Action, Sampling
 from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_plugins.protocols.answers import read_generation
 from agentfw_plugins.protocols.chat import write_chat

@@ -12,7 +12,8 @@ from agentfw.environment import action
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, StepLoop
 from agentfw_plugins.policies.scripted import RandomPolicy, RandomSettings, ScriptedPolicy, ScriptedSettings
-from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
+from agentfw_plugins.worlds.inbox.environment import Inbox
+from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 
 class Counter(Environment):

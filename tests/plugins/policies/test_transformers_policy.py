@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from transformers_asking import WORDS, in_turn, make, request, together, using
 
-from agentfw.environment import Action
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
+from agentfw.request import Action
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

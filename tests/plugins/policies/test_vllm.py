@@ -29,7 +29,8 @@ if not PYTHON:
 pytest.importorskip("peft")
 
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
-from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy  # noqa: E402
 from agentfw_plugins.policies.vllm.vllm_server import VLLMServer  # noqa: E402
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,8 @@ from agentfw.policy import Generation, Request, Sampling
 
 pytest.importorskip("transformers")
 
-from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
+from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy
 
 Result = TypeVar("Result")
 Make = Callable[..., Path]

@@ -23,12 +23,6 @@ from ...episode import Task
 from ...errors import UsageError
 from ...seeds import Seeds
 
-__all__ = [
-    "Curriculum",
-    "QueryCurriculum",
-    "in_groups",
-]
-
 
 def in_groups(tasks: Sequence[Task], samples: int, *, first: int = 0) -> list[Task]:
     """Each task `samples` times, side by side; the samples are numbered from `first`."""

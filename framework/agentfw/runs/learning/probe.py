@@ -32,8 +32,6 @@ import numpy
 
 from ...errors import AgentfwError
 
-__all__ = ["ROUGH", "SLIGHT", "Probe", "arithmetic", "check", "size", "tolerance"]
-
 SLIGHT = 0.1
 """Maximum difference between sampler and trainer, in nats per token, where the loss needs the probabilities with which
 tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""

@@ -18,8 +18,6 @@ from ...policy import Policy
 from ..records.play_records import Records
 from .probe import ROUGH, Probe, arithmetic, check, size, tolerance
 
-__all__ = ["Proof"]
-
 _LONGEST = 64
 """Maximum number of tokens of an answer that are compared."""
 _MOST = 16

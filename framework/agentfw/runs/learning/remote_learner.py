@@ -23,8 +23,6 @@ from ...learner import Answer, Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss
 from ..spec.run_spec import Choice, RunSpec
 
-__all__ = ["LearnerServer", "RemoteLearner"]
-
 
 class RemoteLearner(Learner):
     """The learner as this process sees it. Every method waits for the answer: call it in a thread."""

@@ -38,15 +38,6 @@ from .probe import ROUGH, SLIGHT, Probe
 from .proof import Proof
 from .remote_learner import RemoteLearner
 
-__all__ = [
-    "Learning",
-    "Lesson",
-    "TurnChecks",
-    "check_sampling",
-    "check_trainable",
-    "make_learning",
-]
-
 
 class TurnChecks(Observer):
     """Checks the turns of the trained policy, and counts the tokens that it generates.

@@ -30,8 +30,6 @@ from ...boundary.guard import CallCounts
 from ...errors import StorageError, disk_fix
 from .journal import make_private, read_journal
 
-__all__ = ["CallRecord", "CallRow", "call_table", "read_calls", "running_calls"]
-
 FILE = "calls.jsonl"
 _WIDTH = 1024
 """Bytes of a line."""

@@ -34,8 +34,6 @@ from ..spec.run_spec import RunSpec
 from .journal import Journal
 from .play_records import Records
 
-__all__ = ["Failures", "reasons"]
-
 Found = TypeVar("Found")
 
 _FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSpentError)

@@ -22,19 +22,6 @@ from typing import Any, Literal
 from ...report.axis import rounded
 from .folder import RunFolder
 
-__all__ = [
-    "CHARTS",
-    "EPISODE_FIGURES",
-    "UPDATE_FIGURES",
-    "Figure",
-    "UpdateFigure",
-    "better",
-    "figure_text",
-    "figure_title",
-    "figures_of",
-    "in_order",
-]
-
 Record = Mapping[str, Any]
 
 

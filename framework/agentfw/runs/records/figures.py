@@ -21,19 +21,6 @@ from ...optimizer import Scored
 from ...printing.out import counted
 from .summary import columns
 
-__all__ = [
-    "WHY_NO_LEARNING",
-    "alike",
-    "components",
-    "finite",
-    "flat",
-    "lengths",
-    "means",
-    "nothing_learned",
-    "size_of",
-    "sync",
-]
-
 WHY_NO_LEARNING = "See docs/guides/why-no-learning.md"
 """Where a person finds what to do about an update that has taught nothing."""
 _ROUNDING = 1e-12

@@ -43,8 +43,6 @@ from .journal import Journal, read_journal, write_whole
 from .play_records import EARLIER, Records, State, migrate, migrate_about
 from .run_index import newest_first
 
-__all__ = ["FORMAT", "RunFolder", "find_run", "list_runs"]
-
 FORMAT = 3
 
 

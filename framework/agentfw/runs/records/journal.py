@@ -36,16 +36,6 @@ from typing import IO, Any
 from ...boundary.secrets import strike, struck
 from ...errors import RunFolderError, StorageError, disk_fix
 
-__all__ = [
-    "Journal",
-    "LongTexts",
-    "encoded",
-    "make_folder",
-    "make_private",
-    "read_journal",
-    "write_whole",
-]
-
 PRIVATE = 0o600
 Record = dict[str, Any]
 _SOON = 0.05  # seconds until a record that nobody waits for is flushed, unless another record's flush comes first

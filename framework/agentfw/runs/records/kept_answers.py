@@ -31,8 +31,6 @@ from ...request import CallsInText, Forwarded, Generation, Passed, Request
 from ...timeline import Time
 from .journal import encoded, make_folder, make_private
 
-__all__ = ["KeptAnswers", "count_kept"]
-
 _PAUSE = 0.25  # seconds between two writes: about what a kill loses
 _FOLDER = "answers"
 

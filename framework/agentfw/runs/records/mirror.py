@@ -30,8 +30,6 @@ from typing import Any, NamedTuple
 from ...errors import MissingExtraError, RunFolderError, SettingsError, StorageError
 from .journal import make_folder, make_private, write_whole
 
-__all__ = ["Mirror", "check_address", "fetched"]
-
 _OWNER = "mirror.json"
 _FETCHED = ".fetched.json"
 _OWN = {"lock", _OWNER, _FETCHED}

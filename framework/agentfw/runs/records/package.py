@@ -37,8 +37,6 @@ from ...boundary.metadata import normalise
 from ...errors import RunFolderError, StorageError
 from .journal import make_folder, write_whole
 
-__all__ = ["Lock", "Locked", "lock_of", "pack", "read_lock"]
-
 _LARGEST = 50_000_000
 """The largest package that is packed, in bytes of its files."""
 

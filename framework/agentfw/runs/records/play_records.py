@@ -30,14 +30,6 @@ from ...episode import Episode
 from ...errors import PluginError, RunFolderError, StorageError
 from .journal import Journal, read_journal, write_whole
 
-__all__ = [
-    "EARLIER",
-    "Records",
-    "State",
-    "migrate",
-    "migrate_about",
-]
-
 EARLIER = {2: "the tokens of judges were not counted, and are 0; there was no deadline, and now the default one holds"}
 """The formats that are still read, with what they lack."""
 

@@ -21,8 +21,6 @@ from typing import ClassVar
 
 from .journal import make_private
 
-__all__ = ["RunIndex", "newest_first", "writing"]
-
 _WORTH_IT = 500
 """Number of runs that are read faster than anybody notices."""
 _RUNS = """

@@ -17,19 +17,6 @@ from .figure_table import figures_of
 from .folder import RunFolder
 from .play_records import State
 
-__all__ = [
-    "Summary",
-    "beside",
-    "by_round",
-    "columns",
-    "figures_from",
-    "figures_record",
-    "intervals",
-    "leading",
-    "summarize",
-    "total_usage",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Summary:

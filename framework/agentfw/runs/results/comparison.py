@@ -19,8 +19,6 @@ from ..records.figure_table import better, in_order
 from ..records.folder import RunFolder
 from ..records.summary import columns, leading
 
-__all__ = ["Row", "change", "compare_runs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -34,8 +34,6 @@ from ..spec.resolution import from_json
 from ..spec.run_spec import parse_spec
 from ..spec.values import apply_assignments
 
-__all__ = ["Comparison", "compare_records", "content_of", "environment_of", "installation_differences", "play_again"]
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -24,16 +24,6 @@ from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.summary import by_round, columns, intervals, leading
 
-__all__ = [
-    "clipping_note",
-    "curve",
-    "phases_table",
-    "timeline_picture",
-    "update_charts",
-    "updates_table",
-    "write_episode_picture",
-]
-
 _PHASES = {
     "play": "playing",
     "learn": "learning",

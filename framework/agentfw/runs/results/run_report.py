@@ -32,12 +32,6 @@ from .comparison import change
 from .run_charts import clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 
-__all__ = [
-    "training_notes",
-    "what_each_did",
-    "write_report",
-]
-
 _GROUPS = 4
 """Maximum number of groups of which episodes are shown in full: the worst, the median and the best of each."""
 _LONGEST = 60_000

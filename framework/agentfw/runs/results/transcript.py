@@ -19,14 +19,6 @@ from ...errors import UsageError
 from ..records.figure_table import EPISODE_FIGURES
 from ..records.folder import RunFolder
 
-__all__ = [
-    "Rows",
-    "call_in_words",
-    "decisions",
-    "frame",
-    "transcript",
-]
-
 
 def transcript(episode: Episode) -> str:
     """The whole episode."""

@@ -43,27 +43,6 @@ from ...version import __version__
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
 from .values import apply_assignments, listed
 
-__all__ = [
-    "as_before",
-    "as_given",
-    "changed_record",
-    "checked_spec",
-    "complete",
-    "from_json",
-    "in_force",
-    "masked",
-    "masked_keys",
-    "missing_secrets",
-    "origins_of",
-    "plugins_of",
-    "refuse_changed",
-    "resolve",
-    "resolve_again",
-    "segment_of",
-    "to_json",
-    "with_defaults",
-]
-
 _TAG = "$toml"
 
 

@@ -51,27 +51,6 @@ from ...settings import OPERATIONAL, Operational, Settings
 from ...timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT
 from .weights import parse_schedule
 
-__all__ = [
-    "COMPONENTS",
-    "ISOLATION",
-    "LISTS",
-    "OF_RUNS",
-    "OF_TRAININGS",
-    "SINGULAR",
-    "TRAINING_DEFAULTS",
-    "Choice",
-    "EvaluationSettings",
-    "IsolableChoice",
-    "ModelChoice",
-    "RewardChoice",
-    "RunSpec",
-    "SamplingSettings",
-    "SpendingSettings",
-    "ToolChoice",
-    "label_of_name",
-    "parse_spec",
-]
-
 COMPONENTS = {
     "environment": "environment",
     "policy": "policy",

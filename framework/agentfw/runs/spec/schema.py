@@ -20,8 +20,6 @@ from ...settings import input_key, models_in
 from .resolution import to_json
 from .run_spec import COMPONENTS, SINGULAR, RunSpec
 
-__all__ = ["SettingRow", "setting_rows", "spec_schema", "value_type"]
-
 _TYPES = {
     "integer": "integer",
     "number": "number",

@@ -36,25 +36,6 @@ from .resolution import from_json, masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
 from .values import apply_assignments, label_of, listed, merged, read_spec, relative_to, written_values
 
-__all__ = [
-    "SpecValues",
-    "Start",
-    "check_training",
-    "chosen_values",
-    "find_training",
-    "naming_layers",
-    "newest_version",
-    "policy_of_run",
-    "spec_of_run",
-    "spec_text",
-    "start_from_runs",
-    "start_of_run",
-    "start_of_training",
-    "with_choices",
-    "with_defaults",
-    "with_model",
-]
-
 
 def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     """The name of a policy as it is, and that of a run as the policy that it had or made.

@@ -20,8 +20,6 @@ from ...host.names import is_file
 from ...printing.out import shown_path
 from .run_spec import COMPONENTS, ISOLATION, LISTS, label_of_name
 
-__all__ = ["apply_assignments", "label_of", "listed", "merged", "read_spec", "relative_to", "written_values"]
-
 _LARGEST_FILE = 1_000_000
 _SINGLE = tuple(key for key in COMPONENTS if key not in LISTS.values())
 

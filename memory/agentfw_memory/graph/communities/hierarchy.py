@@ -33,8 +33,6 @@ from numpy.typing import NDArray
 from agentfw_memory.graph.arrays import Bools, Floats, Integers
 from agentfw_memory.graph.communities.leiden import Method, Network, installed_method, split, split_around
 
-__all__ = ["RESOLUTIONS", "Communities"]
-
 Edges = tuple[Integers, Integers, Floats]
 
 RESOLUTIONS = (0.5, 1.0, 2.0)

@@ -29,8 +29,6 @@ import numpy as np
 from agentfw_memory.errors import MissingExtraError
 from agentfw_memory.graph.arrays import Floats, Integers
 
-__all__ = ["Method", "Network", "installed_method", "split", "split_around"]
-
 Method = Literal["leiden", "louvain"]
 """`leiden` falls back to Louvain if its libraries aren't installed."""
 

@@ -28,8 +28,6 @@ from agentfw_memory.graph.communities.hierarchy import Communities
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-__all__ = ["Membership", "shares"]
-
 DRIFT = 0.1
 """Share of nodes in changed communities beyond which these are split again."""
 GROWTH = 1.25

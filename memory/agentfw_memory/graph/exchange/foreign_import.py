@@ -26,8 +26,6 @@ from typing import Any
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.records import NewSkill
 
-__all__ = ["read_memories"]
-
 Record = Mapping[str, Any]
 
 MEM0 = ("id", "user_id", "agent_id", "run_id", "app_id", "actor_id", "role")

@@ -28,8 +28,6 @@ from agentfw_memory.graph.records import Hit
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["MAXIMUM_NODES", "Recalled", "graph_page", "layout"]
-
 MAXIMUM_NODES = 5_000
 """Maximum number of nodes on a page. Of larger graphs, those with the most edges are shown."""
 SMALLEST_COLOURED = 3

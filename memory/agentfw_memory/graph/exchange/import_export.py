@@ -30,8 +30,6 @@ from agentfw_memory.graph.validation import check_name
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["export_jsonl", "import_jsonl", "to_networkx"]
-
 FORMAT = "agentfw skill graph 3"
 
 Record = dict[str, Any]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from agentfw_memory.skill_graph import SkillGraph
 
-__all__ = ["HOST", "guarded", "make_server", "serve_http", "serve_stdio"]
-
 HOST = "127.0.0.1"
 MINIMUM_TOKEN_LENGTH = 16
 

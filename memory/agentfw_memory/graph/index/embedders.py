@@ -40,16 +40,6 @@ from agentfw_memory.graph.index.http_embedder import HttpEmbedder, prefix
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_vectors
 
-__all__ = [
-    "CallableEmbedder",
-    "Embedder",
-    "HashEmbedder",
-    "WordLlamaEmbedder",
-    "default_embedder",
-    "embedded",
-    "open_embedder",
-]
-
 HASH_DIMENSIONS = 256
 CHUNK = 20_000
 """Number of characters that are embedded as one."""

@@ -24,8 +24,6 @@ from agentfw_memory.errors import BadInputError, MissingExtraError, StorageError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.validation import check_vectors
 
-__all__ = ["KEY", "URL", "HttpEmbedder"]
-
 URL, KEY = "AGENTFW_EMBEDDINGS_URL", "AGENTFW_EMBEDDINGS_KEY"
 BATCH = 64
 CACHED = 10_000

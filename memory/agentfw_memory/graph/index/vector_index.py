@@ -31,18 +31,6 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
 
-__all__ = [
-    "PARTS",
-    "ExactIndex",
-    "ListIndex",
-    "SkillIndex",
-    "VectorIndex",
-    "best",
-    "faiss_installed",
-    "faiss_library",
-    "products",
-]
-
 TRAINING_POINTS = 40
 """Number of vectors per list that its centre is computed from."""
 TRAINING_ROUNDS = 6

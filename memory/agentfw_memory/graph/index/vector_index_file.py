@@ -18,8 +18,6 @@ from agentfw_memory.files import make_private
 from agentfw_memory.graph.index.vector_index import ListIndex, faiss_library
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-__all__ = ["load_index", "remove_indexes", "save_index"]
-
 FORMAT = 1
 CHECKSUM_BYTES = 32
 BLOCK = 1 << 20

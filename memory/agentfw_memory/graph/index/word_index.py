@@ -35,8 +35,6 @@ from numpy.typing import NDArray
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown, resizable
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["LENGTH", "SATURATION", "SHARED", "Block", "Question", "Weights", "WordIndex"]
-
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 

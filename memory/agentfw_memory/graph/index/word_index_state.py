@@ -22,8 +22,6 @@ import numpy as np
 from agentfw_memory.graph.index.word_index import BLOCK, Block, WordIndex
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-__all__ = ["load_words", "save_words", "way_of_terms"]
-
 FORMAT = 3
 """Goes up when blocks or the terms of texts change."""
 HEAD = "words"

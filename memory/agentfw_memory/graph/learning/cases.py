@@ -15,8 +15,6 @@ from agentfw_memory.graph.learning.extraction import Trajectory
 from agentfw_memory.graph.records import Hit, NewSkill
 from agentfw_memory.writing.secrets import has_secret
 
-__all__ = ["CASES", "Case", "as_messages", "as_text", "case_of", "chosen_cases"]
-
 CASES: Mapping[str, Any] = {"case": {"$exists": True}}
 """The filter by which cases are recalled."""
 GOOD = 0.5

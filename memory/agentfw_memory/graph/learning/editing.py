@@ -34,8 +34,6 @@ from agentfw_memory.graph.validation import (
     check_text,
 )
 
-__all__ = ["Cut", "Editor", "prune"]
-
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
 """The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
 COMPARED_AT_ONCE = 1024

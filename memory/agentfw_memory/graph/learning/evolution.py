@@ -24,8 +24,6 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import meaning
 
-__all__ = ["Placed", "Placing"]
-
 
 @dataclass(slots=True)
 class Placed:

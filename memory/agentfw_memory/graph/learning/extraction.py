@@ -24,8 +24,6 @@ from textwrap import shorten
 
 from agentfw_memory.errors import BadInputError
 
-__all__ = ["PRIVATE", "Extractor", "SkillDraft", "Step", "Trajectory", "extract"]
-
 NEW_SKILLS = 3
 """Default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with."""
 MAXIMUM_CLAUSE_LENGTH = 120

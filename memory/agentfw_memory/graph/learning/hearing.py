@@ -36,8 +36,6 @@ from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 
-__all__ = ["Hearer", "Saying"]
-
 MOST_KEPT = 20
 """Maximum number of things that are kept of one message."""
 TURNS_BEFORE = 6

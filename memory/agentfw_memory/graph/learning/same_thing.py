@@ -16,8 +16,6 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.stores.store import Change
 
-__all__ = ["SameThing"]
-
 NEARLY_THE_SAME = 0.85
 """Similarity from which on two sayings are about the same thing though neither is called a correction."""
 CORRECTED = 0.45

@@ -30,8 +30,6 @@ from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import meaning
 
-__all__ = ["Sharing", "check_not_reserved"]
-
 RESERVED = "*shared:"
 COMPARED = 200
 """Maximum number of similar skills in which other users are looked for."""

@@ -35,8 +35,6 @@ from agentfw_memory.writing.kinds import kinds_of
 from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 
-__all__ = ["Learner", "as_trajectory"]
-
 LONGEST_DRAFT = 20_000
 """Maximum number of characters of a skill that an extractor writes. A model that writes more has gone astray."""
 

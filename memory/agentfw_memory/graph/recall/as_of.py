@@ -18,8 +18,6 @@ from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Hit, Skill, SkillVersion, Why
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-__all__ = ["recall_as_of"]
-
 CANDIDATES = 4
 """Number of candidates by each way of finding them, for each skill to return."""
 

@@ -31,8 +31,6 @@ from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.records import Use
 
-__all__ = ["SAMPLE", "TRUSTED", "Together", "Trust", "calibrated", "terms_before"]
-
 SAMPLE = 256
 """Number of skills that are compared."""
 FULL = 0.25

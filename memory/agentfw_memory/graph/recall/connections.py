@@ -19,8 +19,6 @@ from agentfw_memory.graph.arrays import Floats, Integers, grown, resizable
 from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-__all__ = ["GAP", "REMEMBERED", "SAMPLED", "Connections", "Timeline"]
-
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""
 NOWHERE = -1

@@ -21,8 +21,6 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.search import Corpus, Proposals, Sought
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["DatabaseQuestion"]
-
 HOLDERS = 1_000
 """Maximum number of shared skills that are found with a seldom word: as many as make a word common."""
 TOGETHER = 3

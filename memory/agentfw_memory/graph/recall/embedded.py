@@ -41,8 +41,6 @@ from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
 
-__all__ = ["SMALL", "EmbeddedRecall", "Loaded", "loaded"]
-
 MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""

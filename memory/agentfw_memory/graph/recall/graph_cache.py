@@ -23,8 +23,6 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
 from agentfw_memory.graph.text.words import words
 
-__all__ = ["BACKGROUND", "GraphCache", "drawn"]
-
 BACKGROUND = 256
 """Number of skills that stand for all of them where an average is needed."""
 NO_NAMES: dict[int, frozenset[str]] = {}

@@ -43,8 +43,6 @@ from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
 from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
 
-__all__ = ["COMMON", "DatabaseRecall"]
-
 COMMON = 1_000
 """Number of shared skills with a word from which the word is a common one."""
 FOCUSED = 200

@@ -13,8 +13,6 @@ from dataclasses import replace
 from agentfw_memory.graph.records import Hit
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["EVERY_ANSWER", "newest_first"]
-
 EVERY_ANSWER = "every answer"
 """The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
 COMPARED = 20

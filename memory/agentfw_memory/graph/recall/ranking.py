@@ -36,19 +36,6 @@ from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.text.words import words
 
-__all__ = [
-    "Asked",
-    "Found",
-    "HybridSimilarity",
-    "Ranked",
-    "Scores",
-    "Similarity",
-    "VectorSimilarity",
-    "WordSimilarity",
-    "chosen",
-    "rank",
-]
-
 Scores = NDArray[np.floating[Any]]
 
 LOWEST, BY_EVIDENCE, BY_GAP = -8.14, 1.82, -2.02

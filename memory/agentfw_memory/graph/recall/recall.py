@@ -32,8 +32,6 @@ from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Hea
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["Recaller", "record_of"]
-
 ATTEMPTS = 3
 ORDERED = 10
 """Minimum number of hits among which those about the same thing are ordered by time."""

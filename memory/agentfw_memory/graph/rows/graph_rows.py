@@ -39,8 +39,6 @@ from agentfw_memory.graph.stores.store import (
     Where,
 )
 
-__all__ = ["MINIMUM_WEIGHT", "GraphRows"]
-
 MINIMUM_WEIGHT = 0.05
 """Minimum reward of a use that counts towards communities. Modularity needs weights above zero."""
 EMBEDDED_AT_ONCE = 500

@@ -14,8 +14,6 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.records import EdgeKind, Visibility
 from agentfw_memory.graph.stores.store import Store
 
-__all__ = ["LIVE", "EdgeRow", "LiveRows", "SkillRow", "TrajectoryRow", "digest", "live_rows", "told_apart"]
-
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""
 

@@ -30,8 +30,6 @@ from agentfw_memory.graph.stores.tables import TABLES
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DuckdbStore"]
-
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
 VERSION = 2
 _files: dict[str, _File] = {}

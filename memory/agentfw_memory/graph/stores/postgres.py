@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from agentfw_memory.graph.stores.postgres_server import Connection
 
-__all__ = ["PostgresStore"]
-
 SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
 SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
 """The types that columns are sent as by COPY. Vectors and words are sent as the bytes that the server reads, so this

@@ -27,8 +27,6 @@ from agentfw_memory.graph.stores.tables import TABLES
 if TYPE_CHECKING:
     from agentfw_memory.graph.stores.postgres_server import Connection
 
-__all__ = ["erase"]
-
 TEXT = (
     "(SELECT left(string_agg(md5(random()::text || g), ''), {size}) FROM generate_series(0, {size} / 32) g WHERE n > 0)"
 )

@@ -23,8 +23,6 @@ from agentfw_memory.graph.stores.search import NOTHING, Connected, Corpus, Neare
 from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["PostgresSearch", "array_as_sent", "words_of"]
-
 Query = tuple[Any, ...]
 """A statement that reads, and its values."""
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["Server", "answers_of", "open_server", "server_errors"]
-
 VERSION = 5
 CONNECTIONS = 10
 """Maximum number of connections of a process to one database. Further threads wait for a free one."""

@@ -15,8 +15,6 @@ import numpy as np
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.records import Use
 
-__all__ = ["Connected", "Corpus", "DatabaseSearch", "Nearest", "Proposals", "Sought", "Summary"]
-
 Nearest = tuple[Integers, Floats]
 """Skills with their similarities, the most similar first."""
 

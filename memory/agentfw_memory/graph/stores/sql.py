@@ -38,8 +38,6 @@ from agentfw_memory.graph.stores.store import (
 )
 from agentfw_memory.graph.stores.tables import TABLES, Index
 
-__all__ = ["SqlStore", "create_statements"]
-
 Statement = tuple[str, list[Any]]
 
 

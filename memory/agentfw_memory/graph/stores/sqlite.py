@@ -24,8 +24,6 @@ from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlit
 from agentfw_memory.graph.stores.sql import SqlStore, create_statements
 from agentfw_memory.graph.stores.store import PATIENCE, Answer, Clock
 
-__all__ = ["SqliteStore"]
-
 VERSION = 4
 APPLICATION = 0x534B4730  # "SKG0": marks our files
 TYPES = {"integer": "INTEGER", "number": "REAL", "text": "TEXT", "vector": "BLOB", "bytes": "BLOB"}

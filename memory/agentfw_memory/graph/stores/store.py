@@ -28,27 +28,6 @@ from agentfw_memory.graph.arrays import Float32Array
 if TYPE_CHECKING:
     from agentfw_memory.graph.stores.search import DatabaseSearch
 
-__all__ = [
-    "PATIENCE",
-    "Among",
-    "Answer",
-    "Between",
-    "Change",
-    "Clock",
-    "Count",
-    "Delete",
-    "EmbedderRecord",
-    "Head",
-    "Insert",
-    "Not",
-    "Reading",
-    "Select",
-    "Store",
-    "Update",
-    "Where",
-    "Writing",
-]
-
 Answer = TypeVar("Answer")
 
 Clock = Callable[[], float]

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["TABLES", "Index", "Table"]
-
 Kind = Literal["integer", "number", "text", "optional number", "optional text", "vector", "bytes", "words"]
 """What a column holds. `words` is the text of a skill, given to stores that search by words; others leave it out."""
 

@@ -17,8 +17,6 @@ from datetime import UTC, datetime, timedelta
 
 from agentfw_memory.graph.text.words import MONTHS
 
-__all__ = ["spans"]
-
 Span = tuple[float, float]
 
 _MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in MONTHS)

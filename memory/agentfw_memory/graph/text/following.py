@@ -16,8 +16,6 @@ from collections.abc import Iterable
 
 from agentfw_memory.graph.text.words import terms
 
-__all__ = ["followed"]
-
 
 def followed(
     text: str, calls: Iterable[str], said: Iterable[str], *, tools: Iterable[str] = (), about: Iterable[str] = ()

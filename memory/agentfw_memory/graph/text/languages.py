@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
-__all__ = ["PAIRED", "STOP_WORDS", "language_of", "script_of"]
-
 PAIRED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean, as ranges of a regular expression's class."""
 

@@ -30,8 +30,6 @@ from itertools import pairwise
 
 from agentfw_memory.graph.text.languages import PAIRED, STOP_WORDS, language_of, script_of
 
-__all__ = ["MONTHS", "meaning", "terms", "tokens", "words"]
-
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .learning import Learning
     from .version_file import VersionFile
 
-__all__ = ["forget_feedback", "learning_of", "learning_options", "rollback", "versions"]
-
 CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -29,8 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["LEAST", "LEVEL", "Comparison", "compare", "shuffled"]
-
 LEVEL = 0.05
 LEAST = 3
 """Minimum number of liked and of disliked answers. With fewer, no shuffle is rare enough."""

@@ -26,8 +26,6 @@ from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
 from .version_file import State, VersionFile
 
-__all__ = ["Learning"]
-
 _LOOK = 0.5
 """Seconds between two looks at the versions."""
 _LEAD = 5.0

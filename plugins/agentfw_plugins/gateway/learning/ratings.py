@@ -17,8 +17,6 @@ from agentfw.episode import Event
 from ...rewards.measured import feedback_of
 from .version_file import Removal
 
-__all__ = ["MOST", "Rating", "fresh", "rated", "read_ratings", "without_removed"]
-
 MOST = 400
 """The newest so many ratings are learned from: tastes change."""
 _CLEAR = 0.5

@@ -18,8 +18,6 @@ from agentfw.timeline import Time
 
 from .version_file import VersionFile, named
 
-__all__ = ["ServedVersions", "check_learns"]
-
 
 class ServedVersions(Policy):
     """Policies by the number of their version; 0 is the policy as it came."""

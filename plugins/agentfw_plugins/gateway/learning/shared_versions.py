@@ -24,8 +24,6 @@ from ..sessions.session_journal import Chosen, SessionJournal
 from ..sessions.session_store import LEASE, new_holder
 from .version_file import TRAINER, State, Version, VersionFile, state_of, written
 
-__all__ = ["SharedVersionFile"]
-
 _PART = 2**23
 """Bytes of an adapter in a row."""
 

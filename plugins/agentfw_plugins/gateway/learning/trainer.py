@@ -44,8 +44,6 @@ from .ratings import MOST, Rating, fresh, read_ratings, without_removed
 from .trial import judge
 from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
-__all__ = ["BUSY", "adapters_of", "attempt", "compared", "copied", "main", "trained", "with_adapter"]
-
 BUSY = 75
 """Exit code: another trainer is at work."""
 Choice = str | dict[str, Any]

@@ -14,8 +14,6 @@ from .comparison import LEAST, shuffled
 from .ratings import Rating
 from .version_file import VersionFile, named
 
-__all__ = ["judge"]
-
 
 def judge(file: VersionFile, ratings: Sequence[Rating]) -> None:
     """End the trial when as many answers are rated as a new version takes, and some of each version."""

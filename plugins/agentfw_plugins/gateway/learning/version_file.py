@@ -24,8 +24,6 @@ from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder, read_sessions
 
-__all__ = ["TRAINER", "Removal", "State", "Version", "VersionFile", "named", "state_of", "written"]
-
 TRAINER = "AGENTFW_TRAINER"
 """The variable by which a trainer is told of versions that aren't in its run. An address may have a password, so it is
 no word of the command."""

@@ -18,8 +18,6 @@ from agentfw.runs import LiveRun, RunFolder, encoded, list_runs, make_private, p
 from ...rewards.measured import feedback_of
 from .session_journal import SessionJournal
 
-__all__ = ["copied"]
-
 _ORIGIN = "copied_from"
 _SPEC = {
     "environment": "sessions",

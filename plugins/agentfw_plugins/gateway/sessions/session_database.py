@@ -37,18 +37,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-__all__ = [
-    "ADAPTERS",
-    "ANSWERS",
-    "COPIED",
-    "LEARNED",
-    "LEARNING",
-    "NEWS",
-    "SESSIONS",
-    "SessionDatabase",
-    "UnreachableError",
-]
-
 _CONNECTIONS = 10
 
 _tables = MetaData()

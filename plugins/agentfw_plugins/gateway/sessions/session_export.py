@@ -19,8 +19,6 @@ from agentfw.runs import make_private
 
 from ...rewards.measured import feedback_of
 
-__all__ = ["write_parquet"]
-
 _ROWS = 5000
 """Number of rows in a group."""
 

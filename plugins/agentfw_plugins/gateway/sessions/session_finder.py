@@ -28,17 +28,6 @@ from ...protocols import BadRequest
 from ..callers import Caller
 from ..reading import Reading
 
-__all__ = [
-    "CLOSED",
-    "IDLE",
-    "LiveSessionFinder",
-    "OpenSessionFinder",
-    "SessionFinder",
-    "digests_of",
-    "has_ended",
-    "no_such_session",
-]
-
 ENDED, IDLE, CLOSED = "ended", "idle", "closed"
 """How a session ends that its program ends, one that nobody used for a while, and one that the gateway's end ended."""
 

@@ -40,8 +40,6 @@ except ImportError as error:
 from ..learning.ratings import MOST
 from .session_database import ANSWERS, COPIED, LEARNED, LEARNING, NEWS, SESSIONS, SessionDatabase
 
-__all__ = ["Chosen", "SessionJournal"]
-
 _PAGE = 200
 """Number of sessions that are read at a time."""
 _TAKING = 6074002

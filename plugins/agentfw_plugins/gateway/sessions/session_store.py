@@ -30,9 +30,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-from .session_database import ANSWERS, NEWS, SESSIONS, SessionDatabase, UnreachableError
-
-__all__ = ["LEASE", "SessionStore", "Shared", "UnreachableError", "new_holder"]
+from .session_database import ANSWERS, NEWS, SESSIONS, SessionDatabase
 
 LEASE = 30.0
 """Seconds that a session stays with a gateway that no longer says that it is alive."""

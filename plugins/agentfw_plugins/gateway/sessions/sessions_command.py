@@ -24,8 +24,6 @@ from ...command_options import json_option
 if TYPE_CHECKING:
     from .session_journal import Chosen
 
-__all__ = ["sessions"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -23,11 +23,10 @@ from agentfw.turns.session import Reply, extended, lengths, news_since
 
 from ...protocols import BadRequest
 from ..callers import Caller
+from .session_database import UnreachableError
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
 from .session_journal import SessionJournal
-from .session_store import SessionStore, Shared, UnreachableError
-
-__all__ = ["SharedSessionFinder"]
+from .session_store import SessionStore, Shared
 
 Answer = TypeVar("Answer")
 

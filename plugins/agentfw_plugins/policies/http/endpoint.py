@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["LARGEST", "Endpoint", "Refused", "key_in"]
-
 Answer = TypeVar("Answer")
 
 _TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx

@@ -32,8 +32,6 @@ from .endpoint import LARGEST, Endpoint
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Forwarder"]
-
 logger = logging.getLogger(__name__)
 
 _NOT_SENT = {

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 
 import httpx
 
-__all__ = ["sent"]
-
 Result = TypeVar("Result")
 
 _stopping = set[asyncio.Task[None]]()

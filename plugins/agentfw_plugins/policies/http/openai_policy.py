@@ -43,8 +43,6 @@ from ...protocols.chat import write_chat
 from .endpoint import Endpoint, Refused, key_in
 from .forwarding import Forwarder
 
-__all__ = ["OpenAIPolicy", "OpenAISettings"]
-
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")

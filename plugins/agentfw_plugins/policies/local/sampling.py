@@ -44,8 +44,6 @@ from ...models import Chat
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Constraint", "Sampled", "Schemas", "Telling", "draw", "request_seed"]
-
 _ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Maximum number of logits to draw from at once. On a CPU few, so that their copies stay in its caches."""
 _STRETCH = 512

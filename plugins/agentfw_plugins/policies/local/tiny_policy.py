@@ -30,8 +30,6 @@ from ...models.locate import locate
 from ...models.small_model import NumpyLlama, Row, SmallChat, log_softmax
 from .sampling import request_seed
 
-__all__ = ["TinyPolicy", "TinySettings"]
-
 
 class TinySettings(Settings):
     model: Annotated[str, SHARED] = Field(

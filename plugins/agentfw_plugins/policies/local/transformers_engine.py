@@ -36,8 +36,6 @@ from .transformers_rows import ATTENTION, BLOCK, Plan, Rows, Segment, blocks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Engine", "Job"]
-
 _PROMPT_TOKENS = 4096  # of prompts in one pass; more would only need more memory
 Answer = TypeVar("Answer")
 

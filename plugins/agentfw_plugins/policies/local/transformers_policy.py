@@ -44,9 +44,6 @@ from .sampling import Constraint, Schemas, Telling, request_seed
 from .transformers_engine import Engine, Job
 from .transformers_rows import ATTENTION, register_attention, score
 
-__all__ = ["TransformersPolicy", "TransformersSettings"]
-
-
 _NO_MODEL = (
     "the policy transformers was given no model and takes tiny, a small one that is made for calendars; "
     "for another: --model ORG/NAME, FOLDER, FILE.gguf or smollm2"

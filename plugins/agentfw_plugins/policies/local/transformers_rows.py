@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-__all__ = ["ATTENTION", "BLOCK", "Plan", "Rows", "Segment", "blocks", "register_attention", "score"]
-
 ATTENTION = "agentfw_rows"
 """Name of this attention in transformers' register."""
 BLOCK = 16

@@ -35,8 +35,6 @@ import numpy
 
 from agentfw.seeds import Seeds
 
-__all__ = ["Balance", "Balancer", "Place", "Prefixes", "blocks_of"]
-
 Balance = Literal["least", "round_robin", "random", "fastest"]
 
 _REMEMBERED = 10_000

@@ -30,8 +30,6 @@ from agentfw.settings import OPERATIONAL
 from .pool_balancing import Balance, Balancer
 from .pool_replica import Replica, request_to
 
-__all__ = ["PoolPolicy", "PoolSettings"]
-
 logger = logging.getLogger(__name__)
 
 _ANOTHER = 0.05

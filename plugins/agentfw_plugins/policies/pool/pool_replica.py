@@ -25,8 +25,6 @@ from agentfw.request import Brief
 
 from ...models.checkpoint import marks_of, read_files, write_files
 
-__all__ = ["Replica", "ReplicaServer", "request_to"]
-
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)
 _FIRST = [0]

@@ -20,8 +20,6 @@ from ...models import Precision, choose_device
 from ...models.chat import TEMPLATE_SETTING
 from ..local.sampling import Sampled
 
-__all__ = ["Backend", "Heard", "Question", "VLLMSettings", "engine_options"]
-
 Heard = Callable[[Sequence[int]], object]
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/dri")

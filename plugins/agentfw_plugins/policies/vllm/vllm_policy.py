@@ -29,8 +29,6 @@ from ...models.locate import four_bit_folder
 from ..local.sampling import Telling, request_seed
 from .vllm_backend import Backend, Heard, Question, VLLMSettings
 
-__all__ = ["VLLMPolicy", "VLLMSettings"]
-
 logger = logging.getLogger(__name__)
 
 

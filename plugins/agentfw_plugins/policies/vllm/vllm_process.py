@@ -21,8 +21,6 @@ from agentfw.errors import AgentfwError, EndpointError, MissingExtraError
 from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
-__all__ = ["VLLMProcess"]
-
 
 class VLLMProcess:
     """A vLLM engine."""

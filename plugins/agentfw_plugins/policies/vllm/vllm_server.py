@@ -35,8 +35,6 @@ from ..http.endpoint import Endpoint, Refused, key_in
 from ..local.sampling import Sampled
 from .vllm_backend import Heard, Question, VLLMSettings, engine_options
 
-__all__ = ["VLLMServer"]
-
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")

@@ -19,17 +19,6 @@ from random import Random
 from .dataset import Calendar
 from .event_attributes import RULES
 
-__all__ = [
-    "CHECKPOINTS",
-    "RULE_TITLES",
-    "average_errors",
-    "episode_figures",
-    "error_reduction",
-    "quarters",
-    "rank_distance",
-    "references",
-]
-
 CHECKPOINTS = (1, 25, 50, 75, 104)
 
 

@@ -17,8 +17,6 @@ from agentfw.printing.out import Out
 
 from ...command_options import json_option
 
-__all__ = ["check_calendar", "make_calendar"]
-
 
 @click.command("calendar")
 @click.option(

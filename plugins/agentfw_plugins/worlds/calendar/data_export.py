@@ -41,8 +41,6 @@ from .regular_year import Series, date_of
 from .round_maker import POINTS
 from .schema import CADENCES
 
-__all__ = ["ics_of", "make_data", "organisations_for"]
-
 _USERS_EACH = 5
 
 Rows = list[dict[str, Any]]

@@ -27,8 +27,6 @@ from .regular_year import ROUNDS, Difficulty, Round, Series, make_year
 from .round_maker import RoundMaker
 from .schema import Schema, load_folder, shipped_schemas
 
-__all__ = ["SPLITS", "Calendar", "Dataset", "schemas_of"]
-
 SPLITS = ("train", "validation", "test")
 _IDENTITY = re.compile(r"(\d+)-(train|validation|test)-(\d+)-(\d+)")
 

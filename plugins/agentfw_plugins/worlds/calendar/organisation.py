@@ -28,8 +28,6 @@ from agentfw.seeds import Seeds
 from .event_attributes import OUTSIDE
 from .schema import Principle, Role, Schema, vocabulary
 
-__all__ = ["Appraisal", "Organisation", "Person", "Temper", "User", "make_user"]
-
 _CONTACTS = 3
 """People from each kind of outside party."""
 

@@ -46,21 +46,6 @@ from .scratchpad import (
     write_weights,
 )
 
-__all__ = [
-    "PRIOR_FILE",
-    "ROLES_FILE",
-    "LinearPolicy",
-    "LinearSettings",
-    "RulesPolicy",
-    "RulesSettings",
-    "TeacherPolicy",
-    "TeacherSettings",
-    "expected_of",
-    "fitted_prior",
-    "learned",
-    "remembered",
-]
-
 PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
 _SAID = 0.1
 """Minimum difference in value to be given as a reason."""

@@ -20,22 +20,6 @@ from .event_attributes import LETTERS, RELATIONS, Event
 from .organisation import Organisation, User
 from .schema import CADENCES, Meeting, Reason
 
-__all__ = [
-    "DAY_NAMES",
-    "FIRST_DAY",
-    "PER_WEEK",
-    "ROUNDS",
-    "WEEKS",
-    "Difficulty",
-    "Maker",
-    "Round",
-    "Series",
-    "date_of",
-    "make_year",
-    "one_of",
-    "pick",
-]
-
 Key = TypeVar("Key")
 
 

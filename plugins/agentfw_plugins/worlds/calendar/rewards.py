@@ -22,15 +22,6 @@ from agentfw import Episode, RewardModel, Score, Settings, Turn
 from ...rewards.measured import Measured
 from .scratchpad import NAMES, read_weights, terms, value, write_named, write_valued
 
-__all__ = [
-    "CalendarDecision",
-    "CalendarFormat",
-    "CalendarHub",
-    "CalendarHubSettings",
-    "CalendarRanking",
-    "CalendarThought",
-]
-
 
 class CalendarFormat(Measured):
     """1 if the decision names an event of the round and ranks all of them."""

@@ -39,8 +39,6 @@ from .organisation import Appraisal, User
 from .regular_year import PER_WEEK, WEEKS, Difficulty, Maker, Round, Series, one_of
 from .schema import Meeting, Reason
 
-__all__ = ["POINTS", "Problem", "RoundMaker", "verify"]
-
 Some = TypeVar("Some")
 
 _STRONG = 2

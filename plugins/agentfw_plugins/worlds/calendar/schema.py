@@ -32,23 +32,6 @@ from agentfw.errors import SettingsError, nearest
 from .event_attributes import CHOICES, OUTSIDE, RELATIONS
 from .yaml_lines import Sheet, read_file
 
-__all__ = [
-    "ARCHETYPES",
-    "CADENCES",
-    "Meeting",
-    "Outsiders",
-    "Principle",
-    "Reason",
-    "Role",
-    "Schema",
-    "Vocabulary",
-    "load_folder",
-    "load_schema",
-    "read_principles",
-    "shipped_schemas",
-    "vocabulary",
-]
-
 _NUMBERS = {"size": ("size", 1, 60), "minutes": ("min", 5, 480)}
 
 

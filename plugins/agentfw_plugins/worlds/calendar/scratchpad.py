@@ -32,22 +32,6 @@ from dataclasses import dataclass
 
 from .schema import vocabulary
 
-__all__ = [
-    "Valued",
-    "read_terms",
-    "read_weights",
-    "terms",
-    "value",
-    "write_call",
-    "write_decision",
-    "write_moved",
-    "write_named",
-    "write_now",
-    "write_step",
-    "write_valued",
-    "write_weights",
-]
-
 PRINCIPLES = vocabulary().principles
 NAMES = tuple(PRINCIPLES)
 LABELS = {name: principle.label for name, principle in PRINCIPLES.items()}

@@ -19,8 +19,6 @@ import yaml
 
 from agentfw.errors import SettingsError, nearest
 
-__all__ = ["Sheet", "read_file", "read_text"]
-
 # libyaml is ten times faster and comes with nearly every PyYAML.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -37,8 +37,6 @@ from .mails import (
     read_library,
 )
 
-__all__ = ["Inbox", "InboxSettings", "Triage"]
-
 
 class Inbox(Environment):
     """You are an assistant at a desk. You write a document, section by section, and mails arrive meanwhile.

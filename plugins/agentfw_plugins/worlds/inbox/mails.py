@@ -35,26 +35,6 @@ from agentfw import Settings
 from agentfw.seeds import Seeds
 from agentfw.timeline import Time, Work
 
-__all__ = [
-    "DOCUMENT",
-    "FINISHED",
-    "HANDLED",
-    "INTERRUPTION",
-    "MISSED",
-    "SWITCH",
-    "Arrivals",
-    "Document",
-    "Durations",
-    "InboxSettings",
-    "Library",
-    "Mail",
-    "Scenario",
-    "Section",
-    "balanced",
-    "in_time",
-    "read_library",
-]
-
 Positive = Annotated[float, Field(gt=0)]
 Slack = tuple[Positive, Positive]
 """Minimum and maximum."""

@@ -29,8 +29,6 @@ from ...protocols.bodies import BadRequest, Body
 from ...protocols.chat import read_chat
 from ...task_files import TASKS_SETTING, Row, read_tasks, tasks_of
 
-__all__ = ["Questions", "QuestionsSettings"]
-
 
 class QuestionsSettings(Settings):
     tasks: str = Field(

@@ -14,8 +14,6 @@ from agentfw import Generation, Intervention, Request
 
 from .decision import Decision, Weights, write_decisions
 
-__all__ = ["Choices"]
-
 
 class Choices:
     """Draws each decision from its probabilities, or takes the likeliest option at temperature 0."""

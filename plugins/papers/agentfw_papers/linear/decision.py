@@ -17,8 +17,6 @@ from pathlib import Path
 
 from agentfw.errors import SettingsError
 
-__all__ = ["Decision", "read_decisions", "read_weights", "write_decisions"]
-
 Weights = Mapping[str, float]
 
 

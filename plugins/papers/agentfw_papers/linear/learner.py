@@ -18,8 +18,6 @@ from agentfw.learner import Batch, Update
 
 from .decision import Decision, read_decisions
 
-__all__ = ["LinearLearner", "Trainable"]
-
 _FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
 
 

@@ -26,8 +26,6 @@ from agentfw_plugins.rewards.preference import Preference, PreferenceSettings, e
 from agentfw_rewardmodels import PreferenceModel
 from agentfw_rewardmodels import PreferenceSettings as FitSettings
 
-__all__ = ["LogPreference", "LogPreferenceSettings"]
-
 
 class LogPreferenceSettings(Settings):
     model: str = Field(min_length=1, description="Directory of the model. If it doesn't exist, the model is fitted.")

@@ -20,8 +20,6 @@ from agentfw.seeds import Seeds
 
 from .value_table import Table
 
-__all__ = ["QTablePolicy", "QTableSettings"]
-
 
 class QTableSettings(Settings):
     table: str = Field(min_length=1, description="Path of the table, as the learner `tabular` writes it.")

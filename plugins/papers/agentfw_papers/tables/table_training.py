@@ -17,8 +17,6 @@ from .qtable import QTablePolicy
 from .tabular import TabularSettings
 from .value_table import Choice, Table, learn
 
-__all__ = ["play", "train"]
-
 _BATCHES = 100
 _FIRST, _LAST = 1.0, 0.05
 """Probability of a random choice in the first and in the last batch; linear in between."""

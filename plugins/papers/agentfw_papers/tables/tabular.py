@@ -16,8 +16,6 @@ from agentfw.learner import Batch, Update
 
 from .value_table import Table, learn
 
-__all__ = ["TabularLearner", "TabularSettings"]
-
 
 class TabularSettings(Settings):
     table: str = Field("", description="Table to start from. Default: an empty one.")

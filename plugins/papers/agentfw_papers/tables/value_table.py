@@ -24,8 +24,6 @@ from agentfw.errors import SettingsError
 from agentfw.runs import write_whole
 from agentfw.timeline import Time
 
-__all__ = ["Choice", "Table", "learn"]
-
 Choice = Intervention | None
 """A call, or None to do nothing."""
 

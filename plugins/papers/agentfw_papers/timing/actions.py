@@ -16,8 +16,6 @@ from typing import Literal, TypeGuard, get_args
 
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["STATUSES", "Input", "Level", "Opportunity", "Status", "TurnOpportunities", "check_turn", "is_status"]
-
 Status = Literal["pending", "ready_to_trigger", "triggered", "repeatable", "dismissed"]
 Level = Literal["low", "medium", "high"]
 

@@ -19,8 +19,6 @@ from agentfw_papers.timing.dialogues import Trigger
 from agentfw_papers.timing.windows import Windows
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["AlignmentReport", "Margin", "early_ready", "validate"]
-
 MARGINS = (0, 1, 2, 3, 4)
 KEEP_ABOVE = 0.8
 

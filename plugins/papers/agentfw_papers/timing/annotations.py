@@ -17,8 +17,6 @@ from agentfw_papers.timing.actions import Status, TurnOpportunities, check_turn
 from agentfw_papers.timing.windows import Windows
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Annotation"]
-
 
 @dataclass(frozen=True)
 class Annotation:

@@ -24,8 +24,6 @@ from agentfw_papers.timing.dialogues import Trigger
 from agentfw_papers.timing.matching import normalise
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Action", "Catalog", "Kind", "Parameter", "Style", "Workflow"]
-
 Kind = Literal["mcp", "api", "agent"]
 Style = Literal["full", "signatures", "names", "none"]
 MIN_OBSERVED = 5

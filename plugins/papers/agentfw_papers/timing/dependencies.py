@@ -21,8 +21,6 @@ from typing import Self
 from agentfw_papers.timing.catalog import Catalog
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Dependencies"]
-
 EPSILON = 1e-7
 
 

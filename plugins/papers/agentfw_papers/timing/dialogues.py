@@ -18,8 +18,6 @@ from typing import Any, Literal, Self, get_args
 from agentfw_papers.timing.actions import check_turn
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Dialogue", "Speaker", "Trigger", "Turn"]
-
 Speaker = Literal["customer", "professional", "action"]
 
 

@@ -37,8 +37,6 @@ from agentfw_rewardmodels import BadInputError
 if TYPE_CHECKING:
     from agentfw_papers.timing.domain_file import ActionSection, SlotSection
 
-__all__ = ["Domain", "load_domain"]
-
 
 @dataclass(frozen=True)
 class Domain:

@@ -22,8 +22,6 @@ from agentfw_papers.timing.dialogues import Speaker
 from agentfw_papers.timing.readers import READERS, read_workflows
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["ActionSection", "Definitions", "DomainSection", "SlotSection", "in_file", "read_domain_file"]
-
 _Model = TypeVar("_Model", bound=BaseModel)
 
 

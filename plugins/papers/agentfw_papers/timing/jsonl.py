@@ -30,15 +30,6 @@ from agentfw_papers.timing.dialogues import Dialogue
 from agentfw_papers.timing.reading import read_value
 from agentfw_rewardmodels import BadInputError, StorageError
 
-__all__ = [
-    "annotation_row",
-    "read_annotations",
-    "read_dialogues",
-    "read_predictions",
-    "turn_row",
-    "write_rows",
-]
-
 _T = TypeVar("_T")
 _GZIP = b"\x1f\x8b"
 

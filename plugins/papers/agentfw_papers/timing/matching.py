@@ -23,8 +23,6 @@ from functools import lru_cache
 
 from agentfw_papers.timing.actions import Input, Opportunity
 
-__all__ = ["Canonical", "agreements", "normalise", "same_value"]
-
 Canonical = Callable[[str, str, str], str]
 """From an action, one of its inputs and a value to the canonical value. `Catalog.canonical` is one."""
 

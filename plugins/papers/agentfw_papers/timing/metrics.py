@@ -27,8 +27,6 @@ from agentfw_papers.timing.matching import Canonical, agreements
 from agentfw_papers.timing.windows import Windows
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["RATES", "Counted", "Rewards", "TurnScores", "rewards", "score_turn"]
-
 Counted = Literal["ready", "all"]
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from agentfw_papers.timing.dialogues import Turn
 from agentfw_papers.timing.matching import normalise
 
-__all__ = ["Encode", "asked_missing", "information_consistency", "next_questions"]
-
 _QUESTION = re.compile(r"[^.!?]*\?")
 
 Encode = Callable[[Sequence[str]], Any]

@@ -18,8 +18,6 @@ from dataclasses import asdict, dataclass, fields
 
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Figures", "Rank", "Ranking", "difference", "harmonic_mean", "rank"]
-
 SMALLEST_INDEX = 0.001
 SMALLEST_GROUP = 3
 

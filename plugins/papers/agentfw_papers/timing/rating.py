@@ -22,8 +22,6 @@ from agentfw_papers.timing.actions import Opportunity
 from agentfw_papers.timing.dialogues import Turn
 from agentfw_rewardmodels import json_values
 
-__all__ = ["SCALE", "Rating", "mean_rating", "rating_question", "read_rating"]
-
 SCALE = {
     5: "The customer's wish is implicit. The action that serves it is predicted, with the right inputs.",
     4: "The wish is implicit. The action is predicted, but inputs are wrong.",

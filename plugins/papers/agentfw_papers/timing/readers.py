@@ -19,8 +19,6 @@ from typing import Any
 
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["READERS", "Definitions", "Reader", "read_mcp", "read_ontology", "read_plain", "read_workflows"]
-
 Definitions = dict[str, Any]
 Reader = Callable[[Any], Definitions]
 

@@ -26,8 +26,6 @@ from agentfw_papers.timing.actions import STATUSES, Input, Level, Opportunity, i
 from agentfw_papers.timing.catalog import Action, Catalog
 from agentfw_rewardmodels import json_values, without_thought
 
-__all__ = ["MOST_OPPORTUNITIES", "Answer", "read_answer", "read_value"]
-
 MOST_OPPORTUNITIES = 64
 """Opportunities of one answer that are read."""
 _MOST_FAILURES = 20

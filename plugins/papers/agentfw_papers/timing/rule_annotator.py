@@ -27,8 +27,6 @@ from agentfw_papers.timing.dialogues import Dialogue, Trigger, Turn
 from agentfw_papers.timing.matching import normalise
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["annotate"]
-
 WORDS_OF_A_WISH = 5
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["MetricAgreement", "RunAgreement", "run_agreement"]
-
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:

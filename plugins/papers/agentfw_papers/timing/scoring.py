@@ -29,8 +29,6 @@ from agentfw_papers.timing.questions import Encode, information_consistency
 from agentfw_papers.timing.ranking import Figures, difference
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Estimate", "ReadyActions", "Report", "SeedFigure", "over_seeds", "score", "summarise"]
-
 SAMPLES, LEVEL = 1000, 0.95
 _SHARES = (*RATES, "silent", "missed")
 _BLOCK = 2_000_000

@@ -13,8 +13,6 @@ from typing import Self
 from agentfw_papers.timing.actions import TurnOpportunities, check_turn
 from agentfw_rewardmodels import BadInputError
 
-__all__ = ["Windows"]
-
 
 class Windows(dict[str, tuple[int, ...]]):
     """The turns at which an action of one dialogue is ready in the reference, in order, by action."""

@@ -21,7 +21,8 @@ from agentfw.interfaces import parse_interface
 from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
 from agentfw_papers.tables.table_training import play
 from agentfw_papers.worlds.deliberation.environment import Deliberation
-from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.environment import Kitchen
+from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
 
 pytestmark = pytest.mark.nightly

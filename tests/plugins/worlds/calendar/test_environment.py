@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from agentfw import Engagement, PolicyAgent, Task
-from agentfw.environment import Action
 from agentfw.episode import Call, Episode
 from agentfw.errors import SettingsError
 from agentfw.interfaces import Interface, Polling, Reflex, StepLoop
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
-from agentfw.request import Moment
+from agentfw.request import Action, Moment
 from agentfw.tool import FunctionTool, Tool
 from agentfw_plugins.worlds.calendar.dataset import Dataset
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings

@@ -12,8 +12,8 @@ from agentfw.episode import Intervention, Observation
 from agentfw.errors import SettingsError
 from agentfw.request import InFlight, Moment
 from agentfw.seeds import Seeds
-from agentfw_plugins.worlds.inbox.environment import InboxSettings, Triage
-from agentfw_plugins.worlds.inbox.mails import Arrivals, Mail, balanced, in_time, read_library
+from agentfw_plugins.worlds.inbox.environment import Triage
+from agentfw_plugins.worlds.inbox.mails import Arrivals, InboxSettings, Mail, balanced, in_time, read_library
 
 
 def mails(count: int, **settings: Any) -> list[Mail]:

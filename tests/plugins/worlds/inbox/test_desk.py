@@ -17,8 +17,8 @@ from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
-from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
-from agentfw_plugins.worlds.inbox.mails import Durations
+from agentfw_plugins.worlds.inbox.environment import Inbox
+from agentfw_plugins.worlds.inbox.mails import Durations, InboxSettings
 
 
 class Ruled(Agent):

@@ -12,8 +12,6 @@ from agentfw.errors import InterventionRefused
 from .catalogue import Item
 from .errands import Errand, Part
 
-__all__ = ["Apps"]
-
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 

@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from agentfw import Settings
 
-__all__ = ["AssistantSettings"]
-
 
 class AssistantSettings(Settings):
     world: int = Field(

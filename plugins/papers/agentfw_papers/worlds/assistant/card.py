@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .apps import LETTERS, Apps
 
-__all__ = ["NONE", "write_card"]
-
 NONE = "none"
 """What stands for no offer at all."""
 

@@ -36,8 +36,6 @@ from agentfw.errors import SettingsError
 from .card import NONE
 from .domains import Domains, Scenario, load_domains
 
-__all__ = ["CardTeacher", "CardTeacherSettings", "Habits", "teach"]
-
 _RECALLED = re.compile(r"^- s\d+: For .*?, prefer (.+?) \(.*?(; wish of several users)?\)$", re.MULTILINE)
 _DONE = re.compile(r"^done: (\S+) .+?(, in the calendar)?$", re.MULTILINE)
 

@@ -17,8 +17,6 @@ from agentfw.seeds import Seeds
 from .assistant_settings import AssistantSettings
 from .domains import Scenario, load_domains
 
-__all__ = ["Catalogue", "Item"]
-
 
 @dataclass(frozen=True, slots=True)
 class Item:

@@ -15,8 +15,6 @@ import click
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-__all__ = ["make_assistant"]
-
 
 @click.command("assistant")
 @click.option(

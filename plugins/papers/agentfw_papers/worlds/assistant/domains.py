@@ -18,8 +18,6 @@ from pathlib import Path
 
 from agentfw.errors import SettingsError
 
-__all__ = ["Domains", "Scenario", "load_domains"]
-
 _FEWEST_WORDS = 3
 
 

@@ -41,8 +41,6 @@ from .reactions import react
 from .references import figures_of_players
 from .solver import Solver
 
-__all__ = ["Assistant", "AssistantSettings"]
-
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 _OFFER = {
     "type": "object",

@@ -21,8 +21,6 @@ from .catalogue import Catalogue, Item
 from .domains import Scenario, load_domains
 from .people import People, Person
 
-__all__ = ["Errand", "Errands", "Fault", "Part"]
-
 Fault = Literal["", "hiccup", "gone", "outage"]
 """hiccup: the first try fails, the second works. gone: the first choice is taken. outage: only a mail to them works."""
 _KEPT = 4096

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from .apps import Apps
 from .errands import Errand
 
-__all__ = ["Ending", "Marks", "keypoints_of", "marks_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ending:

@@ -26,8 +26,6 @@ from agentfw_papers.linear import Choices, read_weights
 
 from .solver import Offer, Solver
 
-__all__ = ["LinearLearnerSettings", "LinearPolicy", "LinearSettings"]
-
 FEATURES = ("stated", "own", "shared", "fame")
 """Features of an offer: stated tastes that it meets, the user's and other users' recalled wishes, and its fame."""
 COINS = ("recover", "check")

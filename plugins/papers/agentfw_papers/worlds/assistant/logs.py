@@ -28,8 +28,6 @@ from .assistant_settings import AssistantSettings
 from .catalogue import Catalogue, Item
 from .people import People, Person
 
-__all__ = ["SPLITS", "likes_of", "write_logs"]
-
 SPLITS = ("train", "validation", "test")
 _LIKES = {"train": 60}
 _FEW_LIKES = 4

@@ -29,8 +29,6 @@ from .domains import Scenario
 from .errands import Errand, Errands, Part
 from .people import Person
 
-__all__ = ["OwnLog"]
-
 _SCENARIO = Scenario("log", ("item_search", "item_take"), False, "items", (), (), {})
 _REQUEST = "Find something that I'd like."
 _SHARES = {"train": 0.6, "validation": 0.75, "test": 1.0}

@@ -24,8 +24,6 @@ from .assistant_settings import AssistantSettings
 from .catalogue import Item
 from .domains import load_domains
 
-__all__ = ["People", "Person"]
-
 _SOCIAL = 0.15
 """Added to the weight of fame where guests come."""
 _SECOND = 0.5

@@ -18,8 +18,6 @@ from .assistant_settings import AssistantSettings
 from .catalogue import Catalogue
 from .logs import write_logs
 
-__all__ = ["AssistantPreference"]
-
 
 class AssistantPreference(LogPreference):
     """Scores what took hold by a model of the log of the assistant's world."""

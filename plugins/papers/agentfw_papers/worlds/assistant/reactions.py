@@ -14,8 +14,6 @@ from .catalogue import Item
 from .domains import Scenario
 from .errands import Errand, Part
 
-__all__ = ["Reaction", "react"]
-
 _MISSED = 0.3
 """Share of the sentences that `said_wishes.py` doesn't understand."""
 _WRONG = ("I'd rather have {want} {noun}.", "Next time, {want} {noun} please.", "I prefer {want} {noun}.")

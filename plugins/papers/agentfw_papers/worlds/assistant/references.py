@@ -11,8 +11,6 @@ from statistics import fmean
 from .catalogue import Item
 from .errands import Errand, Errands, Part
 
-__all__ = ["figures_of_players"]
-
 
 def figures_of_players(errand: Errand, errands: Errands) -> Mapping[str, Mapping[str, float]]:
     """The figures of each player in one errand."""

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from agentfw import Episode, RewardModel, Score
 
-__all__ = ["Base", "Personal", "Satisfaction", "Stars"]
-
 
 class Base(RewardModel):
     """What is right for every user: procedure and proactive."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from agentfw import Intervention, Moment
 
-__all__ = ["Offer", "Solver"]
-
 Offer = Mapping[str, Any]
 
 

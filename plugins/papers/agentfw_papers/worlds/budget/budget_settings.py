@@ -20,8 +20,6 @@ from pydantic import Field, model_validator
 
 from agentfw import Settings
 
-__all__ = ["BudgetSettings"]
-
 _OF_TEXTS = (1000, 2000, 4000, 8000)
 _URGENCY = (
     "Answer straight away, there is no time left.",

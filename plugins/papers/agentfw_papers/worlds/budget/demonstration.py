@@ -18,8 +18,6 @@ from itertools import accumulate, pairwise
 from random import Random
 from typing import Literal
 
-__all__ = ["MANNERS", "Manner", "draw_manner", "write"]
-
 Manner = Literal["very thorough", "thorough", "plain", "at once"]
 
 MANNERS: dict[Manner, float] = {"very thorough": 0.2, "thorough": 0.6, "plain": 0.14, "at once": 0.06}

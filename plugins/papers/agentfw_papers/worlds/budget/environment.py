@@ -31,8 +31,6 @@ from .budget_settings import BudgetSettings
 from .demonstration import draw_manner, write
 from .problems import Problem, draw_problem, same
 
-__all__ = ["Budget", "BudgetSettings"]
-
 
 @dataclass(slots=True)
 class _Attempt:

@@ -27,8 +27,6 @@ from agentfw.errors import SettingsError
 
 from .budget_settings import BudgetSettings
 
-__all__ = ["Problem", "draw_problem", "read_problems", "same", "share_of"]
-
 _RESULT = re.compile(r"####\s*(.+)\s*\Z")
 _SHARES = ("train",) * 8 + ("validation", "test")
 

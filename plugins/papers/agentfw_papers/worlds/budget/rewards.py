@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from agentfw_plugins.rewards.measured import Measured
 
-__all__ = ["Correct"]
-
 
 class Correct(Measured):
     """1 for a problem that was solved."""

@@ -25,8 +25,6 @@ from agentfw import Environment, Intervention, Moment, Settings, Task, World, ac
 from agentfw.errors import InterventionRefused
 from agentfw.timeline import Time
 
-__all__ = ["Deliberation", "DeliberationSettings"]
-
 _CHAIN: dict[str, Any] = {
     "questions": 10,
     "gaps": (2.0, 4.0, 6.0, 8.0, 10.0),

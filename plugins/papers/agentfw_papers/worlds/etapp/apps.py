@@ -18,8 +18,6 @@ from .queries import column_of, search, select, time_of
 from .reading import parse_time
 from .schemas import Schema, words_of
 
-__all__ = ["NO_DATA", "Apps"]
-
 NO_DATA = "no data here"
 _LONGEST = 8192
 _MOST_ROWS = 50

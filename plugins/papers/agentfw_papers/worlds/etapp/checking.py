@@ -7,8 +7,6 @@ from typing import Any
 
 from .copy_of_etapp import load_copy
 
-__all__ = ["check"]
-
 
 def check(folder: str) -> dict[str, Any]:
     """Counts of a copy, and its gaps. Raises SettingsError where nothing can be played."""

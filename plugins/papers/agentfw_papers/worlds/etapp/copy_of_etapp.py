@@ -24,8 +24,6 @@ from agentfw.errors import SettingsError
 from .reading import Gap, Gaps, Table, parse_time, read_json, read_list, read_table
 from .schemas import Schema, read_schemas
 
-__all__ = ["Copy", "Instruction", "Person", "load_copy", "read_instructions", "request_text", "views_for"]
-
 _SAFE = re.compile(r"[\w .'’-]+")
 _OF_PERSON: Mapping[str, tuple[str, str, tuple[str, ...], str]] = {
     # the table: its folder, its columns that are needed, and its key

@@ -16,8 +16,6 @@ from agentfw.errors import PluginError, UsageError
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-__all__ = ["check_etapp", "make_etapp_hard"]
-
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _SHOWN = 40
 

@@ -29,8 +29,6 @@ from .etapp_settings import EtappSettings
 from .queries import search
 from .splits import shuffled, split_of
 
-__all__ = ["Etapp", "EtappSettings"]
-
 _OFFERED = 8
 """Number of tools that a search for tools finds."""
 _UNKNOWN = {"type": "object", "properties": {}}

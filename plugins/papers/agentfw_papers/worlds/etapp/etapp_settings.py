@@ -8,8 +8,6 @@ from pydantic import Field
 
 from agentfw import Settings
 
-__all__ = ["EtappSettings"]
-
 
 class EtappSettings(Settings):
     folder: str = Field("", description="Directory of your copy of ETAPP.")

@@ -28,8 +28,6 @@ from .copy_of_etapp import Copy, Instruction, read_instructions
 from .reading import Gaps
 from .splits import SEED, shuffled
 
-__all__ = ["Draft", "HardBrief", "Writer", "brief_of", "make_hard", "tasks_of"]
-
 SIZES = (3, 4, 5)
 _HOURS = range(7, 22)
 _ALIKE = 0.9

@@ -13,8 +13,6 @@ from agentfw_rewardmodels import json_values
 
 from .hard import Draft, HardBrief
 
-__all__ = ["PolicyWriter", "write_by_template"]
-
 _TASK = (
     "You write test cases for personal assistants. Write one request that this user could send at this time. It must "
     "need all of the tools, leave at least one limit unsaid that follows from the profile or the rows, and contain a "

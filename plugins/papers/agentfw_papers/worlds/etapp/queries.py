@@ -21,8 +21,6 @@ from typing import Any
 from .reading import parse_time
 from .schemas import words_of
 
-__all__ = ["column_of", "search", "select", "time_of"]
-
 Row = Mapping[str, str]
 _TIMES = ("start_time", "alarm_time", "timestamp", "date", "time")
 _FREE = {"query", "keyword", "keywords", "text", "question", "search", "topic", "term", "entity"}

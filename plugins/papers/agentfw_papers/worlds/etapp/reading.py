@@ -14,8 +14,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Gap", "Gaps", "Table", "parse_time", "read_json", "read_list", "read_table"]
-
 _LARGEST = 256 * 1024 * 1024
 """Largest file that is read, in bytes."""
 _PICKLE = b"\x80"

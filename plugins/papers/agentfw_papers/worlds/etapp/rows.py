@@ -14,8 +14,6 @@ from agentfw.runs import write_whole
 from .copy_of_etapp import Copy, Instruction, request_text
 from .environment import Etapp
 
-__all__ = ["row_of", "write_rows"]
-
 
 def row_of(copy: Copy, name: str, instruction: Instruction, split: str) -> dict[str, Any]:
     """One task as a row."""

@@ -19,8 +19,6 @@ from typing import Any
 
 from .reading import Gaps, read_list
 
-__all__ = ["SECTIONS", "Schema", "Work", "words_of", "work_of"]
-
 SECTIONS = {
     "calendar": ("calendar", "alarm"),
     "email": ("email", "mail"),

@@ -14,8 +14,6 @@ from typing import TypeVar
 
 from agentfw.seeds import Seeds
 
-__all__ = ["SEED", "shuffled", "split_of"]
-
 SEED = 42
 _TEST = 10
 One = TypeVar("One")

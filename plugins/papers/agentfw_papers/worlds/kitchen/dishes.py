@@ -21,8 +21,6 @@ from agentfw.timeline import Time, Work
 
 from .kitchen_settings import CASES, DISHES, DishFamily, KitchenSettings, library
 
-__all__ = ["Dish", "draw_case", "draw_dishes"]
-
 _BETWEEN = 20
 """Expected ticks of deciding to put another dish on the stove."""
 _SHORTEST = 40

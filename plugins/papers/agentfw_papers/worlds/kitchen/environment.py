@@ -33,8 +33,6 @@ from .tutoring import Lessons
 from .tutoring_problems import draw_problems
 from .work_in_hand import Hands
 
-__all__ = ["Kitchen", "KitchenSettings"]
-
 _REFLEX = "reflex of the kitchen"
 """Id of reflex calls, which go before the agent's requests."""
 _NUDGE = 20

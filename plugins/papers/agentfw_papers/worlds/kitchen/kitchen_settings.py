@@ -24,8 +24,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from agentfw import Settings
 
-__all__ = ["CASES", "DISHES", "LESSONS", "DishFamily", "KitchenSettings", "Range", "library"]
-
 DISHES = ("critical_narrow", "critical_medium", "critical_wide", "soft_keepwarm")
 LESSONS = ("xs", "short", "medium", "long")
 CASES = ("soft_vs_critical_conflict", "staggered_criticals", "resume_pressure")

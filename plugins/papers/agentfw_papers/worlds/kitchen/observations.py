@@ -13,8 +13,6 @@ from .dishes import Dish
 from .kitchen_settings import KitchenSettings
 from .tutoring_problems import Problem
 
-__all__ = ["SIGNALS", "goal_of", "opening", "shown", "status"]
-
 SIGNALS = ("whistle", "timer")
 """Observations that announce a dish: a critical one and a soft one."""
 

@@ -17,8 +17,6 @@ from agentfw import Generation, Intervention, Policy, Request, Settings
 
 from .simple_rule import decide
 
-__all__ = ["KitchenController", "KitchenControllerSettings", "written"]
-
 
 class KitchenControllerSettings(Settings):
     bounded: bool = Field(

@@ -18,8 +18,6 @@ from typing import Any
 from agentfw import Intervention, Moment
 from agentfw.timeline import Time
 
-__all__ = ["decide"]
-
 _WORK = ("prepare ", "stage ", "finish ")
 """Names of the works of the kitchen, each with its dish."""
 _ANSWER = 10

@@ -37,8 +37,6 @@ from agentfw.request import Brief, Sampling
 
 from .tutoring_problems import Problem
 
-__all__ = ["Stretch", "load_tutor", "restarts"]
-
 _TAIL = 1200
 """Number of characters of the earlier explanation shown to the tutor."""
 _TELLING = 6

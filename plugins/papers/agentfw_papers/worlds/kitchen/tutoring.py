@@ -18,8 +18,6 @@ from agentfw.timeline import Scheduled, Work
 from .tutor_seat import Stretch, restarts
 from .tutoring_problems import Problem
 
-__all__ = ["Lessons"]
-
 
 class Lessons:
     """The problems to explain and their progress."""

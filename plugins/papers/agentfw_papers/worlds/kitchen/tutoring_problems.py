@@ -24,8 +24,6 @@ from agentfw.errors import SettingsError
 
 from .kitchen_settings import LESSONS, KitchenSettings, library
 
-__all__ = ["Problem", "draw_problems", "pieces_of"]
-
 
 @dataclass(slots=True)
 class Problem:

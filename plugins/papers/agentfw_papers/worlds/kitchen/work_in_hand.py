@@ -19,8 +19,6 @@ from collections.abc import Callable
 
 from agentfw.errors import InterventionRefused
 
-__all__ = ["Hands"]
-
 _RESTING = ("", "tutor", "wait")
 """Activities that leave the hands free for something else."""
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Rates"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rates:

@@ -23,8 +23,6 @@ from agentfw.errors import InterventionRefused
 
 from .belief import Rates
 
-__all__ = ["Machine", "MachineSettings"]
-
 _BINS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 Probability = Annotated[float, Field(ge=0, le=1)]

@@ -19,8 +19,6 @@ import numpy as np
 
 from .environment import MachineSettings
 
-__all__ = ["Plan"]
-
 _BELIEFS = np.linspace(0.0, 1.0, 401)
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

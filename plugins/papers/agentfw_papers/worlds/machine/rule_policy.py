@@ -21,8 +21,6 @@ from agentfw import Generation, Intervention, Moment, Policy, Request, Settings
 from .environment import MachineSettings
 from .planner import Plan
 
-__all__ = ["MachineKeeper", "MachineKeeperSettings"]
-
 
 class MachineKeeperSettings(Settings):
     rule: Literal["plan", "noise", "never"] = Field("plan", description="How to decide on repairs.")

@@ -19,8 +19,6 @@ from .plan import Step
 from .skill import Evidence, Inputs, Skill
 from .skills import SKILLS
 
-__all__ = ["Analyses"]
-
 
 class Analyses:
     """The analyses of one market."""

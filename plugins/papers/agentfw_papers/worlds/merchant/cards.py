@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping
 from .kinds import Kind
 from .skills import SKILLS
 
-__all__ = ["evidence_card", "request_card"]
-
 
 def request_card(kind: Kind, profile: Mapping[str, str]) -> str:
     """The card of a request."""

@@ -18,8 +18,6 @@ import click
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-__all__ = ["make_merchant", "warm_merchant"]
-
 
 @click.command("merchant")
 @click.option("--cache", required=True, type=click.Path(dir_okay=False), help="File of the tape.")

@@ -18,8 +18,6 @@ from .plan import Step
 from .skill import Evidence
 from .skills import SKILLS
 
-__all__ = ["Engine", "Results", "carry_out"]
-
 
 @dataclass(slots=True)
 class Results:

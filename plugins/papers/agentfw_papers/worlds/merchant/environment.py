@@ -43,8 +43,6 @@ from .skills import SKILLS
 from .tastes import TASTES
 from .written_report import read_report, writing_task
 
-__all__ = ["MerchantMarket", "MerchantSettings"]
-
 _PLANS = 2
 """A plan and one revision."""
 _SCENARIO = "products"

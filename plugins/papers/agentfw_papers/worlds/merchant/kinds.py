@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "Judgement", "Kind"]
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

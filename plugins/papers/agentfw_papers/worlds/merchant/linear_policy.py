@@ -23,8 +23,6 @@ from .skills import SKILLS
 from .tastes import QUESTIONS
 from .wishes import recalled_wishes
 
-__all__ = ["PLANNER_WEIGHTS", "PlannerLearnerSettings", "PlannerPolicy", "PlannerSettings"]
-
 PLANNER_WEIGHTS = ("topic", "other", "taste", "stated", "own", "shared", "link", "retry")
 _KEPT = 4096
 """Maximum number of tasks in progress that are kept."""

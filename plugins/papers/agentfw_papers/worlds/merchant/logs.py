@@ -21,8 +21,6 @@ from agentfw.seeds import Seeds
 from .merchant_settings import MerchantSettings
 from .merchants import Merchant, Merchants
 
-__all__ = ["write_logs"]
-
 _SPLITS = ("train", "validation", "test")
 _LIKES = {"train": 60}
 _FEW_LIKES = 3

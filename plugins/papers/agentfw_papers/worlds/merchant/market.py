@@ -19,8 +19,6 @@ from agentfw.seeds import Seeds
 
 from .merchant_settings import MerchantSettings
 
-__all__ = ["ASPECTS", "SEGMENTS", "Category", "Market", "Product", "market_of"]
-
 _NAMES = ("tea", "lamps", "shoes", "toys", "tents", "soap", "bags", "mugs", "plants", "cables", "snacks", "scarves")
 _KINDS = ("classic", "travel", "gift", "premium")
 ASPECTS = ("material", "size", "delivery", "packing", "smell")

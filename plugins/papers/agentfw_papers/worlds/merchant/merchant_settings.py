@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from agentfw import Settings
 
-__all__ = ["MerchantSettings"]
-
 
 class MerchantSettings(Settings):
     world: int = Field(7, ge=0, description="Seed of the market and the merchants. Runs with one seed share them.")

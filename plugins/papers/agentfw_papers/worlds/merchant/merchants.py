@@ -22,8 +22,6 @@ from .market import market_of
 from .merchant_settings import MerchantSettings
 from .tastes import QUESTIONS, TASTES, fame_of, percentiles
 
-__all__ = ["CAPACITIES", "TIERS", "Merchant", "Merchants", "Order"]
-
 TIERS: Mapping[str, tuple[float, float]] = {"low": (0, 30), "middle": (20, 60), "high": (45, math.inf)}
 """Range of prices."""
 CAPACITIES: Mapping[str, int] = {"small": 400, "medium": 1200, "large": 4000}

@@ -20,8 +20,6 @@ from agentfw.errors import InterventionRefused, nearest
 
 from .skills import SKILLS
 
-__all__ = ["MOST_STEPS", "Step", "check_plan"]
-
 MOST_STEPS = 10
 _LONGEST = 40
 

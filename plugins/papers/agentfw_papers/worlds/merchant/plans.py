@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Mapping
 from .plan import Step
 from .skills import SKILLS
 
-__all__ = ["plan_of", "with_needs"]
-
 
 def with_needs(skills: Iterable[str]) -> list[str]:
     """Analyses with all that they need, each after what it is built on."""

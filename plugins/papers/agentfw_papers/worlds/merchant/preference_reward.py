@@ -18,8 +18,6 @@ from .logs import write_logs
 from .merchant_settings import MerchantSettings
 from .merchants import Merchants
 
-__all__ = ["MerchantPreference"]
-
 
 class MerchantPreference(LogPreference):
     """Scores what took hold by a model of the log of the merchant world."""

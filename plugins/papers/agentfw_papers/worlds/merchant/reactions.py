@@ -12,8 +12,6 @@ from random import Random
 from .merchants import Merchants, Order
 from .tastes import TASTES
 
-__all__ = ["Reaction", "react"]
-
 _MISSED = 0.3
 _WRONG = ("I'd rather have products {words}.", "I prefer products {words}.", "I want products {words}.")
 _RIGHT = ("I like products {words}.", "We really like products {words}.", "I love products {words}.")

@@ -20,8 +20,6 @@ from .scoring import needless_steps, score_report
 from .skills import SKILLS
 from .tastes import TASTES
 
-__all__ = ["figures_of_planners"]
-
 
 def figures_of_planners(order: Order, merchants: Merchants, analyses: Analyses) -> Mapping[str, Mapping[str, float]]:
     """The figures of each planner in one task."""

@@ -8,8 +8,6 @@ from agentfw import Episode, RewardModel, Score
 
 from .scoring import SCALE
 
-__all__ = ["MerchantBase", "MerchantPersonal"]
-
 _BASE = ("authenticity", "logic", "completion", "depth")
 
 

@@ -15,8 +15,6 @@ from .kinds import Judgement
 from .merchants import Order
 from .skill import Evidence
 
-__all__ = ["Claim", "Report", "make_report"]
-
 _ASSUMED = 0.1
 """What is claimed without evidence: ten percent of whatever it is."""
 

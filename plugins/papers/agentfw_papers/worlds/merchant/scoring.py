@@ -18,8 +18,6 @@ from .ruled_report import Claim, Report
 from .skills import SKILLS
 from .tastes import QUESTIONS
 
-__all__ = ["SCALE", "Scores", "needless_steps", "score_report"]
-
 SCALE = 4.0
 _FAMILIES = 5
 """Number of families of analyses with which a report is as deep as it can be."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from .market import Category
 
-__all__ = ["Evidence", "Inputs", "Skill"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

@@ -14,8 +14,6 @@ from .market import ASPECTS, SEGMENTS, Product
 from .skill import Evidence, Inputs, Skill
 from .tastes import TASTES, fame_of, percentiles
 
-__all__ = ["SKILLS"]
-
 
 def _evidence(
     skill: str, figures: Mapping[str, float], text: str, ranking: Mapping[str, float] | None = None

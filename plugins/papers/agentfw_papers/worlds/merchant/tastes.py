@@ -14,8 +14,6 @@ from statistics import fmean, pstdev
 
 from .market import Category, Product
 
-__all__ = ["QUESTIONS", "TASTES", "Taste", "fame_of", "percentiles"]
-
 
 @dataclass(frozen=True, slots=True)
 class Taste:

@@ -25,8 +25,6 @@ from .skills import SKILLS
 from .tastes import QUESTIONS, TASTES
 from .wishes import recalled_wishes, stated_wishes
 
-__all__ = ["TeacherPolicy", "TeacherSettings"]
-
 _LINE = re.compile(r"^(topics|done|failed|plans left): (.*)$", re.MULTILINE)
 _TOPICS = {skill.topic: skill.name for skill in SKILLS.values() if skill.topic}
 

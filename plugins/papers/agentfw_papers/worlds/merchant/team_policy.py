@@ -20,8 +20,6 @@ from agentfw.runs import Choice
 
 from .written_report import ASKED
 
-__all__ = ["TeamPolicy", "TeamSettings"]
-
 _ROLE = Message("system", "You write market reports for merchants. You state nothing that the evidence doesn't show.")
 
 

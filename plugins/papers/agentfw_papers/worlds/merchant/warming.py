@@ -14,8 +14,6 @@ from .plan import Step
 from .plans import plan_of
 from .skills import SKILLS
 
-__all__ = ["warm"]
-
 
 def warm(cache: str, world: int) -> dict[str, int]:
     """Keep all analyses of a market in a file. What is there already isn't done again."""

@@ -14,8 +14,6 @@ import re
 
 from .tastes import TASTES
 
-__all__ = ["recalled_wishes", "stated_wishes"]
-
 _RECALLED = re.compile(r"^- (s\d+): (For \w+, (?:prefer|give|provide) [^(\n]*)(\(.*\))?$", re.MULTILINE)
 _STATED = re.compile(r"^products: wants products (.*)$", re.MULTILINE)
 _SHARED = "wish of several users"

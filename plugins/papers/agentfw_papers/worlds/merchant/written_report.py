@@ -22,8 +22,6 @@ from .merchants import Order
 from .ruled_report import Claim, Report
 from .skill import Evidence
 
-__all__ = ["ASKED", "read_report", "writing_task"]
-
 ASKED = (
     "Write the report from this evidence and nothing else. One line for each topic: `TOPIC: FIGURE [STEP]`, where the "
     "step is the one that the figure is from. Leave the brackets out where you have no evidence. Then one line on what "

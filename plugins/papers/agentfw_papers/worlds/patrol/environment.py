@@ -31,8 +31,6 @@ from agentfw.timeline import Time, Work
 from .patrol_settings import PatrolSettings, Place, distance
 from .rounds import Rounds, Standing, module_of
 
-__all__ = ["Patrol", "PatrolSettings", "Situation", "situation"]
-
 _NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARGINS, _LEFT, _AWAY = (3, 6, 9, 13), (4, 7, 10, 13), (8, 12)
 """Bounds of the bins of margins, remaining work and distances in a table's state."""

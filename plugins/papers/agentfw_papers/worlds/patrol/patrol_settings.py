@@ -20,8 +20,6 @@ from pydantic import Field, model_validator
 
 from agentfw import Settings
 
-__all__ = ["PatrolSettings", "Phase", "Place", "distance", "walked"]
-
 Place = tuple[int, int]
 """A cell of the grid: column and row."""
 

@@ -20,8 +20,6 @@ from agentfw.turns.nested import Nested
 
 from .patrol_settings import PatrolSettings, Place, distance, walked
 
-__all__ = ["Rounds", "Standing", "module_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:

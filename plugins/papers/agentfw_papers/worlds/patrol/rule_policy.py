@@ -23,8 +23,6 @@ from agentfw.errors import SettingsError
 
 from .environment import Situation, situation
 
-__all__ = ["ControllerSettings", "PatrolController"]
-
 Rule = TypeVar("Rule")
 
 _PATCH: dict[int, dict[str, float]] = {2: {"observe": inf, "commit": 8}, 3: {"observe": inf, "verify": 10, "commit": 0}}

@@ -28,8 +28,6 @@ from agentfw_rewardmodels import json_values
 from .annotator_prompt import question
 from .asking import Asked, Asker, Progress, Question
 
-__all__ = ["Annotations", "Annotator", "Unit"]
-
 Unit = Literal["turn", "dialogue"]
 JOURNAL = "answers.jsonl"
 

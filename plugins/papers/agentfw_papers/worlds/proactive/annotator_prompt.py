@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from agentfw import Message
 from agentfw_papers.timing import STATUSES, Dialogue, Domain
 
-__all__ = ["question"]
-
 _ROLE = (
     "You annotate a finished conversation between a customer and a professional. You know how it went on, and say for"
     " {unit} which actions of the catalog would have been worth preparing there, so that an assistant can learn to"

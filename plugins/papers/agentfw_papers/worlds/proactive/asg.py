@@ -17,8 +17,6 @@ from collections.abc import Collection, Iterable, Iterator
 
 from agentfw_papers.timing import Catalog, Input, Opportunity, Trigger
 
-__all__ = ["ActionStates", "observed"]
-
 
 class ActionStates:
     """The states of one dialogue, in order of first appearance."""

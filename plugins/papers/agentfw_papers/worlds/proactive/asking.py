@@ -21,8 +21,6 @@ from agentfw.errors import RequestRefusedError
 from agentfw.request import Brief
 from agentfw.runs import Journal, SamplingSettings, read_journal
 
-__all__ = ["SAMPLING", "Asked", "Asker", "Progress", "Question"]
-
 SAMPLING = SamplingSettings(temperature=0.1, max_tokens=4000)
 Progress = Callable[[int, int], None]
 """Is told how many answers there are, and how many there will be."""

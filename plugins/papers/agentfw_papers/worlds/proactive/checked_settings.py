@@ -8,8 +8,6 @@ from pydantic import BaseModel, ValidationError
 
 from agentfw.errors import SettingsError, nearest
 
-__all__ = ["checked_settings"]
-
 _Model = TypeVar("_Model", bound=BaseModel)
 
 

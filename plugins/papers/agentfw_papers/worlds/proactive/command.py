@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .annotating import Unit
 
 
-__all__ = ["proactive"]
-
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _output = click.option("--out", "folder", type=_FOLDER, required=True, help="Output directory.")
 _domain = click.option(

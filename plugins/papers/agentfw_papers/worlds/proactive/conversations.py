@@ -19,8 +19,6 @@ from .domains import domain_names, load_domain
 from .generator import DialogueGenerator
 from .settings import Ask, ProactiveSettings
 
-__all__ = ["Asked", "Conversations", "asked_turns", "conversations"]
-
 _ASKED: dict[Ask, frozenset[Speaker]] = {
     "spoken": frozenset({"customer", "professional"}),
     "every": frozenset({"customer", "professional", "action"}),

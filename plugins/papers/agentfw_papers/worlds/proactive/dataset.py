@@ -39,19 +39,6 @@ from agentfw_plugins.rewards import translated_errors
 from .generator import DialogueGenerator
 from .generator_settings import GeneratorSettings
 
-__all__ = [
-    "SPLITS",
-    "Dataset",
-    "Example",
-    "generated",
-    "load_data",
-    "read_manifest",
-    "with_placeholders",
-    "write_data",
-    "write_dialogues",
-    "write_examples",
-]
-
 SPLITS = ("train", "validation", "test")
 DIALOGUES, ANNOTATIONS, MANIFEST = "dialogues.jsonl.gz", "annotations.jsonl.gz", "MANIFEST.json"
 _PLACEHOLDER = re.compile(r"<([\w.-]+)>")

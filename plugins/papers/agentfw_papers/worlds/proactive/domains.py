@@ -16,8 +16,6 @@ from agentfw_papers.timing import Domain
 from agentfw_papers.timing import load_domain as read_domain
 from agentfw_plugins.rewards import translated_errors
 
-__all__ = ["domain_file", "domain_names", "load_domain"]
-
 _SHIPPED = Path(__file__).parent / "domains"
 
 

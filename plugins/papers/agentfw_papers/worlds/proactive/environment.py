@@ -52,8 +52,6 @@ from .players import PLAYERS
 from .prompting import dialogue_lines, instructions, prediction, write_answer, write_states
 from .settings import ProactiveSettings
 
-__all__ = ["Proactive", "read_turn"]
-
 
 class Proactive(Environment):
     """Foresee which actions a conversation will need."""

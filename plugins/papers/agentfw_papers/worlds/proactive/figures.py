@@ -32,8 +32,6 @@ from agentfw_papers.timing import (
     score_turn,
 )
 
-__all__ = ["REWARDS", "Tally"]
-
 REWARDS = ("rac", "max_rac", "ptr", "ftr_cost")
 """The measures that rewards are made of."""
 

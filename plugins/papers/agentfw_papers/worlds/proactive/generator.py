@@ -31,8 +31,6 @@ from .generator_settings import GeneratorSettings
 from .personas import Personas
 from .phrases import Phrases, SlotPhrases, in_split
 
-__all__ = ["DialogueGenerator"]
-
 _LEAST_TURNS = 6
 
 

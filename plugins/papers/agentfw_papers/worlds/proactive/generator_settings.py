@@ -6,8 +6,6 @@ from pydantic import Field
 
 from agentfw import Settings
 
-__all__ = ["GeneratorSettings"]
-
 
 class GeneratorSettings(Settings):
     flows: tuple[str, ...] = Field((), description="Flows or workflows to draw from. Default: all of the domain.")

@@ -41,8 +41,6 @@ from agentfw_papers.timing import Action, Domain, Opportunity, Parameter, normal
 from .domains import domain_names, load_domain
 from .phrases import Phrases
 
-__all__ = ["Listener", "Said", "TimingJudge", "TimingJudgeSettings"]
-
 _LINE = re.compile(r"^(\d+) (customer|professional|action): (.*)$", re.M)
 _SHARED = re.compile(r"<shared-(\w+)>\n(.*?)\n</shared-\1>", re.S)
 _ATTEMPT = re.compile(r'<attempt-(\w+) id="(\d+)">\n(.*?)\n</attempt-\1>', re.S)

@@ -16,8 +16,6 @@ from agentfw_papers.timing import Parameter
 
 from .phrases import SlotPhrases
 
-__all__ = ["Personas"]
-
 _SPLITS = ("train", "validation", "test")
 _MOST_TRIES = 200
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

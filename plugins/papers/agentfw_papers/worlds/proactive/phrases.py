@@ -24,8 +24,6 @@ from agentfw.errors import SettingsError
 
 from .checked_settings import checked_settings
 
-__all__ = ["Phrases", "SlotPhrases", "in_split"]
-
 Variants = Annotated[tuple[str, ...], Field(min_length=6)]
 _COMMON = Path(__file__).parent / "common_phrases.yaml"
 _OF_SIX: Mapping[str, frozenset[int]] = {

@@ -17,8 +17,6 @@ from agentfw_papers.timing import Catalog, Input, Opportunity
 
 from .dataset import Example
 
-__all__ = ["PLAYERS", "Player"]
-
 Player = Callable[[Example, Catalog, Sequence[int]], Mapping[int, tuple[Opportunity, ...]]]
 """From a dialogue, the catalog and the turns that are asked about to the predictions at these turns."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .asking import Asked, Progress
 
-__all__ = ["Chosen", "asking", "asking_options", "chosen_policy"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 Result = TypeVar("Result", bound="Asked")
 

@@ -19,8 +19,6 @@ from .asking import Asked, Asker, Progress, Question
 from .environment import read_turn
 from .view_data import Dialogues, turns_of
 
-__all__ = ["Rater", "Ratings"]
-
 JOURNAL = "ratings.jsonl"
 
 

@@ -20,8 +20,6 @@ from agentfw_papers.timing import Catalog, Dialogue, Opportunity
 
 from .settings import Answers, ProactiveSettings
 
-__all__ = ["dialogue_lines", "instructions", "prediction", "write_answer", "write_states"]
-
 _TASK = (
     "You listen to a customer and a professional without taking part. After each turn, say which actions of the "
     "catalog will be needed, as far as the dialogue so far shows it. For each action, give the inputs that are known "

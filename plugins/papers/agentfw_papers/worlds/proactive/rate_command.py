@@ -9,8 +9,6 @@ from agentfw_plugins.command_options import json_option
 
 from .policy_options import asking_options
 
-__all__ = ["rate"]
-
 
 @click.command()
 @click.argument("run", default="last")

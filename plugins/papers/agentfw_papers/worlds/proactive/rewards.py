@@ -24,8 +24,6 @@ from agentfw import Episode, Score, Settings
 from agentfw.errors import SettingsError
 from agentfw_plugins.rewards.measured import Measured
 
-__all__ = ["Agreement", "BestAgreement", "FalseTriggers", "Format", "LevelSettings", "Timing"]
-
 
 class LevelSettings(Settings):
     level: Literal["turn", "trajectory"] = Field(

@@ -14,8 +14,6 @@ from agentfw_papers.timing import STATUSES
 
 from .generator_settings import GeneratorSettings
 
-__all__ = ["Answers", "Ask", "ProactiveSettings", "Rendering", "Style", "Unit"]
-
 Unit = Literal["turn", "dialogue"]
 Ask = Literal["spoken", "every", "customer"]
 Style = Literal["plain", "reasoning", "asg"]

@@ -12,8 +12,6 @@ from agentfw.report.statistics import mean
 from agentfw.runs import RunFolder
 from agentfw_papers.timing import Figures
 
-__all__ = ["read_systems"]
-
 _COLUMNS = tuple(one.name for one in fields(Figures))
 
 

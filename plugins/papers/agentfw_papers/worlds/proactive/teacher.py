@@ -22,8 +22,6 @@ from agentfw_papers.timing import Opportunity
 
 from .dataset import Example
 
-__all__ = ["MANNERS", "Manner", "draw_manner", "teach"]
-
 Manner = Literal[0, 1, 2, 3, "never", "eager"]
 MANNERS: Mapping[Manner, float] = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0, "never": 2.0, "eager": 1.0}
 """How often each manner is drawn, relative to the others."""

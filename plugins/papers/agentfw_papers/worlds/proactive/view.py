@@ -25,8 +25,6 @@ from agentfw.runs import RunFolder
 from .environment import Proactive
 from .view_data import Dialogues, Stage, collect
 
-__all__ = ["view_page"]
-
 _FIGURES = {
     **Proactive.columns,
     "difference": "difference",

@@ -22,8 +22,6 @@ from .dataset import Example
 from .environment import Proactive, read_turn
 from .prompting import write_states
 
-__all__ = ["Dialogues", "Stage", "collect", "mark_of", "turns_of"]
-
 _LONGEST = 4000
 """Characters shown of an answer."""
 _OWN = ("ac", "max_ac", "pt", "ftr", "rar", "balance")

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TOOLS", "write_copy"]
-
 # Folder -> tools: name -> parameters, of which those with a star are required.
 TOOLS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Calendar": {

@@ -16,7 +16,8 @@ from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
-from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.environment import Kitchen
+from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController
 from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy, ScriptedSettings
 

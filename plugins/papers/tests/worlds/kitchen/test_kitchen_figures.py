@@ -12,7 +12,8 @@ from agentfw.interfaces import parse_interface
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.dishes import draw_dishes
-from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.environment import Kitchen
+from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
 
 

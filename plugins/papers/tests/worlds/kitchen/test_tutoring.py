@@ -17,7 +17,8 @@ from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Policy, Request
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
-from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.environment import Kitchen
+from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
 from agentfw_papers.worlds.kitchen.tutoring_problems import draw_problems, pieces_of
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 

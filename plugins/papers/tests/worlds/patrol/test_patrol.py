@@ -16,8 +16,8 @@ from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
-from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings, situation
-from agentfw_papers.worlds.patrol.patrol_settings import walked
+from agentfw_papers.worlds.patrol.environment import Patrol, situation
+from agentfw_papers.worlds.patrol.patrol_settings import PatrolSettings, walked
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
 
 Rule = Callable[[Moment], Iterable[Intervention]]

@@ -14,8 +14,6 @@ from itertools import pairwise
 import networkx
 from agentfw import Episode, RewardModel, Score
 
-__all__ = ["Circles"]
-
 
 class Circles(RewardModel):
     """One score an episode, from 0 (everything is a circle) to 1."""

@@ -15,8 +15,6 @@ from typing import Any
 from agentfw import Settings, Tracker
 from pydantic import Field
 
-__all__ = ["Ledger", "LedgerSettings", "results"]
-
 TABLE = "CREATE TABLE IF NOT EXISTS results (run TEXT, metric TEXT, value REAL, PRIMARY KEY (run, metric))"
 
 

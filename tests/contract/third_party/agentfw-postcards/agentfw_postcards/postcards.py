@@ -21,8 +21,6 @@ from agentfw import Episode, Memory, Settings
 from agentfw.memory import Query, Recollection
 from pydantic import Field
 
-__all__ = ["Postcards", "PostcardsSettings"]
-
 
 class PostcardsSettings(Settings):
     folder: Path | None = Field(

@@ -15,8 +15,6 @@ from agentfw.errors import InterventionRefused
 from agentfw.tool import FunctionTool
 from pydantic import Field
 
-__all__ = ["Stamp", "StampSettings"]
-
 
 class StampSettings(Settings):
     home: int = Field(default=95, ge=1, description="What a card within the country costs, in cents.")

@@ -15,8 +15,6 @@ from agentfw_plugins.learners.losses import Figures, Terms, TokenLoss
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Unlikely", "UnlikelyLoss"]
-
 
 class Unlikely(Optimizer):
     """The reward of an episode is the advantage of each of its turns."""

@@ -11,8 +11,6 @@ from datetime import date
 from agentfw import Tool, Toolbox
 from agentfw.tool import FunctionTool
 
-__all__ = ["Weekday"]
-
 
 class Weekday(Toolbox):
     async def open(self) -> Sequence[Tool]:

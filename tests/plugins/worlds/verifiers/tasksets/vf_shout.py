@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import verifiers.v1 as vf
 
-__all__ = ["ShoutTaskset"]
-
 
 class ShoutTask(vf.Task[vf.TaskData]):
     @vf.reward

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import verifiers.v1 as vf
 
-__all__ = ["StockTaskset"]
-
 STOCK = {"tea": 7, "rice": 12}
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import httpx
 import verifiers.v1 as vf
 
-__all__ = ["SumsHarness", "SumsTaskset"]
-
 
 class SumsData(vf.TaskData):
     answer: str

@@ -23,8 +23,6 @@ from agentfw_rewardmodels import BadInputError
 
 from .imported import Imported
 
-__all__ = ["read"]
-
 _GZIP = b"\x1f\x8b"
 _SPLITS = {"train": "train", "dev": "validation", "validation": "validation", "test": "test"}
 _SUFFIX = re.compile(r"_\d+$")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from agentfw_papers.timing import Dialogue, Domain
 
-__all__ = ["Imported", "Importer"]
-
 
 @dataclass
 class Imported:
