@@ -45,13 +45,7 @@ from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt,
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
-from agentfw_memory.graph.validation import (
-    check_name,
-    check_names,
-    check_number,
-    check_skill,
-    check_text,
-)
+from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
 from agentfw_memory.writing.writer import Said, Writer
 
 if TYPE_CHECKING:
@@ -191,10 +185,7 @@ class SkillGraph:
         expires_at: float | None = None,
     ) -> Skill:
         """Start a new version of a skill. What isn't given stays as it is. `expires_at=math.inf` means never."""
-        needed, about = (
-            tools if tools is None else _listed(tools),
-            scenarios if scenarios is None else _listed(scenarios),
-        )
+        needed, about = (given if given is None else _listed(given) for given in (tools, scenarios))
         return self._call(
             lambda: self._editor.update(
                 skill,

@@ -299,3 +299,18 @@ def test_a_line_is_plain_json(path: Path) -> None:
 
     assert path.read_bytes() == '{"a":1,"b":"ü"}\n'.encode()
     assert json.loads(path.read_text("utf-8")) == {"a": 1, "b": "ü"}
+
+
+def test_too_many_open_files_is_no_full_disk(tmp_path: Path) -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        with pytest.raises(StorageError) as caught:
+            write_whole(tmp_path / "file", "text")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    assert "Too many open files" in caught.value.message
+    assert caught.value.fix == "allow more open files: ulimit -n 8192"

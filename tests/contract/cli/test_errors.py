@@ -131,24 +131,6 @@ def test_a_number_of_zero_is_a_number(agentfw: Agentfw, quick: tuple[str, ...]) 
     assert agentfw("runs", "show", "last", "--json").json["about"]["spec"]["seed"] == 0
 
 
-def test_too_many_open_files_is_no_full_disk(tmp_path: Path) -> None:
-    import resource
-
-    from agentfw.errors import StorageError
-    from agentfw.runs.records.journal import write_whole
-
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
-    try:
-        with pytest.raises(StorageError) as caught:
-            write_whole(tmp_path / "file", "text")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-    assert "Too many open files" in caught.value.message
-    assert caught.value.fix == "allow more open files: ulimit -n 8192"
-
-
 def test_an_error_in_python_carries_its_fix() -> None:
     import traceback
 
