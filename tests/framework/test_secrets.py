@@ -6,6 +6,7 @@ import html
 import json
 import logging
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -229,3 +230,25 @@ def test_nothing_that_is_printed_or_logged_has_a_secret(
     assert f"the key is {MASK}" in logged
     assert f"ValueError: {MASK}" in logged
     assert key not in logged
+
+
+FREED = """
+import gc
+from agentfw.boundary.secrets import Secrets, strike
+
+for number in range(300):
+    gc.collect()
+    gc.disable()
+    for _ in range(60):
+        one = Secrets()
+        one.itself = one
+    gc.set_threshold(gc.get_count()[0] + number % 30, 1000, 1000)  # so that some collection comes at any place
+    gc.enable()
+    strike("text")
+    gc.set_threshold(700, 10, 10)
+"""
+
+
+def test_hosts_may_be_freed_while_a_text_is_struck() -> None:
+    """In a process of its own: it crashed where the collector ran while the hosts were counted."""
+    assert subprocess.run([sys.executable, "-c", FREED]).returncode == 0

@@ -88,7 +88,10 @@ class Secrets:
         self.spellings: tuple[_Spelling, ...] = ()
         found = {value for name, value in os.environ.items() if is_secret_name(name)}
         self.add(*(value for value in found if len(value) >= _SHORTEST_UNASKED))
-        _alive.append(weakref.ref(self, _alive.remove))
+        global _alive
+        # A new tuple, and no callback: one that took a dead reference out of a list while the list was copied would
+        # crash Python 3.11, whose collector runs in the middle of an allocation.
+        _alive = (*(reference for reference in _alive if reference() is not None), weakref.ref(self))
 
     def add(self, *values: str) -> None:
         """Strike these, too. Too short ones are left out."""
@@ -110,11 +113,11 @@ class Secrets:
         return any(spelling.strike(text) != text for spelling in self.spellings)
 
 
-_alive: list[weakref.ref[Secrets]] = []
+_alive: tuple[weakref.ref[Secrets], ...] = ()
 
 
 def _known() -> list[_Spelling]:
-    return [one for reference in tuple(_alive) if (secrets := reference()) is not None for one in secrets.spellings]
+    return [one for reference in _alive if (secrets := reference()) is not None for one in secrets.spellings]
 
 
 def strike(text: str) -> str:
