@@ -99,8 +99,6 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if episode is not None:
         _show_episode(folder, episode, out)
         return
-    if folder.migrated:
-        out.note(folder.migrated)
     row, records = _row(folder), folder.metrics()
     summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}

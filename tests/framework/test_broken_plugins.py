@@ -391,7 +391,7 @@ def test_an_error_that_a_factory_raises_on_purpose_is_left_alone(make_plugin: Ma
     )
     make_plugin(BROKEN, plugin, files=files)
 
-    with pytest.raises(Exception, match=r"^disk$") as caught:
+    with pytest.raises(Exception, match=r"^disk\b") as caught:
         Host.load().create("tool", "saw", {})
 
     assert type(caught.value).__name__ == "StorageError"

@@ -233,7 +233,7 @@ def test_a_run_without_an_optimizer_leaves_out_as_well(
     run = playing.play(tmp_path, episodes=12)
 
     assert len(run.folder.metrics()) == 11
-    assert run.folder.done == 12
+    assert run.folder.how_far == "1 failed, 11 of 12 episodes"
     assert [json.loads(line)["episode"] for line in (run.folder.path / "failed.jsonl").read_text().splitlines()] == [
         "00003-0"
     ]

@@ -95,7 +95,7 @@ def test_a_wrong_setting_is_a_settings_error_under_the_callers_name(make_plugin:
     make_plugin("agentfw-notes", NOTES, files={"heavy.py": HEAVY})
     host = Host.load()
 
-    with pytest.raises(SettingsError, match=r'^memory\.limt: no such key; did you mean "limit"\?$'):
+    with pytest.raises(SettingsError, match=r'^memory\.limt: no such key; did you mean "limit"\?'):
         host.create("memory", "notes", {"limt": 3})
     with pytest.raises(SettingsError, match=r"^memory\.notes\.limit: must be a whole number"):
         host.create("memory", "notes", {"limit": "x"}, where="memory.notes")

@@ -92,7 +92,7 @@ def run(host: Host, root: Path, **more: Any) -> Path:
 
 
 def size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.parent.name != "package")
 
 
 @pytest.mark.slow

@@ -309,11 +309,11 @@ def test_what_a_run_cost_is_summed_up_as_far_as_it_is_known(laboratory: Any, tmp
 
 def test_a_run_that_is_done_is_not_begun_again(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path).folder
-    before = {file.name: file.read_bytes() for file in folder.path.iterdir() if file.name != "lock"}
+    before = {file.name: file.read_bytes() for file in folder.path.glob("*.*")}
 
     laboratory.resume(folder)
 
-    assert {file.name: file.read_bytes() for file in folder.path.iterdir() if file.name != "lock"} == before
+    assert {file.name: file.read_bytes() for file in folder.path.glob("*.*")} == before
 
 
 def test_a_run_is_not_executed_twice_at_once(laboratory: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agentfw.host.hook_calls import HookManager
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.figures import flat
 from agentfw.runs.records.folder import RunFolder, list_runs
@@ -373,9 +374,9 @@ def test_hooks_and_watchers_are_told_of_each_update(
 
     training = laboratory.create(tmp_path, updates=2)
     monkeypatch.setattr(
-        training.host,
-        "call",
-        lambda hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
+        HookManager,
+        "tell",
+        lambda self, hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
     )
     asyncio.run(training.execute(Watching()))
 

@@ -152,8 +152,6 @@ class Run:
         them), and settings that can't change results. They are kept for the next time.
         """
         spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {})
-        if folder.migrated:
-            host.notes.append(folder.migrated)
         run = cls(folder, spec, host, changed=bool(changes))
         if not (with_changed or run.is_done):
             refuse_changed(folder.about, spec, host)

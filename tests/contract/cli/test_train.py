@@ -115,7 +115,7 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
     agentfw(*SMALL, "--seed", "3")
 
     listed = agentfw("runs", "list")
-    assert listed.out.count("2/2 updates") == 2
+    assert listed.out.count("done, 2 updates") == 2
     shown = agentfw("runs", "show", first.name)
     assert "done, 2 updates" in shown.out
     assert "learner bias" in shown.out

@@ -40,7 +40,7 @@ from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, disk_fix
 from ...host.origin import changed_origins, changed_plugins
 from .journal import Journal, read_journal, write_whole
-from .play_records import EARLIER, Records, State, migrate, migrate_about
+from .play_records import Records, State
 from .run_index import newest_first
 
 FORMAT = 3
@@ -133,16 +133,6 @@ class RunFolder:
     def inspector(self) -> str:
         """What makes the page that the environment has for a run, or an empty text."""
         return str(self.about.get("inspector", ""))
-
-    @property
-    def migrated(self) -> str:
-        """What is read in another way than it was written, because an earlier version wrote it. Empty if nothing is."""
-        number = self.about["format"]
-        return (
-            f"{self.id} is in format {number}, and is read as format {FORMAT}: {EARLIER[number]}"
-            if number in EARLIER
-            else ""
-        )
 
     @property
     def plugins(self) -> dict[str, str]:
@@ -276,7 +266,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{file} can't be read: {_words(error)}", fix="check that it is an agentfw run"
             ) from None
-        if found != FORMAT and found not in EARLIER:
+        if found != FORMAT:
             newer = isinstance(found, int) and found > FORMAT
             raise RunFolderError(
                 f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
@@ -286,7 +276,6 @@ class RunFolder:
             )
         try:
             _check(about)
-            migrate_about(about)
         except (ValueError, KeyError, TypeError) as error:
             raise RunFolderError(f"{file} can't be read: {_words(error)}", fix="restore it from a copy") from None
         return cls(path, about)
@@ -327,7 +316,6 @@ class RunFolder:
         try:
             loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
             loaded["episodes"], loaded["figures"]
-            migrate(loaded)
             return loaded
         except FileNotFoundError:
             return None

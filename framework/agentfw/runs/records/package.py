@@ -8,7 +8,7 @@
 A distribution takes part if the run has a component of it, or if one of those needs it and its code was imported. An
 index can give an installed version again, so the lock has its version and a digest of its files. What was installed
 from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
-wheel. A package of more than 50 MB is left out, and the lock says so.
+wheel. A package of more than 50 MB, or for which there is no room, is left out, and the lock says so.
 
     pack(folder.path, folder.about["distributions"])
     read_lock(folder.path).differences(lock_of(names))
@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from ...boundary.metadata import normalise
-from ...errors import RunFolderError, StorageError
+from ...errors import RunFolderError
 from .journal import make_folder, write_whole
 
 _LARGEST = 50_000_000
@@ -186,17 +186,13 @@ def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
             own = made.with_name(f"{wheel}.{os.getpid()}")
             _write_wheel(own, installed, files)
             own.replace(made)
-        with suppress(OSError):
-            os.link(made, place / wheel)  # a copy would take its room once for each run
-            return Locked(locked.version, locked.digest, wheel)
-        shutil.copyfile(made, place / wheel)
-    except OSError:  # there may be no place for a cache
+        os.link(made, place / wheel)  # a copy would take its room once for each run
+    except OSError:  # there may be no place for a cache, or only on another disk
         try:
             _write_wheel(place / wheel, installed, files)
         except OSError as error:
-            raise StorageError(
-                f"can't pack {name} into {place}: {error.strerror or error}", fix="free disk space"
-            ) from error
+            (place / wheel).unlink(missing_ok=True)
+            return Locked(locked.version, locked.digest, left_out=f"it couldn't be written: {error.strerror or error}")
     return Locked(locked.version, locked.digest, wheel)
 
 
@@ -210,6 +206,7 @@ def _write_wheel(path: Path, installed: Distribution, files: Mapping[str, Path])
     contents = {name: file.read_bytes() for name, file in files.items()}
     contents |= {f"{info}/{name}": text.encode() for name, text in texts.items() if text}
     lines = []
+    path.touch(mode=0o600)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, content in contents.items():
             lines.append(f"{_record_line(name, content)}\n")

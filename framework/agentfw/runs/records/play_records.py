@@ -11,9 +11,6 @@ The state is one file that is replaced atomically. An update is not complete unt
 
     State(update=3, version="lora@3", adapter="learner/00003").write(folder)
     State.read(folder).update    # 3
-
-A folder keeps the format in which it was begun, and later lines are added in the newest one. The format changes only
-where a reader needs something that was not written before.
 """
 
 from __future__ import annotations
@@ -29,26 +26,6 @@ from typing import Any
 from ...episode import Episode
 from ...errors import PluginError, RunFolderError, StorageError
 from .journal import Journal, read_journal, write_whole
-
-EARLIER = {2: "the tokens of judges were not counted, and are 0; there was no deadline, and now the default one holds"}
-"""The formats that are still read, with what they lack."""
-
-
-def migrate(record: dict[str, Any]) -> None:
-    """Add to a line of metrics.jsonl, or to a summary, what its version didn't write, or wrote under another name."""
-    if "course" in record:
-        record["headline_by_round"] = record.pop("course")
-    if "usage" in record:
-        record.setdefault("judged", {"prompt": 0, "cached": 0, "sampled": 0})
-
-
-def migrate_about(about: dict[str, Any]) -> None:
-    """Take out of a run.json what its format allowed and today's doesn't, and rename what had another name."""
-    if "scene" in about:
-        about["description"] = about.pop("scene")
-    if about["format"] in EARLIER and about["spec"].get("deadline", 0) is None:
-        del about["spec"]["deadline"]
-
 
 _FILE = "state.json"
 
@@ -121,7 +98,6 @@ class Records:
         """The metrics of each episode, in the order in which the episodes were scored and learned from."""
         path = self.path / "metrics.jsonl"
         for number, record in enumerate(read_journal(path), start=1):
-            migrate(record)
             lacking = [key for key in _METRICS if key not in record]
             if lacking or not re.fullmatch(r"\d+-\d+", str(record["episode"])):
                 what = f"has no {', '.join(lacking)}" if lacking else "names no episode"

@@ -66,7 +66,7 @@ def test_a_run_shows_them_beside_its_own_figures(
         err.splitlines()[0]
         == "calendar   2 users   25 rounds of 5 events   policy linear   memory strategyhub   seed 7"
     )
-    assert "agentfw runs show last" in err
+    assert "next: agentfw view 2" in err
     rows = [line for line in out.splitlines() if line.startswith(("linear", "random", *RULE_TITLES.values()))]
     assert rows[0].startswith("linear + strategyhub")
     assert len(rows) == 7
