@@ -50,7 +50,7 @@ def test_installing_has_json(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) 
 
     asked: list[list[str]] = []
 
-    def install(requirements: list[str], echo: object) -> int:
+    def install(requirements: list[str], echo: object, index: str) -> int:
         asked.append(requirements)
         return 1
 

@@ -375,7 +375,7 @@ class Host:
             with suppress(OSError, ValueError):
                 project = Path(folder, "pyproject.toml").read_text("utf-8")
                 if "entry-points.agentfw" in project and not metadata.version_of(folder):
-                    return folder, f"-e {folder}"
+                    return folder, pip_install(f"-e {folder}")
         for known, record in self._known:
             offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
             if offered and not metadata.version_of(known.name):

@@ -148,10 +148,10 @@ def test_a_resumed_run_says_which_plugins_are_others_now(
 
 
 def test_a_plugin_that_was_written_here_and_not_installed_is_what_is_meant(agentfw: Agentfw) -> None:
-    assert agentfw("plugins", "new", "agentfw-cups", "--kind", "memory").code == 0
+    assert agentfw("plugins", "new", "agentfw-saucers", "--kind", "memory").code == 0
 
-    for name in ("agentfw-cups", "cups"):
+    for name in ("agentfw-saucers", "saucers"):
         answer = agentfw("run", "guessing", "--memory", name)
         assert answer.code == 2
-        assert f'no memory is called "{name}"; agentfw-cups has it and isn\'t installed' in answer.err
-        assert "fix: pip install -e agentfw-cups\n" in answer.err
+        assert f'no memory is called "{name}"; agentfw-saucers has it and isn\'t installed' in answer.err
+        assert "fix: pip install -e agentfw-saucers\n" in answer.err

@@ -55,7 +55,7 @@ SETTINGS = {
 }
 OTHERS = {
     "run --spec nowhere.toml": "there is no spec file nowhere.toml",
-    "run --spec .": "can't read .",
+    "run --spec .": 'no run is called "."',
     "run inbox calendar": "unexpected extra argument (calendar)",
     "run --episodes": "requires an argument",
     "run --episodes 1.5": "'1.5' is not a valid integer",

@@ -180,7 +180,7 @@ def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
 
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
         assert asyncio.run(talk(graph)) == ["ask twice"]
-    blocking = {"open", "tenants", "reembed", "unload", "close", "to_networkx"}
+    blocking = {"open", "tenants", "reembed", "unload", "to_networkx"}
     methods = {name for name, _ in inspect.getmembers(SkillGraph, inspect.isfunction) if name[0] != "_"}
     plain = {name for name in methods if not inspect.iscoroutinefunction(getattr(SkillGraph, name))}
     assert {f"a{name}" for name in plain - blocking} == methods - plain

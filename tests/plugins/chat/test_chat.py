@@ -159,7 +159,7 @@ def test_beside_a_conversation_in_progress_another_run_can_be_begun(
     assert f"is in use by process {os.getpid()}" in second.stderr
     assert "agentfw chat --new" in second.stderr
     assert isinstance(serving.exception, RunInUseError)
-    assert "leave --resume out" in serving.exception.fix
+    assert "agentfw serve --new" in serving.exception.fix
 
 
 class Terminal:

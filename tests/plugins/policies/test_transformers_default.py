@@ -14,4 +14,4 @@ def test_the_model_that_nobody_chose_is_named(settings: dict[str, str], said: bo
 
     host.create("policy", "transformers", settings)
 
-    assert any("tiny" in note and "--set policy.model" in note for note in host.notes) == said
+    assert any("tiny" in note and "--model" in note for note in host.notes) == said

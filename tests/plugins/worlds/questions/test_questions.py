@@ -75,7 +75,9 @@ def test_trl_may_say_nothing_of_a_completion() -> None:
     def sometimes(completions: list[str], answer: list[str], **columns: Any) -> list[float | None]:
         return [None if int(gold) > 9 else 1.0 for gold in answer]
 
-    assert reward_of(played(SUMS, sometimes)) == 0.5
+    rated = played(SUMS, sometimes).figures["reward"]
+
+    assert (rated.estimate, rated.missing) == (1.0, 1), "what nobody has rated has no reward"
 
 
 def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
