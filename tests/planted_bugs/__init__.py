@@ -42,6 +42,7 @@ GOOD: list[tuple[str, Callable[[], Any]]] = [
     ("tracker", watching.Lines),
     ("tracker", watching.Table),
     ("tracker", watching.Timing),
+    ("hook", watching.Sundays),
     ("plugin", watching.Diary),
     ("command", lambda: watching.count),
 ]
@@ -196,6 +197,11 @@ _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
         (watching.Once, "fails when a run is resumed", "a_broken_off_run_goes_on"),
         (watching.NeedsBegin, "can't be closed before a run", "closing_is_always_fine"),
         (watching.Cleaning, "deletes files of the run", "the_run_folder_stays_whole"),
+    ],
+    "hook": [
+        (watching.Permissive, "allows a call with True", "it_decides_on_requests_and_calls"),
+        (watching.FirstMessageOnly, "records the first message alone", "it_keeps_records_whole"),
+        (watching.NeedsUsage, "adds up tokens that no policy counted", "it_watches_a_whole_run"),
     ],
     "plugin": [
         (watching.MisspeltHook, "a hook that doesn't exist", "it_loads"),

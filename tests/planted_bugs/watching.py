@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from agentfw import Tracker, hookimpl
-from agentfw.episode import Episode
+from agentfw.episode import Call, Episode, Turn
+from agentfw.hookspecs import Hook, Verdict
 from agentfw.scores import Score
 from agentfw.tracker import Operation, PolicyCall
 
@@ -175,6 +176,40 @@ class SetsVariables(Diary):
     def agentfw_run_started(self, run: Any) -> None:
         super().agentfw_run_started(run)
         os.environ["DIARY_OF"] = run.id
+
+
+class Sundays(Hook):
+    """Refuses calls on Sundays, and marks what was recorded on one."""
+
+    @hookimpl
+    def agentfw_before_call(self, call: Call) -> Any:
+        return Verdict("refuse", "not on Sundays") if call.name == "pour" else None
+
+    @hookimpl
+    def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
+        return {**record, "profile": {"day": "Sunday"}}
+
+    @hookimpl
+    def agentfw_turn(self, turn: Turn) -> None:
+        self.latest = turn.text
+
+
+class Permissive(Sundays):
+    @hookimpl
+    def agentfw_before_call(self, call: Call) -> Any:
+        return call.name == "pour"
+
+
+class FirstMessageOnly(Sundays):
+    @hookimpl
+    def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
+        return {**record, "messages": record["messages"][:1]}
+
+
+class NeedsUsage(Sundays):
+    @hookimpl
+    def agentfw_turn(self, turn: Turn) -> None:
+        self.sampled = 0 + turn.usage.sampled  # type: ignore[operator]
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

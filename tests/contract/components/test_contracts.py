@@ -42,6 +42,9 @@ SETTINGS["environment", "program"] = {
     "function": f"{__name__}:judged",
     "tasks": str(PLUGINS / "worlds" / "program" / "tasks.jsonl"),
 }
+SUMS = Path(tempfile.mkdtemp()) / "sums.jsonl"
+SUMS.write_text("".join(f'{{"prompt": "{n}+1=", "answer": "{n + 1}"}}\n' for n in range(100)), "utf-8")
+SETTINGS["environment", "questions"] = {"tasks": str(SUMS)}
 SETTINGS["hook", "approve"] = {"tools": ["pour"]}
 SETTINGS["tracker", "mirror"] = {"address": f"file://{tempfile.mkdtemp()}"}
 SERVER = PLUGINS / "tools" / "mcp_servers" / "tools.py"
