@@ -4,7 +4,8 @@
 
 The model reads everything as it was said; the record has `[redacted: card]` in its place. A turn loses its tokens where
 anything in its episode was redacted, because they spell the same text; it can't be learned from then. Memories keep
-what they learn themselves, and trackers are told what was said: neither is a record.
+what they learn themselves, and trackers are told what was said: neither is a record. Nor is the code of plugins, and
+a run has a copy of that.
 """
 
 from __future__ import annotations

@@ -14,9 +14,11 @@ __all__ = ["agentfw", "mailing", "model"]
 POLICY = """
 from agentfw import Intervention
 
+CARD = " ".join(["4111", *["1111"] * 3])  # in parts: a run has a copy of this file, and no hook changes code
+
 def decide(request):
     sent = any(call.name == "send_mail" for message in request.messages for call in message.calls)
-    return "done" if sent else [Intervention("send_mail", {"to": "ada", "text": "my card is 4111 1111 1111 1111"})]
+    return "done" if sent else [Intervention("send_mail", {"to": "ada", "text": f"my card is {CARD}"})]
 """
 TOOL = """
 from pathlib import Path
