@@ -13,9 +13,11 @@ import importlib.util
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,6 +66,9 @@ def _garbage() -> Iterator[None]:
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+_SECONDS_OF_A_PAGE = 20
+_SECONDS_OF_AN_ANSWER = 150
+"""Longer than `wait` lets the browser wait."""
 
 
 class Chromium:
@@ -84,6 +89,8 @@ class Chromium:
         os.close(self._to_us)
         self._out: IO[bytes] = os.fdopen(to_browser, "wb", buffering=0)
         self._in: IO[bytes] = os.fdopen(from_browser, "rb")
+        self._coming = select.poll()
+        self._coming.register(self._in, select.POLLIN)
         self._number, self._session, self._rest = 0, "", b""
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -96,7 +103,7 @@ class Chromium:
     def open(self, page: Path | str) -> None:
         """Open a file or an address."""
         self.events.clear()
-        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+        self.call("Page.navigate", _SECONDS_OF_A_PAGE, url=page if isinstance(page, str) else page.as_uri())
         self._loaded()
 
     def follow(self, selector: str) -> None:
@@ -106,8 +113,9 @@ class Chromium:
         self._loaded()
 
     def _loaded(self) -> None:
+        until = time.monotonic() + _SECONDS_OF_A_PAGE
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self._read()
+            self._read(until, f"the page doesn't come: {self.problems}")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
@@ -159,21 +167,24 @@ class Chromium:
                 found += [url] if not url.startswith(("file:", "data:")) else []
         return found
 
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def call(self, method: str, within: float = _SECONDS_OF_AN_ANSWER, /, **parameters: Any) -> dict[str, Any]:
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
         self._out.write(json.dumps(message).encode() + b"\0")
+        until = time.monotonic() + within
         while True:
-            answer = self._read()
+            answer = self._read(until, f"the browser doesn't answer {method}: {self.problems}")
             if answer.get("id") == self._number:
                 assert "error" not in answer, answer["error"]
                 result: dict[str, Any] = answer["result"]
                 return result
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, until: float, problem: str) -> dict[str, Any]:
+        """The next message. If none comes until then, that's the problem."""
         while b"\0" not in self._rest:
+            assert self._coming.poll(max(0.0, until - time.monotonic()) * 1000), problem
             part = os.read(self._in.fileno(), 1 << 16)
             assert part, "the browser is gone"
             self._rest += part

@@ -274,6 +274,14 @@ def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
     return found
 
 
+@pytest.mark.parametrize("package", ["agentfw", "agentfw.runs", "agentfw.testing"])
+def test_no_module_takes_the_place_of_a_name_that_its_package_imports_later(package: str) -> None:
+    """Whoever imports the module `notes` sets `notes` in its package, which then doesn't look for the name any more."""
+    names = importlib.import_module(package).__all__
+
+    assert [name for name in names if f"{package}.{name}" in modules()] == []
+
+
 @pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     known = modules()

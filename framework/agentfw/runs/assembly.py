@@ -43,7 +43,7 @@ from ..tracker import PlayedEpisode, Scoring, Tracker
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
-from .decisions import Decisions
+from .deciding import Decisions
 from .isolation import Isolation, isolated
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
