@@ -245,6 +245,14 @@ def test_an_import_of_something_else_by_a_noun_is_seen(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("package", ["agentfw", "agentfw.runs", "agentfw.testing"])
+def test_no_module_takes_the_place_of_a_name_that_its_package_imports_later(package: str) -> None:
+    """Whoever imports the module `notes` sets `notes` in its package, which then doesn't look for the name any more."""
+    names = importlib.import_module(package).__all__
+
+    assert [name for name in names if f"{package}.{name}" in modules()] == []
+
+
 def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
     """The groups of nodes that can all reach each other, and nodes that lead to themselves (Tarjan)."""
     index: dict[str, int] = {}
@@ -272,14 +280,6 @@ def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
         if node not in index:
             visit(node)
     return found
-
-
-@pytest.mark.parametrize("package", ["agentfw", "agentfw.runs", "agentfw.testing"])
-def test_no_module_takes_the_place_of_a_name_that_its_package_imports_later(package: str) -> None:
-    """Whoever imports the module `notes` sets `notes` in its package, which then doesn't look for the name any more."""
-    names = importlib.import_module(package).__all__
-
-    assert [name for name in names if f"{package}.{name}" in modules()] == []
 
 
 @pytest.mark.slow
