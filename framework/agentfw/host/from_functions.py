@@ -132,7 +132,7 @@ def made_of(kind: str, given: Any, name: str = "") -> Any:
         return given()
     if isinstance(given, _BASES[kind]):
         return given
-    if not callable(given) or kind not in _EXAMPLES or (kind == "reward" and not is_reward(given)):
+    if not callable(given) or kind not in _EXAMPLES or (kind == "reward" and not is_reward(given, named=True)):
         fix = f"derive a class from agentfw's {_BASES[kind].__name__}"
         fix += f", or write a function: {_EXAMPLES[kind]}" if kind in _EXAMPLES else ""
         raise PluginError(f"{given!r} is no {KINDS[kind].title}", fix=fix)

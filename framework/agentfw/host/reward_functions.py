@@ -34,9 +34,11 @@ _OF_GROUPS = frozenset(("prompts", "completions", "completion_ids", "answers", "
 _OF_EPISODES = frozenset(("completion", "state"))
 
 
-def is_reward(function: Callable[..., Any]) -> bool:
-    """Whether the names of its parameters are those of a reward function."""
-    return not {"episode", "completion", "completions"}.isdisjoint(inspect.signature(function).parameters)
+def is_reward(function: Callable[..., Any], *, named: bool = False) -> bool:
+    """Whether the names of its parameters are those of a reward function. One that was `named` as such may be of
+    verifiers and take its `state` alone, which a tool may also call an argument."""
+    names = {"episode", "completion", "completions", *(("state",) if named else ())}
+    return not names.isdisjoint(inspect.signature(function).parameters)
 
 
 class FunctionReward(RewardModel):
@@ -71,7 +73,8 @@ class FunctionReward(RewardModel):
 
     def _of_one(self, read: SimpleNamespace) -> dict[str, Any]:
         """The arguments of verifiers."""
-        said = read.text if self._parameters["completion"].annotation in (str, "str") else read.completion
+        asked = self._parameters.get("completion")
+        said = read.text if asked is not None and asked.annotation in (str, "str") else read.completion
         given = {"prompt": read.prompt, "answer": "", "info": {}, "task": "default", **read.columns, "completion": said}
         return {**given, "state": {**given, "completion": read.completion, "turn": read.turns}}
 

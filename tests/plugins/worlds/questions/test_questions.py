@@ -88,10 +88,13 @@ def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
     async def asked(prompt: Any, completion: Any, info: dict[str, Any], state: dict[str, Any]) -> float:
         return float(state["prompt"] == prompt and info["hard"] and len(completion) == 1)
 
-    result = played([{**row, "info": {"hard": True}} for row in SUMS], [correct, asked])
+    def short(state: dict[str, Any]) -> float:
+        return float(len(state["completion"]) == 1)
 
-    assert reward_of(result) == 1.5
-    assert [score[0] for score in result.folder.metrics()[0]["scores"]] == ["correct", "asked"]
+    result = played([{**row, "info": {"hard": True}} for row in SUMS], [correct, asked, short])
+
+    assert reward_of(result) == 2.5
+    assert [score[0] for score in result.folder.metrics()[0]["scores"]] == ["correct", "asked", "short"]
 
 
 def test_a_reward_in_a_file_is_found_by_its_name(folder: Path) -> None:
