@@ -35,8 +35,10 @@ _OF_EPISODES = frozenset(("completion", "state"))
 
 
 def is_reward(function: Callable[..., Any], *, named: bool = False) -> bool:
-    """Whether the names of its parameters are those of a reward function. One that was `named` as such may be of
-    verifiers and take its `state` alone, which a tool may also call an argument."""
+    """Whether the names of its parameters are those of a reward function.
+
+    One that was `named` as such may be of verifiers and take its `state` alone. A tool may have such an argument, too.
+    """
     names = {"episode", "completion", "completions", *(("state",) if named else ())}
     return not names.isdisjoint(inspect.signature(function).parameters)
 
