@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -62,10 +63,9 @@ def changed_origins(
         if before.get("version") == after.get("version") and before.get("files") != after.get("files"):
             lines.append(f"{name} has other files {when}{_commit(before)} than {then}{_commit(after)}, in one version")
         needs, needs_now = before.get("requires", {}), after.get("requires", {})
-        for need in needs.keys() | needs_now.keys():
-            was, is_now = needs.get(need, "missing"), needs_now.get(need, "missing")
-            if was != is_now:
-                lines.append(f"{need}, which {name} needs, was {was} {when} and is {is_now} {then}")
+        for need in needs.keys() & needs_now.keys():  # of the others, one run has imported no code
+            if needs[need] != needs_now[need]:
+                lines.append(f"{need}, which {name} needs, was {needs[need]} {when} and is {needs_now[need]} {then}")
     return sorted(lines)
 
 
@@ -76,9 +76,12 @@ def _commit(origin: Mapping[str, Any]) -> str:
 
 
 def _requires(installed: Distribution) -> dict[str, str]:
-    """The installed versions of what it names as dependencies, extras included."""
-    lines = installed.requires or ()
-    names = {normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0]) for line in lines}
+    """The installed versions of what it names as dependencies. Of its extras, those whose code was imported."""
+    names = set()
+    for line in installed.requires or ():
+        name = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
+        if "extra ==" not in line or name.replace("-", "_") in sys.modules:
+            names.add(name)
     return {name: version for name in sorted(names) if (version := version_of(name))}
 
 
