@@ -63,9 +63,11 @@ def changed_origins(
         if before.get("version") == after.get("version") and before.get("files") != after.get("files"):
             lines.append(f"{name} has other files {when}{_commit(before)} than {then}{_commit(after)}, in one version")
         needs, needs_now = before.get("requires", {}), after.get("requires", {})
-        for need in needs.keys() & needs_now.keys():  # of the others, one run has imported no code
-            if needs[need] != needs_now[need]:
-                lines.append(f"{need}, which {name} needs, was {needs[need]} {when} and is {needs_now[need]} {then}")
+        lines += [
+            f"{need}, which {name} needs, was {needs[need]} {when} and is {needs_now[need]} {then}"
+            for need in needs.keys() & needs_now.keys()  # of the others, one run has imported no code
+            if needs[need] != needs_now[need]
+        ]
     return sorted(lines)
 
 
