@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
-    from .spec.start import find_training, newest_version, policy_of_run, start_from_runs, with_model
+    from .spec.start import SpecValues, chosen_values, find_training, newest_version, policy_of_run, start_from_runs
     from .spec.values import apply_assignments, read_spec
     from .workers import in_processes, usual_processes
 
@@ -53,10 +53,12 @@ __all__ = [
     "RunInfo",
     "RunResult",
     "SamplingSettings",
+    "SpecValues",
     "Summary",
     "apply_assignments",
     "assemble",
     "check_address",
+    "chosen_values",
     "decisions",
     "encoded",
     "figure_text",
@@ -78,7 +80,6 @@ __all__ = [
     "timeline_picture",
     "transcript",
     "usual_processes",
-    "with_model",
     "write_report",
     "write_whole",
     "writing",
@@ -100,7 +101,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "questions": ("Question",),
     "results.transcript": ("decisions", "transcript"),
     "spec.resolution": ("resolve",),
-    "spec.start": ("find_training", "newest_version", "policy_of_run", "start_from_runs", "with_model"),
+    "spec.start": (
+        "SpecValues",
+        "chosen_values",
+        "find_training",
+        "newest_version",
+        "policy_of_run",
+        "start_from_runs",
+    ),
     "observers": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "parse_spec"),
     "spec.values": ("apply_assignments", "read_spec"),

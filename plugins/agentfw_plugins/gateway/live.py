@@ -22,12 +22,13 @@ from agentfw.runs import (
     Again,
     Assembly,
     LiveRun,
+    SpecValues,
     apply_assignments,
+    chosen_values,
     find_run,
     parse_spec,
     policy_of_run,
     read_spec,
-    with_model,
 )
 
 from ..serving import serving
@@ -120,23 +121,16 @@ def spec_values(
     `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is the policy of the run.
     """
     shipped = read_spec(Path(host.find_spec(start).path))
-    values: dict[str, Any] = {**(read_spec(spec) if spec else shipped), "environment": shipped["environment"]}
-    if policy:
-        before, chosen = values.get("policy"), policy_of_run(host, policy, runs)
-        same = isinstance(before, dict) and before.get("name") == chosen
-        values["policy"] = before if same else chosen
-    values = with_model(values, host, model, keep=bool(policy or spec))
-    if memories:
-        values["memories"] = list(memories)
-    if tools:
-        named = [text.partition("=") for text in tools]
-        values["tools"] = [{"name": name, **({"alias": alias} if alias else {})} for name, _, alias in named]
-    if rewards:
-        values["rewards"] = list(rewards)
-    if hooks:
-        values["hooks"] = list(hooks)
+
+    def started(host: Host, name: str | None, file: Path | None) -> SpecValues:
+        given = read_spec(file) if file else shipped
+        return SpecValues({}).then(f"spec {start}", {**given, "environment": shipped["environment"]})
+
+    chosen = {"policy": policy, "model": model, "memories": tuple(memories), "tools": tuple(tools)}
+    chosen |= {"rewards": tuple(rewards), "hooks": tuple(hooks)}
+    values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=chosen)
     if models:
-        values["models"] = [_model(text, host, runs) for text in models]
+        values = {**values, "models": [_model(text, host, runs) for text in models]}
     values = apply_assignments(values, parse_assignments(assignments))
     for text in fallbacks:
         values = _with_fallback(values, text)

@@ -104,6 +104,15 @@ def test_a_script_without_answers_is_refused_at_the_start(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
+def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFW_SEED", "11")
+    monkeypatch.setenv("AGENTFW_POLICY__MAX_TOKENS", "9")
+    spec = opened(tmp_path, policy="tiny", assignments=("policy.batch=2",)).assembly.spec
+
+    assert spec.seed == 11
+    assert spec.policy.settings == {"max_tokens": 9, "batch": 2}
+
+
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_serve_says_at_its_end_what_was_kept(tmp_path: Path, by: signal.Signals) -> None:
     command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(tmp_path), "--policy", "scripted"]
