@@ -38,7 +38,12 @@ class Alone:
 
     @property
     def told(self) -> str:
-        return self._errors.read_text()
+        """Everything that it says at its start: the last line says how to stop it."""
+        end = time.monotonic() + PATIENCE
+        while "stop with Ctrl-C" not in (told := self._errors.read_text()):
+            assert time.monotonic() < end, told
+            time.sleep(0.05)
+        return told
 
     def remembered(self, user: str) -> list[str]:
         """What is kept of a user, once it has heard what was said so far."""
