@@ -84,6 +84,11 @@ class Engine:
     one_machine = True
     """Whether all of them are on this machine, and share its memory."""
 
+    @property
+    def host(self) -> str:
+        """The address at which they reach this process."""
+        return "127.0.0.1"
+
     def start(
         self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
     ) -> Remote:

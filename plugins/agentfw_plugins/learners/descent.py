@@ -8,25 +8,61 @@ is in.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load, save
 
-from agentfw.errors import AgentfwError
+from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.optimizer import Loss
+from agentfw.seeds import Seeds
 
-from .lessons import Lesson
-from .losses import Figures, TokenLoss, made, weights
+from ..models import checkpoint
+from ..models.sharding import whole
+from .group import Ranks, join, leave, meeting
+from .lessons import Lesson, lesson_from
+from .losses import Figures, Terms, TokenLoss, loss_of, made, weights
 from .network import Network, Which
 from .settings import TrainableSettings
-from .team import Piece, Team, backward, logprobs_of
-from .token_tree import unique_tokens
+from .token_tree import Packed, TurnTokens, unique_tokens
+
+
+@dataclass(slots=True)
+class Piece:
+    """The tokens, and what is known of them besides the current logprobs."""
+
+    packed: Packed
+    temperature: float
+    advantages: torch.Tensor
+    weights: torch.Tensor
+    turns: torch.Tensor
+    sampled: torch.Tensor | None
+    before: torch.Tensor | None = None
+    base: torch.Tensor | None = None
+    baseline: torch.Tensor | None = None
+
+
+def backward(network: Network, piece: Piece, loss: Loss, figures: Figures, *, idle: bool = False) -> None:
+    """Add the gradient of a piece to that of the network's parameters, and its figures to the others.
+
+    An idle piece adds nothing: it is there because other processes wait in each layer for this one.
+    """
+    logprobs, entropy = network.logprobs(piece.packed, temperature=piece.temperature)
+    if idle:
+        (logprobs.sum() * 0.0).backward()
+        return
+    figures.add("entropy", entropy)
+    before = logprobs.detach() if piece.before is None else piece.before
+    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline
+    loss_of(loss, Terms(logprobs, before, *known), figures).backward()
 
 
 @dataclass
@@ -37,47 +73,32 @@ class Descent:
     optimizer: torch.optim.Optimizer
     settings: TrainableSettings
     learning_rate: float
-    team: Team | None = None
-    """The processes that compute the pieces. None: only this one."""
     steps: int = 0
     figures: Figures = field(default_factory=Figures)
     tell: Callable[[int, int], object] = lambda done, of: None
     """Called with the number of pieces that went back through the network, and of how many."""
     _done: tuple[int, int] = (0, 0)
 
-    def learn(
-        self,
-        minibatches: Sequence[Sequence[Lesson]],
-        loss: Loss,
-        rounds: int,
-        *,
-        replicas: Sequence[Sequence[Sequence[Lesson]]] = (),
-    ) -> dict[str, float]:
-        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures.
-
-        `replicas` are the same lessons as minibatches of other orders. The gradient of a step is then the mean of those
-        of its minibatch in each order.
-        """
+    def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
+        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
         self.figures = Figures()
-        orders = [minibatches, *replicas]
-        prepared = [
-            [piece for part in parts for piece in part]
-            for parts in zip(*(self._ordered(order, loss, len(orders)) for order in orders), strict=True)
-        ]
         lessons = [lesson for minibatch in minibatches for lesson in minibatch]
+        counts = iter(
+            weights(loss, [len(lesson.tokens.sampled) for lesson in lessons], [lesson.episode for lesson in lessons])
+        )
+        prepared = [
+            self._prepare([(lesson, next(counts) * len(minibatches)) for lesson in minibatch], loss)
+            for minibatch in minibatches
+        ]
         pieces = [piece for minibatch in prepared for piece in minibatch]
         # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
         single = rounds * sum(map(bool, prepared)) <= 1
-        if self.team is not None:
-            self.team.begin(self.network)
-            self.team.put_weights()
         if loss.sampled and not single:
             for piece, before in zip(pieces, self._logprobs(pieces, "trained"), strict=True):
                 piece.before = before
         kind = made(loss)
         others = [
-            self._pieces([(other, 1.0) for other in kind.compared_with([each for part in parts for each in part])], 1.0)
-            for parts in zip(*orders, strict=True)
+            self._pieces([(other, 1.0) for other in kind.compared_with(minibatch)], 1.0) for minibatch in minibatches
         ]
         if loss.kl or kind.needs_reference:
             pieces += [piece for some in others for piece in some]
@@ -91,8 +112,6 @@ class Descent:
         figures = self.figures.means(len(gradients))
         if loss.sampled:
             figures["on_policy"] = float(single)
-        if self.team is not None:
-            figures |= {"workers_used": self.team.used, "workers_lost": self.team.lost}
         return figures | {
             "gradient_norm": sum(gradients) / max(1, len(gradients)),
             "steps": len(gradients),
@@ -102,21 +121,10 @@ class Descent:
             "tokens_computed": sum(piece.packed.computed for piece in pieces),
             "tokens_unique": sum(
                 unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
-                for order in orders
-                for minibatch in order
+                for minibatch in minibatches
             ),
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),
         }
-
-    def _ordered(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, orders: int) -> list[list[Piece]]:
-        """The pieces of each minibatch, weighted as one of so many orders."""
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
-        lengths = [len(lesson.tokens.sampled) for lesson in lessons]
-        counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
-        return [
-            self._prepare([(lesson, next(counts) * len(minibatches) / orders) for lesson in minibatch], loss)
-            for minibatch in minibatches
-        ]
 
     def _prepare(self, lessons: Sequence[tuple[Lesson, float]], loss: Loss) -> list[Piece]:
         """The pieces of one minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
@@ -156,8 +164,6 @@ class Descent:
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
         self.optimizer.zero_grad()
-        if self.team is not None:
-            self.team.put_weights()
         if kind.needs_reference:
             now = self._logprobs(others, "trained")
             ratios = [
@@ -166,14 +172,14 @@ class Descent:
             baseline = torch.full((1,), kind.baseline(ratios), device=self.network.device)
             for piece in pieces:
                 piece.baseline = baseline
-        if self.team is not None:
-            self.team.gradients(pieces, kind.loss, self.figures)
-            self._tell(len(pieces))
-        else:
-            for piece in pieces:
-                backward(self.network, piece, kind.loss, self.figures)
-                self._tell(1)
-        length = float(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip))
+        ranks, mine = self.network.ranks, Figures()
+        for number, piece in ranks.share(pieces, _cost):
+            backward(self.network, piece, kind.loss, mine, idle=number < 0)
+            self._tell(1 if number >= 0 else 0)
+        ranks.add_up(parameters)
+        for figures in ranks.gather(json.dumps(asdict(mine)).encode()):
+            self.figures.include(Figures(**json.loads(figures)))
+        length = float(whole(torch.nn.utils.clip_grad_norm_(parameters, self.settings.gradient_clip)))
         if not math.isfinite(length):
             raise AgentfwError(
                 f"the gradient of step {self.steps + 1} is {length}, so the step was not taken",
@@ -204,9 +210,17 @@ class Descent:
         return self.learning_rate
 
     def _logprobs(self, pieces: Sequence[Piece], of: Which) -> list[torch.Tensor]:
-        if self.team is not None:
-            return self.team.logprobs(pieces, of)
-        return [logprobs_of(self.network, piece, of) for piece in pieces]
+        """The logprobs of each piece's sampled tokens, without gradients."""
+        found: dict[int, torch.Tensor] = {}
+        with torch.no_grad():
+            for number, piece in self.network.ranks.share(pieces, _cost):
+                logprobs, _ = self.network.logprobs(piece.packed, of=of, temperature=piece.temperature)
+                if number >= 0:
+                    found[number] = logprobs
+        mine = save({str(number): logprobs.cpu().contiguous() for number, logprobs in found.items()})
+        for others in self.network.ranks.gather(mine):
+            found |= {int(number): logprobs.to(self.network.device) for number, logprobs in load(others).items()}
+        return [found[number] for number in range(len(pieces))]
 
     def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values).to(self.network.device)
@@ -225,6 +239,10 @@ def _log_ratios(piece: Piece, logprobs: torch.Tensor) -> list[float]:
     return sums
 
 
+def _cost(piece: Piece) -> int:
+    return piece.packed.computed
+
+
 def _sampler(lesson: Lesson) -> Sequence[float]:
     return lesson.sampler or [math.nan] * len(lesson.tokens.sampled)
 
@@ -237,3 +255,66 @@ def peak_memory(device: str) -> float:
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def make_optimizer(network: Network) -> torch.optim.Optimizer:
+    settings = network.settings
+    if settings.optimizer == "adamw":
+        return torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay)
+    try:
+        from bitsandbytes.optim import AdamW8bit
+    except ImportError as error:
+        raise MissingExtraError("AdamW in 8 bits", "train", module=error.name or "") from error
+    return AdamW8bit(network.parameters(), weight_decay=settings.weight_decay)
+
+
+class LearnerWorker:
+    """One of the processes beside the learner's own. It does what the learner does, at the same time."""
+
+    def __init__(self, settings: dict[str, Any], learning_rate: float, rank: int) -> None:
+        self._settings, self._learning_rate = TrainableSettings.model_validate(settings), learning_rate
+        self._ranks = Ranks(rank, self._settings.workers, self._settings.sharded)
+        self._descent: Descent
+
+    async def join(self, host: str, port: int) -> None:
+        join(self._ranks, meeting(self._settings, host, port), self._settings.worker_patience)
+
+    async def open(self, start: bytes | None) -> None:
+        """Load the model. `start` are the weights that training starts from, if it isn't those of the base alone."""
+        with _leaving():
+            network = Network(self._settings, Seeds(self._settings.seed).child("learner"), ranks=self._ranks)
+            if start is not None:
+                network.take(load(start), as_start=True)
+            self._descent = Descent(network, make_optimizer(network), self._settings, self._learning_rate)
+
+    async def go_on(self, weights: bytes, tensors: bytes, plain: dict[str, Any], steps: int) -> None:
+        """Continue from a version."""
+        with _leaving():
+            self._descent.network.take(load(weights))
+            checkpoint.restore_optimizer(self._descent.optimizer, load(tensors), plain)
+            self._descent.steps = steps
+
+    async def learn(self, minibatches: list[list[dict[str, Any]]], loss: dict[str, Any], rounds: int) -> None:
+        with _leaving():
+            self._descent.learn([list(map(lesson_from, each)) for each in minibatches], Loss(**loss), rounds)
+
+    async def score(self, turns: list[list[list[int]]], of: Which, nudge: int) -> None:
+        with _leaving():
+            self._descent.network.score([TurnTokens(*turn) for turn in turns], of, nudge)
+
+    async def weights(self, of: Literal["trained", "start"], with_optimizer: bool) -> None:
+        """Give this process's part of what is saved."""
+        with _leaving():
+            self._descent.network.weights(of)
+            if with_optimizer:
+                checkpoint.optimizer_state(self._descent.optimizer)
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """After an error nobody waits for this process."""
+    try:
+        yield
+    except BaseException:
+        leave()
+        raise

@@ -7,8 +7,9 @@ Tokens that can't be learned from are counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentfw import Episode, Turn
 from agentfw.errors import UsageError
@@ -34,6 +35,11 @@ class Lesson:
     episode: str = ""
     temperature: float = 1.0
     """Of the distribution that the loss is about: the sampler's, or 1 where it isn't about samples."""
+
+
+def lesson_from(plain: Mapping[str, Any]) -> Lesson:
+    """What `asdict` made of a lesson."""
+    return Lesson(**{**plain, "tokens": TurnTokens(*plain["tokens"]), "sampler": tuple(plain["sampler"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ another policy. A demonstration is tokenised once, with the chat template that t
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +34,22 @@ from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, locate
 from ..models.conversation import tagged
-from .lessons import check_vocabulary, read_lessons, split
+from .lessons import Lesson, check_vocabulary, read_lessons, split
 from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
 
 try:
     import torch
+    from safetensors.torch import load_file, save, save_file
 
-    from .descent import Descent, peak_memory
+    from .descent import Descent, LearnerWorker, make_optimizer, peak_memory
+    from .group import Group, GroupLostError, Ranks
     from .losses import made
-    from .network import Network
-    from .team import Team
+    from .network import ADAPTER, Network, Which
 except ImportError as error:
     raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
+
+logger = logging.getLogger(__name__)
 
 _NUDGES = 4
 """How often rounding is tried. One of them may hardly change a token that another changes a hundred times as much."""
@@ -59,12 +64,12 @@ class ModelLearner(Learner):
         self.settings = settings
         self._ours = LocalEngine() if engine is None and settings.workers > 1 else None
         started = engine or self._ours
-        self._team = Team(started, settings) if started is not None and settings.workers > 1 else None
+        worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
+        self._group = Group(started, settings, worker, learning_rate) if started and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds
         self._folder = Path()
         self._checkpoint: Path | None = None
         self._descent: Descent | None = None
-        self._resting = False
         self._updates = 0
         self._base = ""
 
@@ -81,8 +86,9 @@ class ModelLearner(Learner):
             return None
         network, version = self._opened().network, f"{self.settings.name}@0"
         if not folder.exists():
-            with self._memory(network):
-                checkpoint.write_folder(folder, lambda made: self._write_start(network, made / "adapter", version))
+            with self._memory(network), self._together("weights", "start", False):
+                weights = network.weights("start")
+            checkpoint.write_folder(folder, lambda made: self._write_start(weights, made / "adapter", version))
         return Update(version, folder / "adapter", {})
 
     def update(self, batch: Batch) -> Update | None:
@@ -93,17 +99,18 @@ class ModelLearner(Learner):
         steps = descent.steps
         found = read_lessons(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
-        seeds = self._seeds().child(self._updates)
-        minibatches = split(found.lessons, self.settings.minibatches, seeds)
-        others = range(2, self.settings.workers + 1) if self.settings.share == "replicated" else ()
-        replicas = [split(found.lessons, self.settings.minibatches, seeds.child("order", number)) for number in others]
+        minibatches = split(found.lessons, self.settings.minibatches, self._seeds().child(self._updates))
         try:
-            descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
-            with self._memory(descent.network):
-                figures = descent.learn(minibatches, batch.loss, self._rounds, replicas=replicas)
+            try:
+                figures, saved = self._learned(descent, minibatches, batch)
+            except GroupLostError as error:
+                logger.warning("%s; the update begins again with new workers", error)
+                self._descent = None
+                descent = self._opened()
+                figures, saved = self._learned(descent, minibatches, batch)
             if descent.steps == steps:
                 return None
-            checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version))
+            checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version, *saved))
         except BaseException:
             self._descent = None  # its weights are partly updated, so they must not be used any more
             raise
@@ -118,6 +125,22 @@ class ModelLearner(Learner):
         }
         return Update(version, batch.folder / "adapter", figures)
 
+    def _learned(
+        self, descent: Descent, minibatches: list[list[Lesson]], batch: Batch
+    ) -> tuple[dict[str, float], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+        """Take the steps; returns the figures, and what a version consists of."""
+        descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
+        plain = [[asdict(lesson) for lesson in minibatch] for minibatch in minibatches] if self._group else []
+        with self._memory(descent.network):
+            with self._together("learn", plain, asdict(batch.loss), self._rounds):
+                figures = descent.learn(minibatches, batch.loss, self._rounds)
+            with self._together("weights", "trained", True):
+                return figures, (descent.network.weights(), *checkpoint.optimizer_state(descent.optimizer))
+
+    def _together(self, method: str, *arguments: Any) -> AbstractContextManager[None]:
+        """Let the workers do what the body does here."""
+        return self._group.together(method, *arguments) if self._group is not None else nullcontext()
+
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         return self._logprobs([(prompt_ids, token_ids)], base)
 
@@ -130,13 +153,10 @@ class ModelLearner(Learner):
         turns = [TurnTokens(*answer) for answer in answers]
         for turn in turns:
             check_vocabulary(turn, network.vocabulary, "the policy's answer")
-        found: list[list[float]] = [[] for _ in turns]
-        with torch.no_grad(), self._memory(network):
-            for packed in network.pack(turns):
-                values = network.logprobs(packed, of="start" if base else "trained", nudge=nudge)[0]
-                for turn_number, value in zip(packed.turn.tolist(), values.tolist(), strict=True):
-                    found[turn_number].append(value)
-        return [value for values in found for value in values]
+        of: Which = "start" if base else "trained"
+        plain = [[list(turn.prompt), list(turn.sampled)] for turn in turns]
+        with self._memory(network), self._together("score", plain, of, nudge):
+            return network.score(turns, of, nudge)
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:
@@ -152,44 +172,33 @@ class ModelLearner(Learner):
             self._go_on(self._descent)
         self._opened()
 
-    def rest(self) -> None:
-        if self.settings.offload and self._descent is not None and self._descent.network.device == "cuda":
-            move(self._descent, "cpu")
-            if self._team is not None:
-                self._team.move("cpu")
-            self._resting = True
-            torch.cuda.empty_cache()
-
-    def wake(self) -> None:
-        if self._resting and self._descent is not None:
-            move(self._descent, self._descent.network.device)
-            if self._team is not None:
-                self._team.move(self._descent.network.device)
-        self._resting = False
-
     def close(self) -> None:
         self._descent = None
-        if self._team is not None:
-            self._team.close()
+        if self._group is not None:
+            self._group.close()
         if self._ours is not None:
             self._ours.close()
 
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
     def _opened(self) -> Descent:
-        """Load the state of the last complete update, and take device memory back."""
-        self.wake()
+        """Load the state of the last complete update."""
         if self._descent is None:
-            here = self.settings.workers if self._team is not None and self._team.engine.one_machine else 1
-            network = Network(self.settings, self._seeds(), processes=here)
-            self._base = checkpoint.fingerprint(network.folder, self.settings.seed)
-            if self._team is not None:
-                self._team.start(network)
-            descent = Descent(network, self._optimizer(network), self.settings, self._learning_rate, self._team)
-            if self.settings.adapter:
-                start = Path(self.settings.adapter)
+            folder = locate(self.settings.model)
+            self._base = checkpoint.fingerprint(folder, self.settings.seed)
+            start = Path(self.settings.adapter) if self.settings.adapter else None
+            if start is not None:
                 checkpoint.require_base(start, self._base, self.settings.model)
-                network.start_from(start)
+            ranks = Ranks()
+            if self._group is not None:
+                self._group.start()
+                ranks = self._group.ranks
+            begun = None if start is None else (start / ADAPTER).read_bytes()
+            with self._together("open", begun):
+                network = Network(self.settings, self._seeds(), ranks=ranks)
+                if start is not None:
+                    network.take(network.read(start), as_start=True)
+                descent = Descent(network, make_optimizer(network), self.settings, self._learning_rate)
             self._updates = 0
             self._go_on(descent)
             self._descent = descent
@@ -197,39 +206,42 @@ class ModelLearner(Learner):
 
     def _go_on(self, descent: Descent) -> None:
         """Restore the checkpoint, if there is one."""
-        if self._checkpoint is not None:
-            noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
-            if (kind := noted.get("kind", self.settings.optimizer)) != self.settings.optimizer:
-                raise SettingsError(
-                    f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with",
-                    fix=f"set learner.optimizer={kind}",
-                )
-            adapter = self._checkpoint / "adapter"
-            checkpoint.require_base(adapter, self._base, self.settings.model)
-            descent.network.load(adapter)
-            checkpoint.load_optimizer(descent.optimizer, self._checkpoint, noted["optimizer"])
-            self._updates, descent.steps = noted["updates"], noted["steps"]
+        if self._checkpoint is None:
+            return
+        noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
+        if (kind := noted.get("kind", self.settings.optimizer)) != self.settings.optimizer:
+            raise SettingsError(
+                f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with",
+                fix=f"set learner.optimizer={kind}",
+            )
+        checkpoint.require_base(self._checkpoint / "adapter", self._base, self.settings.model)
+        weights = descent.network.read(self._checkpoint / "adapter")
+        tensors = load_file(self._checkpoint / "optimizer.safetensors")
+        given = (save(weights), save(tensors)) if self._group is not None else ()
+        with self._together("go_on", *given, noted["optimizer"], noted["steps"]):
+            descent.network.take(weights)
+            checkpoint.restore_optimizer(descent.optimizer, tensors, noted["optimizer"])
+        self._updates, descent.steps = noted["updates"], noted["steps"]
 
-    def _write_start(self, network: Network, folder: Path, version: str) -> None:
-        network.save_start(folder)
+    def _write_start(self, weights: dict[str, Any], folder: Path, version: str) -> None:
+        self._opened().network.save(folder, weights)
         checkpoint.write_json(folder / "agentfw.json", {"version": version, "base": self._base})
 
-    def _save(self, descent: Descent, folder: Path, version: str) -> None:
-        descent.network.save(folder / "adapter")
+    def _save(
+        self,
+        descent: Descent,
+        folder: Path,
+        version: str,
+        weights: dict[str, Any],
+        tensors: dict[str, Any],
+        plain: dict[str, Any],
+    ) -> None:
+        descent.network.save(folder / "adapter", weights)
         checkpoint.write_json(folder / "adapter" / "agentfw.json", {"version": version, "base": self._base})
-        plain = checkpoint.save_optimizer(descent.optimizer, folder)
+        save_file(tensors, folder / "optimizer.safetensors")
         kind = self.settings.optimizer
         noted = {"updates": self._updates + 1, "steps": descent.steps, "kind": kind, "optimizer": plain}
         checkpoint.write_json(folder / "learner.json", noted)
-
-    def _optimizer(self, network: Network) -> torch.optim.Optimizer:
-        if self.settings.optimizer == "adamw":
-            return torch.optim.AdamW(network.parameters(), weight_decay=self.settings.weight_decay)
-        try:
-            from bitsandbytes.optim import AdamW8bit
-        except ImportError as error:
-            raise MissingExtraError("AdamW in 8 bits", "train", module=error.name or "") from error
-        return AdamW8bit(network.parameters(), weight_decay=self.settings.weight_decay)
 
     def _seeds(self) -> Seeds:
         return Seeds(self.settings.seed).child("learner")
@@ -252,12 +264,6 @@ class ModelLearner(Learner):
             raise AgentfwError(
                 f"the {network.device} doesn't have enough memory for this update: {asked}", fix=fix, change=lower[0]
             ) from error
-
-
-def move(descent: Descent, device: str) -> None:
-    """Move weights and optimizer state to a device."""
-    descent.network.move(device)
-    checkpoint.place_optimizer(descent.optimizer)
 
 
 class LoraLearner(ModelLearner):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load, load_file, save, save_file
+from safetensors.torch import load_file, save_file
 from torch.nn import Linear
 
 from agentfw.errors import MissingExtraError, SettingsError, UsageError
@@ -29,6 +29,8 @@ from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
 from ..models.base import machine_memory
+from ..models.sharding import divide, gathered, here, hollow, part_like, whole
+from .group import Ranks
 from .logprobs import token_logprobs
 from .settings import PROJECTIONS, TrainableSettings
 from .start_checks import proof_turns, prove, require_same_config
@@ -38,6 +40,9 @@ from .tree_attention import NAME, RectangleTree, register
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
 
+
+ADAPTER: Literal["adapter_model.safetensors"] = "adapter_model.safetensors"
+"""The file of an adapter's weights in a PEFT folder."""
 
 _TWICE = 1.5
 """What a step takes if it computes activations twice, beside one that stores them."""
@@ -50,9 +55,8 @@ Which = Literal["trained", "start", "base"]
 class Network:
     """The base, its trainable weights, and the forward pass."""
 
-    def __init__(self, settings: TrainableSettings, seeds: Seeds, *, processes: int = 1) -> None:
-        """`processes` are those of this machine that hold the model, this one among them."""
-        self.settings = settings
+    def __init__(self, settings: TrainableSettings, seeds: Seeds, *, ranks: Ranks | None = None) -> None:
+        self.settings, self.ranks = settings, ranks or Ranks()
         self.folder = locate(settings.model)
         self.device = choose_device(settings.device)
         self.attention: str | None = None
@@ -62,7 +66,7 @@ class Network:
         self.flex = self.device == "cuda"
         """Whether tree attention uses flex attention or, on a CPU, a few rectangles."""
         self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
-        self._seeds, self._processes = seeds, processes
+        self._seeds = seeds
         self._reference: Any = None
         self._start: dict[str, torch.Tensor] | None = None
         """The adapter that training starts from, where there is one."""
@@ -80,7 +84,15 @@ class Network:
                 "turns can't be packed as a tree",
                 fix='set learner.packing="plain"',
             )
+        if type(head := self.base.get_output_embeddings()) is not Linear:
+            raise SettingsError(
+                f"the output head of {self.folder} is not a plain linear layer ({type(head).__name__})",
+                fix="use another base",
+            )
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
+        self._scored: torch.nn.Module = _Scored(self.base)
+        if self.ranks.sharded:
+            self._scored = divide(self._scored, self.base, self.folder, settings.precision, self.device)
         rounded = settings.weights == "all" and settings.precision == "bf16"
         self._masters = MasterWeights(self.base) if rounded else None
         self._checkpoint()
@@ -96,8 +108,17 @@ class Network:
     # -- what it is made of --------------------------------------------------------------------------------------------
 
     def _load(self) -> Any:
-        all_weights, precision = self.settings.weights == "all", self.settings.precision
-        require_trainable(self.folder, precision, self.device, all_weights=all_weights, processes=self._processes)
+        all_weights, precision, sharded = self.settings.weights == "all", self.settings.precision, self.ranks.sharded
+        require_trainable(
+            self.folder,
+            precision,
+            self.device,
+            all_weights=all_weights,
+            processes=self.ranks.size,
+            sharded=sharded,
+        )
+        if sharded:
+            return hollow(self.folder, precision, self.device, attention=self.attention)
         return load_base(
             self.folder,
             "fp32" if all_weights else precision,
@@ -156,16 +177,6 @@ class Network:
         if self._masters is not None:
             self._masters.round()
 
-    def move(self, device: str) -> None:
-        """Move all weights to a device, to make room for a policy, for example. The same tensors stay trainable."""
-        self._model.to(device)
-        if self._masters is not None:
-            self._masters.weights.to(device)
-        if self._reference is not None:
-            self._reference.to(device)
-        for parameter in self.parameters():
-            parameter.grad = None
-
     # -- tokens through it ---------------------------------------------------------------------------------------------
 
     def pack(self, turns: list[TurnTokens]) -> list[Packed]:
@@ -185,8 +196,8 @@ class Network:
         """
         settings = self.settings
         storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
-        size = choose_size(turns, self.room(storing=storing), settings.workers)
-        if storing and settings.checkpointing is None and settings.workers == 1:
+        size = choose_size(turns, self.room(storing=storing), self.ranks.size)
+        if storing and settings.checkpointing is None and self.ranks.size == 1:
             large = choose_size(turns, self.room(storing=False))
             if computed_tokens(turns, size) > _TWICE * computed_tokens(turns, large):
                 size, self.checkpointing = large, True
@@ -208,10 +219,10 @@ class Network:
             needed = layers * config.hidden_size * self.base.dtype.itemsize + self._kept_per_token / layers
         trained = self.parameters()
         held = {*self._model.parameters(), *trained}
-        weights, changing = (sum(parameter.nbytes for parameter in some) for some in (held, trained))
+        weights, changing = (sum(here(parameter).nbytes for parameter in some) for some in (held, trained))
         # Workers of a CPU share its memory.
-        sharing = self.settings.workers if self.device == "cpu" else 1
-        return max(1, int(available_bytes(self.device, weights, changing) / sharing / needed))
+        sharing = self.ranks.size if self.device == "cpu" else 1
+        return self.ranks.least(max(1, int(available_bytes(self.device, weights, changing) / sharing / needed)))
 
     def _measure(self) -> float:
         """Bytes that a training step stores per token, if it stores all activations."""
@@ -236,24 +247,13 @@ class Network:
 
         With a number as `nudge`, every input of the model is off by a rounding error, up or down as the number draws.
         """
+        inputs = {"input_ids": torch.from_numpy(packed.ids).to(self.device), **self._places(packed)}
+        nodes, targets, pair = (
+            torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
+        )
         with self._as(of) as model, _nudged(model, nudge) if nudge else nullcontext():
-            # Llama 4 states the prefix of another of its classes.
-            backbone = getattr(model, model.base_model_prefix, None) or model.model
-            hidden = backbone(
-                input_ids=torch.from_numpy(packed.ids).to(self.device), use_cache=False, **self._places(packed)
-            ).last_hidden_state
-            nodes, targets, pair = (
-                torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
-            )
-            head, config = self._head(model), model.config.get_text_config()
-            logprobs, entropy = token_logprobs(
-                hidden.flatten(0, 1)[nodes],
-                head.weight,
-                targets,
-                temperature * getattr(config, "logits_scaling", 1.0),  # Granite divides its logits by it
-                bias=head.bias,
-                cap=getattr(config, "final_logit_softcapping", None),
-            )
+            scored = self._scored if model is self.base else _Scored(model)
+            logprobs, entropy = scored(inputs, nodes, targets, temperature)
         return logprobs[pair], entropy[pair]
 
     def _places(self, packed: Packed) -> dict[str, Any]:
@@ -288,24 +288,26 @@ class Network:
                     to_bf16(self._reference)
             yield self._reference
 
-    def _head(self, model: Any) -> Linear:
-        head = model.get_output_embeddings()
-        if type(head) is not Linear:
-            raise SettingsError(
-                f"the output head of {self.folder} is not a plain linear layer ({type(head).__name__})",
-                fix="use another base",
-            )
-        return head
+    def score(self, turns: list[TurnTokens], of: Which, nudge: int = 0) -> list[float]:
+        """The logprobs of all sampled tokens, turn by turn."""
+        return self._scores(turns, self.pack(turns), of, nudge)
+
+    def _scores(self, turns: list[TurnTokens], pieces: list[Packed], of: Which, nudge: int = 0) -> list[float]:
+        found: list[list[float]] = [[] for _ in turns]
+        with torch.no_grad():
+            for packed in pieces:
+                values = self.logprobs(packed, of=of, nudge=nudge)[0]
+                for turn, value in zip(packed.turn.tolist(), values.tolist(), strict=True):
+                    found[turn].append(value)
+        return [value for values in found for value in values]
 
     def _prove(self) -> None:
         """Reject a model whose own forward pass gives other results."""
         turns = proof_turns(self.vocabulary)
-        found: dict[int, list[float]] = {}
-        with torch.no_grad():
-            for packed in (pack if self.settings.packing == "tree" else pack_plain)(turns, FEWEST):
-                for turn, value in zip(packed.turn.tolist(), self.logprobs(packed)[0].tolist(), strict=True):
-                    found.setdefault(turn, []).append(value)
-        prove(self.base, turns, torch.tensor([*found[0], *found[1], *found[2]]), self.settings.packing)
+        pieces = (pack if self.settings.packing == "tree" else pack_plain)(turns, FEWEST)
+        learner = torch.tensor(self._scores(turns, pieces, "trained"))
+        with gathered(self._scored):
+            prove(self.base, turns, learner, self.settings.packing)
 
     # -- to and from disk ----------------------------------------------------------------------------------------------
 
@@ -326,19 +328,14 @@ class Network:
 
     @property
     def _file(self) -> Literal["adapter_model.safetensors", "model.safetensors"]:
-        return "adapter_model.safetensors" if self.settings.weights == "lora" else "model.safetensors"
+        return ADAPTER if self.settings.weights == "lora" else "model.safetensors"
 
-    def start_from(self, adapter: Path) -> None:
-        """Load the adapter that training starts from, and keep a copy of it."""
-        self.load(adapter)
-        self._start = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
+    def weights(self, of: Literal["trained", "start"] = "trained") -> dict[str, torch.Tensor]:
+        """Copies of the trainable weights, or of those that training starts from. All processes must ask together."""
+        with self._as(of):
+            return {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in self._tensors().items()}
 
-    def save_start(self, folder: Path) -> None:
-        """Write the adapter that training starts from as a PEFT folder."""
-        with self._as("start"):
-            self.save(folder)
-
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
         """Write a PEFT folder, or a full model folder with all files of the base's."""
         folder.mkdir()
         if self.settings.weights == "lora":
@@ -352,12 +349,10 @@ class Network:
                 if path.is_file() and ".safetensors" not in path.name:
                     shutil.copyfile(path, folder / path.name)
             self.base.config.save_pretrained(folder)
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._tensors().items()}
-        save_file(tensors, folder / self._file, metadata={"format": "pt"})
+        save_file(weights, folder / self._file, metadata={"format": "pt"})
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def load(self, folder: Path) -> None:
-        """Load what `save` wrote, or an adapter made elsewhere. Raises if anything doesn't match."""
+    def read(self, folder: Path) -> dict[str, torch.Tensor]:
+        """Read what `save` wrote, or an adapter made elsewhere. Raises if anything doesn't match."""
         path = folder / self._file
         if not path.is_file():
             raise UsageError(f"there is no {self._file} in {folder}", fix="use an adapter folder in the PEFT format")
@@ -372,22 +367,44 @@ class Network:
                 f"unknown or of another shape, such as {strange[0]}",
                 fix="use the base that they were trained on, with the same rank and modules",
             )
-        self._put(found)
+        return found
 
-    def dump(self) -> bytes:
-        """The trainable weights, for a copy of this network elsewhere."""
-        data: bytes = save({name: tensor.detach().cpu().contiguous() for name, tensor in self._tensors().items()})
-        return data
-
-    def put(self, weights: bytes) -> None:
-        """Take over the trainable weights of another copy of this network."""
-        self._put(load(weights))
+    def take(self, weights: Mapping[str, torch.Tensor], *, as_start: bool = False) -> None:
+        """Go on with these weights, and keep a copy of them if it is them that training starts from."""
+        self._put(weights)
+        if as_start:
+            self._start = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _put(self, values: Mapping[str, torch.Tensor]) -> None:
         for name, tensor in self._tensors().items():
-            tensor.copy_(values[name])
+            tensor.copy_(part_like(values[name], tensor))
         self.stepped()
+
+
+class _Scored(torch.nn.Module):
+    """A model with the logprobs that are computed from what it gives, in one module: so that, where its weights are
+    divided among processes, they are whole while it computes."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, inputs: Mapping[str, Any], nodes: torch.Tensor, targets: torch.Tensor, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # Llama 4 states the prefix of another of its classes.
+        backbone = getattr(self.model, self.model.base_model_prefix, None) or self.model.model
+        hidden = backbone(use_cache=False, **inputs).last_hidden_state
+        head, config = self.model.get_output_embeddings(), self.model.config.get_text_config()
+        return token_logprobs(
+            hidden.flatten(0, 1)[nodes],
+            head.weight,
+            targets,
+            temperature * getattr(config, "logits_scaling", 1.0),  # Granite divides its logits by it
+            bias=head.bias,
+            cap=getattr(config, "final_logit_softcapping", None),
+        )
 
 
 class MasterWeights:
@@ -436,11 +453,11 @@ On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages
 
 def kept_bytes(compute: Callable[[], object], weights: Iterable[torch.Tensor]) -> int:
     """Bytes that autograd stores for a computation until the backward pass, without the model's weights."""
-    known = {weight.untyped_storage().data_ptr() for weight in weights}
+    known = {here(weight).untyped_storage().data_ptr() for weight in weights}
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
+        storage = here(tensor).untyped_storage()
         if storage.data_ptr() not in known:
             kept[storage.data_ptr()] = storage  # keep a reference, so that no other tensor gets its address
         return tensor

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from agentfw import Settings
-from agentfw.settings import OPERATIONAL, SHARED, Operational
+from agentfw.settings import OPERATIONAL, SHARED
 
 from ..models.base import Precision
 from ..models.chat import TEMPLATE_SETTING
@@ -62,32 +62,24 @@ class TrainableSettings(Settings):
         description="Maximum number of tokens computed at once. Lower values need less memory. "
         "Default: chosen from the shared prefixes of the batch and the available memory.",
     )
-    offload: Annotated[bool, OPERATIONAL] = Field(
-        False,
-        description="Move weights and optimizer state to main memory while the policy works, if both share one GPU.",
-    )
     checkpointing: Annotated[bool | None, OPERATIONAL] = Field(
         None,
         description="Recompute activations instead of storing them. Default: on a GPU, and where storing them would "
         "split long conversations into pieces that compute most of each other again.",
     )
 
-    workers: Annotated[int, Operational(unless=lambda settings: settings.share == "replicated")] = Field(
+    workers: Annotated[int, OPERATIONAL] = Field(
         1,
         ge=1,
-        description="Number of processes that compute gradients, this one included. The result is that of one, unless "
-        "`share` is replicated.",
+        description="Number of processes that compute gradients, this one included, each on a GPU of its own where "
+        "there are GPUs. The result is that of one, but for rounding.",
     )
-    share: Literal["exact", "replicated"] = Field(
-        "exact",
-        description="How the workers share a step. exact: each computes a part of its minibatch. replicated: each goes "
-        "through the whole batch in an order of its own, and a step's gradient is the mean of their minibatches.",
-    )
-    worker_gpus: Annotated[float, OPERATIONAL] = Field(
-        1.0, gt=0, le=1, description="Share of a GPU of each further process, if on GPUs."
+    sharded: Annotated[bool, OPERATIONAL] = Field(
+        False,
+        description="Divide the base's weights among the workers (FSDP), for a model that doesn't fit one of them.",
     )
     worker_patience: Annotated[float, OPERATIONAL] = Field(
-        1800.0, gt=0, description="Seconds without an answer after which another process does a worker's work."
+        1800.0, gt=0, description="Seconds without an answer after which the workers are started anew."
     )
 
     optimizer: Literal["adamw", "adamw_8bit"] = Field(
@@ -119,10 +111,10 @@ class TrainableSettings(Settings):
             raise ValueError("weights = all is trained in fp32 or bf16, not in nf4")
         if self.weights == "all" and self.adapter:
             raise ValueError("weights = all starts from a whole model: set model to it, and leave adapter out")
-        if self.share == "replicated" and (self.workers == 1 or self.minibatches == 1):
-            raise ValueError(
-                "share = replicated needs two or more workers and minibatches: else all workers compute the same"
-            )
+        if self.sharded and self.workers == 1:
+            raise ValueError("sharded divides the base's weights among workers: set workers to two or more")
+        if self.sharded and (self.weights == "all" or self.optimizer == "adamw_8bit"):
+            raise ValueError("sharded trains an adapter (weights = lora) with optimizer = adamw")
         if self.decay and self.decay <= self.warmup:
             raise ValueError("decay includes the warm-up, so it must be larger")
         return self

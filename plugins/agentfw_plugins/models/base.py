@@ -86,11 +86,11 @@ def require_loadable(folder: Path, precision: Precision, device: str) -> None:
 
 
 def require_trainable(
-    folder: Path, precision: Precision, device: str, *, all_weights: bool, processes: int = 1
+    folder: Path, precision: Precision, device: str, *, all_weights: bool, processes: int = 1, sharded: bool = False
 ) -> None:
     """Raise if the device has no room to train a model. Nothing is loaded for that, and the folder needs no weights.
 
-    On a CPU, so many processes share the memory, of which each holds the whole model.
+    So many processes train, each with the whole model or with a part of it. On a CPU they share the memory.
     """
     if has_weights(folder):
         weights = count_weights(folder)
@@ -110,10 +110,11 @@ def require_trainable(
         fix += ", or train an adapter (learner.weights=lora)"
     elif precision != "nf4":
         fix += ", or learner.precision=nf4 (4-bit weights)"
-    if device == "cpu" and processes > 1:
-        size, how = size * processes, f"{how} in {processes} processes"
-        fix += ", or fewer processes (learner.workers)"
-    fix += "; a model isn't divided among GPUs or machines (FSDP)"
+    if processes > 1 and (device == "cpu") != sharded:
+        size, how = size / processes if sharded else size * processes, f"{how} in {processes} processes"
+        fix += f", or {'more' if sharded else 'fewer'} processes (learner.workers)"
+    if not sharded and not all_weights:
+        fix += "; or divide it among processes (learner.sharded=true, and learner.workers)"
     require_room(folder, int(weights * size), how, fix, device=device)
 
 
@@ -132,20 +133,10 @@ def load_base(
 
     A folder without weights is an error. With a `seed`, its weights are initialised randomly.
     """
-    fix_order_of_adding()
-    # It warns at its import of the kernel that isn't used here.
-    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
+    prepare_libraries()
+    import torch
+    import transformers
 
-    transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
-    # PEFT uses a deprecated name of transformers, and names patterns of experts that it made itself; users can't do
-    # anything about these warnings.
-    warnings.filterwarnings("ignore", message=".*_pattern keys did not match any targeted module")
-    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
     computing = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
     if seed is not None and not has_weights(folder):
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -165,17 +156,27 @@ def load_base(
     return model
 
 
+def prepare_libraries() -> None:
+    """Set what must be set before the first model is made, and silence what users can't do anything about."""
+    fix_order_of_adding()
+    # It warns at its import of the kernel that isn't used here.
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
+    transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
+    # PEFT uses a deprecated name of transformers, and names patterns of experts that it made itself.
+    warnings.filterwarnings("ignore", message=".*_pattern keys did not match any targeted module")
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
+
+
 def _loaded(folder: Path, precision: Precision, computing: Any, device: str, attention: str | None) -> PreTrainedModel:
     import transformers
 
     options: dict[str, Any] = {}
     if precision == "nf4":
-        options["quantization_config"] = transformers.BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=computing,
-        )
+        options["quantization_config"] = four_bits(computing)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=computing,
@@ -187,6 +188,19 @@ def _loaded(folder: Path, precision: Precision, computing: Any, device: str, att
     ).eval()
     use_one_four_bit_kernel(model)
     return model
+
+
+def four_bits(computing: Any, stored_in: Any = None) -> Any:
+    """The configuration of nf4. Weights to divide among processes are stored in the type that they compute in."""
+    import transformers
+
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=computing,
+        bnb_4bit_quant_storage=stored_in,
+    )
 
 
 def use_one_four_bit_kernel(model: nn.Module) -> None:

@@ -104,9 +104,9 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> dict[str, Any]:
-    """Write the tensors of an optimizer's state. Returns the rest as JSON."""
-    from safetensors.torch import save_file
+def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Copies of the tensors of an optimizer's state, and the rest as JSON. All processes must ask together."""
+    from .sharding import whole
 
     tensors: dict[str, torch.Tensor] = {}
     plain: dict[str, Any] = {}
@@ -114,32 +114,27 @@ def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> dict[str, 
         for key, value in optimizer.state[parameter].items():
             if hasattr(value, "detach"):
                 # Parameters may share a tensor (the maps of 8-bit AdamW), but a file needs separate copies.
-                tensors[f"{index}.{key}"] = value.detach().cpu().clone().contiguous()
+                tensors[f"{index}.{key}"] = whole(value.detach()).cpu().clone().contiguous()
             else:
                 plain[f"{index}.{key}"] = value
-    save_file(tensors, folder / "optimizer.safetensors")
-    return plain
+    return tensors, plain
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path, plain: Mapping[str, Any]) -> None:
-    from safetensors.torch import load_file
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]
+) -> None:
+    """Take over a state. Its tensors go where their parameters are."""
+    from .sharding import part_like
 
     parameters = _parameters(optimizer)
     optimizer.state.clear()
-    for name, value in (load_file(folder / "optimizer.safetensors") | dict(plain)).items():
+    for name, value in {**tensors, **plain}.items():
         index, _, key = name.partition(".")
         parameter = parameters[int(index)]
+        # AdamW keeps its step count on the CPU, wherever the parameter is.
+        if key != "step" and hasattr(value, "detach"):
+            value = part_like(value, parameter).to(parameter.device)
         optimizer.state[parameter][key] = value
-    place_optimizer(optimizer)
-
-
-def place_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """Move the tensors of an optimizer's state to the devices of their parameters."""
-    for parameter in _parameters(optimizer):
-        for key, value in optimizer.state[parameter].items():
-            # AdamW keeps its step count on the CPU, wherever the parameter is.
-            if key != "step" and hasattr(value, "detach"):
-                optimizer.state[parameter][key] = value.to(parameter.device)
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:

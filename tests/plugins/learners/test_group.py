@@ -1,0 +1,231 @@
+"""A learner with several processes: the same update as with one but for rounding, whatever happens to the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from agentfw.errors import AgentfwError
+from agentfw.learner import Batch, Update
+from agentfw.optimizer import Loss
+from agentfw_plugins.learners.settings import LoraSettings, SftSettings
+from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
+from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
+
+from .conftest import updated
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from agentfw_plugins.learners.group import Ranks  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner, ModelLearner, SftLearner  # noqa: E402
+
+MakeBatch = Callable[..., Batch]
+Make = Callable[..., LoraLearner]
+CLIPPED = Loss(kl=0.05, importance_cap=5.0, aggregation="episode_mean")
+TIMES = {"seconds", "tokens_per_second", "peak_memory_mb", "tokens_computed"}
+
+
+@pytest.fixture
+def learner_of(small_model: Path) -> Iterator[Make]:
+    made: list[LoraLearner] = []
+
+    def make(**changes: Any) -> LoraLearner:
+        values = {"model": str(small_model), "learning_rate": 1e-2, "tokens": 48, **changes}
+        made.append(LoraLearner(LoraSettings(**values)))
+        return made[-1]
+
+    yield make
+    for learner in made:
+        learner.close()
+
+
+def episodes(seed: int, count: int = 6) -> list[Any]:
+    """Episodes of a few tasks, each of one turn, with prompts and answers of several lengths."""
+    draw = numpy.random.default_rng(seed)
+
+    def ids(length: int) -> tuple[int, ...]:
+        return tuple(draw.integers(5, 50, length).tolist())
+
+    return [
+        [(ids(20 + number % 3), ids(4 + number % 5), float(value))]
+        for number, value in enumerate(draw.normal(size=count))
+    ]
+
+
+def learned(learner: LoraLearner, make_batch: MakeBatch, updates: int = 2, loss: Loss = CLIPPED) -> list[Update]:
+    return [updated(learner, make_batch(*episodes(number), loss=loss, tasks=4)) for number in range(updates)]
+
+
+def weights(update: Update) -> dict[str, Any]:
+    return dict(load_file(next(update.adapter.glob("*.safetensors"))))
+
+
+def assert_alike(one: list[Update], other: list[Update], *, within: float = 1e-4) -> None:
+    """Weights that differ by rounding alone, and figures too.
+
+    A step of Adam is as large as the learning rate, 1e-2, however small a gradient is; where one is nearly 0, rounding
+    changes its step most.
+    """
+    for first, second in zip(one, other, strict=True):
+        mine, theirs = weights(first), weights(second)
+        assert mine.keys() == theirs.keys()
+        assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < within
+        for name in first.metrics.keys() - TIMES:
+            assert first.metrics[name] == pytest.approx(second.metrics[name], rel=1e-3, abs=1e-5), name
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_learns(learner_of: Make, make_batch: MakeBatch) -> None:
+    together = learned(learner_of(workers=2, minibatches=2), make_batch)
+
+    assert_alike(together, learned(learner_of(minibatches=2), make_batch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-4), ("nf4", 5e-4)])
+def test_a_divided_base_learns_what_a_whole_one_learns(
+    learner_of: Make, make_batch: MakeBatch, precision: str, within: float
+) -> None:
+    if precision == "nf4":
+        pytest.importorskip("bitsandbytes")
+
+    divided = learned(learner_of(workers=2, sharded=True, precision=precision), make_batch)
+
+    assert_alike(divided, learned(learner_of(precision=precision), make_batch), within=within)
+
+
+@pytest.mark.nightly
+def test_four_processes_in_bf16_with_a_divided_base_stay_near_one(learner_of: Make, make_batch: MakeBatch) -> None:
+    divided = learned(learner_of(workers=4, sharded=True, precision="bf16", learning_rate=1e-4), make_batch, updates=1)
+    alone = learned(learner_of(precision="bf16", learning_rate=1e-4), make_batch, updates=1)
+
+    norms = [each[0].metrics["gradient_norm"] for each in (divided, alone)]
+    assert norms[0] == pytest.approx(norms[1], rel=0.02)
+
+
+@pytest.mark.slow
+def test_a_divided_training_goes_on_with_another_number_of_processes(
+    learner_of: Make, make_batch: MakeBatch, tmp_path: Path
+) -> None:
+    divided, alone = learner_of(workers=2, sharded=True), learner_of()
+    first, expected = (learned(each, make_batch, updates=1)[0] for each in (divided, alone))
+    state = divided.state()
+    divided.close()
+    resumed = learner_of()
+    resumed.open(tmp_path)
+    resumed.restore(state)
+
+    second, wanted = (updated(each, make_batch(*episodes(1), loss=CLIPPED, tasks=4)) for each in (resumed, alone))
+
+    assert_alike([first, second], [expected, wanted])
+
+
+@pytest.mark.nightly
+def test_all_weights_can_be_trained_together(small_model: Path, make_batch: MakeBatch, learner_of: Make) -> None:
+    together = learned(learner_of(weights="all", learning_rate=1e-3, workers=2), make_batch)
+
+    assert_alike(together, learned(learner_of(weights="all", learning_rate=1e-3), make_batch), within=1e-4)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "loss", [Imitation(ImitationSettings()).loss(), KTO(KTOSettings()).loss()], ids=lambda x: x.name
+)
+def test_a_demonstration_is_learned_the_same(small_model: Path, make_batch: MakeBatch, loss: Loss) -> None:
+    learners = [
+        SftLearner(SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48, epochs=2, workers=workers))
+        for workers in (2, 1)
+    ]
+
+    together, alone = (updated(each, make_batch(*episodes(5), loss=loss, tasks=4)) for each in learners)
+    for each in learners:
+        each.close()
+
+    assert_alike([together], [alone])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_worker_that_is_killed_in_an_update_costs_only_time(
+    learner_of: Make, make_batch: MakeBatch, sharded: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = learner_of(workers=2, sharded=sharded)
+    first = learned(learner, make_batch, updates=1)
+    assert learner._group is not None
+    victim: Any = learner._group._workers[0]
+
+    def kill(done: int, of: int, memory: float) -> None:
+        if done == 1:
+            os.kill(victim._process.pid, signal.SIGKILL)
+
+    second = updated(learner, replace(make_batch(*episodes(1), loss=CLIPPED, tasks=4), tell=kill))
+
+    assert "learner worker 1 was killed by signal 9" in caplog.text
+    assert_alike([*first, second], learned(learner_of(), make_batch, updates=2))
+
+
+@pytest.mark.slow
+def test_an_error_of_a_worker_is_told_and_the_learner_goes_on(
+    learner_of: Make, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = learner_of(workers=2)
+    first = learned(learner, make_batch, updates=1)
+    with monkeypatch.context() as patched:
+        # What reaches the worker can't be read there, while this process computes its own part.
+        patched.setattr("agentfw_plugins.learners.model_learner.asdict", lambda each: {"name": "no such loss"})
+        with pytest.raises(AgentfwError, match="learner worker 1"):
+            learned(learner, make_batch, updates=1)
+
+    second = updated(learner, make_batch(*episodes(1), loss=CLIPPED, tasks=4))
+
+    assert_alike([*first, second], learned(learner_of(), make_batch, updates=2))
+
+
+def test_the_dearest_pieces_go_first_each_to_whoever_has_least() -> None:
+    pieces = [3, 9, 4, 5]
+
+    shares = [Ranks(rank, 2).share(pieces, lambda size: size) for rank in range(2)]
+
+    assert shares == [[(1, 9), (0, 3)], [(3, 5), (2, 4)]]
+
+
+def test_where_a_layer_waits_for_all_a_process_without_work_goes_along_with_the_cheapest_piece() -> None:
+    shares = [Ranks(rank, 3, sharded=True).share([9, 4, 5, 1], lambda size: size) for rank in range(3)]
+
+    assert shares == [[(0, 9), (-1, 1)], [(2, 5), (-1, 1)], [(1, 4), (3, 1)]]
+
+
+def test_trees_for_two_workers_split_the_work_unless_a_shared_prompt_makes_that_dear() -> None:
+    apart = [TurnTokens(tuple(range(number, number + 100)), (1, 2)) for number in range(16)]
+    shared = [TurnTokens(tuple(range(1000)), (number, *range(20))) for number in range(4)]
+
+    pieces = pack(apart, choose_size(apart, 10_000, workers=2))
+    together = pack(shared, choose_size(shared, 10_000, workers=2))
+
+    assert len(pieces) >= 2
+    assert max(piece.computed for piece in pieces) <= 0.6 * sum(piece.computed for piece in pieces)
+    assert max(piece.computed for piece in together) <= 1080
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"workers": 0}, "greater than or equal to 1"),
+        ({"sharded": True}, "two or more"),
+        ({"sharded": True, "workers": 2, "weights": "all"}, "trains an adapter"),
+        ({"sharded": True, "workers": 2, "optimizer": "adamw_8bit"}, "optimizer = adamw"),
+    ],
+)
+def test_settings_that_cant_be_met_are_refused(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        LoraSettings(**settings)
