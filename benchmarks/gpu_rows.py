@@ -237,12 +237,12 @@ def vllm(options: argparse.Namespace) -> dict[str, Any]:
     settings = [f"policy.python={python or sys.executable}", 'policy.arguments=["--enforce-eager"]']
     settings.append("policy.context=1024")
     if options.device == "cuda":
-        settings += ["policy.sleep=true", "policy.memory=0.6", "learner.offload=true"]
+        settings += ["policy.sleep=true", "policy.memory=0.55"]
     return training("vllm", options, settings)
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
-    return training("transformers", options, ["learner.offload=true", f"policy.device={options.device}"])
+    return training("transformers", options, [f"policy.device={options.device}"])
 
 
 def training(policy: str, options: argparse.Namespace, settings: list[str]) -> dict[str, Any]:

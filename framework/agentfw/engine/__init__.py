@@ -11,6 +11,7 @@ process dies. The pool policy and the parallel learner are built on it, and work
 
 from __future__ import annotations
 
+from .cards import Plan
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .local import LocalEngine, make_engine
 
@@ -19,6 +20,7 @@ __all__ = [
     "EngineSettings",
     "LocalEngine",
     "Plain",
+    "Plan",
     "Remote",
     "RemoteDiedError",
     "Resources",

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from ..errors import AgentfwError
 from ..settings import Settings
+from .cards import Plan
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -36,6 +37,8 @@ class Resources:
     """Number of threads of numerical libraries."""
     gpus: float = 0.0
     """Share of one GPU, or a whole number of GPUs."""
+    learns: bool = False
+    """Whether it gets GPUs that learn, and not those that play."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Further environment variables of its process."""
     here: bool = False
@@ -85,6 +88,11 @@ class Engine:
     """Whether all of them are on this machine, and share its memory."""
 
     @property
+    def plan(self) -> Plan:
+        """Which GPUs of this machine learn and which play. None of them: whoever starts the processes places them."""
+        return Plan()
+
+    @property
     def host(self) -> str:
         """The address at which they reach this process."""
         return "127.0.0.1"
@@ -115,6 +123,12 @@ class EngineSettings(Settings):
     name: Literal["local", "ray"] = Field(
         "local", description="`local` starts processes on this machine, `ray` actors on a Ray cluster"
     )
+    gpus: str = Field(
+        "auto",
+        pattern=r"^(auto|[1-9]\d*|\d+\+[1-9]\d*)$",
+        description="GPUs of this machine to use: a number, or how many play and how many learn, such as 3+1. "
+        "Default: all, of which a quarter learn",
+    )
     address: str = Field("", description="Address of the Ray cluster. Default: a new one on this machine")
     keys: tuple[str, ...] = Field(
         (),
@@ -126,6 +140,8 @@ class EngineSettings(Settings):
 
     @model_validator(mode="after")
     def _only_ray_has_a_cluster(self) -> EngineSettings:
+        if self.gpus != "auto" and self.name == "ray":
+            raise ValueError("gpus needs name = local: Ray places processes itself")
         for key in ("address", "keys", "wait"):
             if getattr(self, key) and self.name != "ray":
                 raise ValueError(f"{key} needs name = ray")

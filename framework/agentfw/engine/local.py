@@ -18,9 +18,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
-from pathlib import Path
+from functools import cached_property
 
 from ..errors import AgentfwError, UsageError
+from . import cards
+from .cards import Plan, plan
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .wire import answer_of, encode, read_frame
 
@@ -33,14 +35,6 @@ class Devices:
     def __init__(self, names: Iterable[str]) -> None:
         self._free = dict.fromkeys(names, 1.0)
         self._lock = threading.Lock()
-
-    @classmethod
-    def found(cls) -> Devices:
-        """The GPUs that CUDA_VISIBLE_DEVICES allows, or all of this machine."""
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if visible is not None:
-            return cls(name.strip() for name in visible.split(",") if name.strip() not in ("", "-1"))
-        return cls(str(number) for number, _ in enumerate(sorted(Path("/dev").glob("nvidia[0-9]*"))))
 
     def take(self, share: float, who: str) -> list[str]:
         """The GPUs for a share of one, or for a whole number of them."""
@@ -76,22 +70,24 @@ _PRINTING = 0.5
 class LocalEngine(Engine):
     """Starts processes on this machine, each on the GPU that has room for it."""
 
-    def __init__(self) -> None:
-        self._devices = Devices.found()
+    def __init__(self, gpus: str = "auto", *, learns: bool = False) -> None:
+        """`gpus` as in the settings of engines; `learns` says whether some of them are for a learner."""
+        self._gpus, self._learns = gpus, learns
         self._started: list[_Process] = []
 
     def start(
         self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
     ) -> Remote:
         resources = resources or Resources()
-        taken = self._devices.take(resources.gpus, name)
+        devices = self._devices(resources)
+        taken = devices.take(resources.gpus, name)
         environment = {
             **os.environ,
             **resources.variables(this_machine=True),
             **({"CUDA_VISIBLE_DEVICES": ",".join(taken)} if taken else {}),
         }
         hello = {"factory": factory, "arguments": list(arguments)}
-        process = _Process(name, hello, environment, lambda: self._devices.give(resources.gpus, taken))
+        process = _Process(name, hello, environment, lambda: devices.give(resources.gpus, taken))
         self._started = [other for other in self._started if other.alive]
         self._started.append(process)
         return process
@@ -99,8 +95,26 @@ class LocalEngine(Engine):
     def require(self, resources: Sequence[Resources], who: str) -> None:
         with ExitStack() as taken:
             for each in resources:
-                devices = self._devices.take(each.gpus, who)
-                taken.callback(self._devices.give, each.gpus, devices)
+                devices = self._devices(each)
+                taken.callback(devices.give, each.gpus, devices.take(each.gpus, who))
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan(self._gpus, cards.found(), learns=self._learns)
+
+    @cached_property
+    def _playing(self) -> Devices:
+        return Devices(card.name for card in self.plan.playing)
+
+    @cached_property
+    def _learning(self) -> Devices:
+        """Those of workers. The first card that learns is the learner's own."""
+        return Devices(card.name for card in self.plan.learning[1:])
+
+    def _devices(self, resources: Resources) -> Devices:
+        if not resources.gpus:
+            return Devices(())
+        return self._learning if resources.learns else self._playing
 
     def close(self) -> None:
         for process in self._started:
@@ -226,10 +240,10 @@ class _Process(Remote):
         )
 
 
-def make_engine(settings: EngineSettings) -> Engine:
-    """The engine of a run."""
+def make_engine(settings: EngineSettings, *, learns: bool = False) -> Engine:
+    """The engine of a run, which may be a training."""
     if settings.name == "local":
-        return LocalEngine()
+        return LocalEngine(settings.gpus, learns=learns)
     from .ray_engine import RayEngine
 
     return RayEngine(settings)

@@ -163,6 +163,14 @@ class RayEngine(Engine):
         self._started.append(started)
         return started
 
+    @property
+    def host(self) -> str:
+        if self.one_machine:
+            return "127.0.0.1"
+        from ray.util import get_node_ip_address
+
+        return str(get_node_ip_address())  # type: ignore[no-untyped-call]
+
     def require(self, resources: Sequence[Resources], who: str) -> None:
         self._check_room(resources, who, self.wait)
 

@@ -337,7 +337,7 @@ class Assembly:
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
-    engine = make_engine(spec.engine)
+    engine = make_engine(spec.engine, learns=spec.learner is not None)
     try:
         return _assembled(spec, host, engine)
     except BaseException:

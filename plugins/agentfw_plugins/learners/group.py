@@ -134,10 +134,13 @@ class Group:
     def start(self) -> None:
         """Start the workers, and meet them."""
         self.close()
-        resources = Resources(self._threads, 1.0 if torch.cuda.is_available() and self.settings.device != "cpu" else 0)
+        on_gpus = self.settings.device != "cpu" and torch.cuda.is_available()
+        resources = Resources(self._threads, 1.0 if on_gpus else 0.0, learns=True)
         count = self.settings.workers - 1
         self.engine.require([resources] * count, counted(count, "learner worker"))
         fields = self.settings.model_dump(mode="json", include=set(TrainableSettings.model_fields))
+        if on_gpus:
+            fields["device"] = "cuda"  # each sees its own alone
         for rank in range(1, self.settings.workers):
             name = f"learner worker {rank}"
             given = [fields, *self._arguments, rank]

@@ -62,8 +62,12 @@ class ModelLearner(Learner):
         self, settings: TrainableSettings, engine: Engine | None = None, *, learning_rate: float, rounds: int
     ) -> None:
         self.settings = settings
-        self._ours = LocalEngine() if engine is None and settings.workers > 1 else None
+        self._ours = (
+            LocalEngine(f"0+{settings.workers}", learns=True) if engine is None and settings.workers > 1 else None
+        )
         started = engine or self._ours
+        if started is not None and settings.device == "auto" and started.plan.own:
+            self.settings = settings = settings.model_copy(update={"device": started.plan.own})
         worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
         self._group = Group(started, settings, worker, learning_rate) if started and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds
@@ -99,15 +103,19 @@ class ModelLearner(Learner):
         steps = descent.steps
         found = read_lessons(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
-        minibatches = split(found.lessons, self.settings.minibatches, self._seeds().child(self._updates))
+        seeds = self._seeds().child(self._updates)
+        orders = [split(found.lessons, self.settings.minibatches, seeds)]
+        if self.settings.share == "replicated":
+            others = [seeds.child("order", number) for number in range(2, self.settings.workers + 1)]
+            orders += [split(found.lessons, self.settings.minibatches, seed) for seed in others]
         try:
             try:
-                figures, saved = self._learned(descent, minibatches, batch)
+                figures, saved = self._learned(descent, orders, batch)
             except GroupLostError as error:
                 logger.warning("%s; the update begins again with new workers", error)
                 self._descent = None
                 descent = self._opened()
-                figures, saved = self._learned(descent, minibatches, batch)
+                figures, saved = self._learned(descent, orders, batch)
             if descent.steps == steps:
                 return None
             checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version, *saved))
@@ -126,14 +134,16 @@ class ModelLearner(Learner):
         return Update(version, batch.folder / "adapter", figures)
 
     def _learned(
-        self, descent: Descent, minibatches: list[list[Lesson]], batch: Batch
+        self, descent: Descent, orders: list[list[list[Lesson]]], batch: Batch
     ) -> tuple[dict[str, float], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         """Take the steps; returns the figures, and what a version consists of."""
         descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
-        plain = [[asdict(lesson) for lesson in minibatch] for minibatch in minibatches] if self._group else []
+        plain: list[Any] = []
+        if self._group is not None:
+            plain = [[[asdict(lesson) for lesson in minibatch] for minibatch in order] for order in orders]
         with self._memory(descent.network):
             with self._together("learn", plain, asdict(batch.loss), self._rounds):
-                figures = descent.learn(minibatches, batch.loss, self._rounds)
+                figures = descent.learn(orders, batch.loss, self._rounds)
             with self._together("weights", "trained", True):
                 return figures, (descent.network.weights(), *checkpoint.optimizer_state(descent.optimizer))
 

@@ -63,9 +63,12 @@ class Network:
         if settings.packing == "tree":
             register()
             self.attention = NAME
-        self.flex = self.device == "cuda"
+        on_gpu = self.device != "cpu"
+        if on_gpu:
+            torch.cuda.set_device(self.device)
+        self.flex = on_gpu
         """Whether tree attention uses flex attention or, on a CPU, a few rectangles."""
-        self.checkpointing = self.device == "cuda" if settings.checkpointing is None else settings.checkpointing
+        self.checkpointing = on_gpu if settings.checkpointing is None else settings.checkpointing
         self._seeds = seeds
         self._reference: Any = None
         self._start: dict[str, torch.Tensor] | None = None
@@ -358,7 +361,8 @@ class Network:
             raise UsageError(f"there is no {self._file} in {folder}", fix="use an adapter folder in the PEFT format")
         if self.settings.weights == "lora":
             require_same_config(folder, self._model.peft_config["default"])
-        found, live = load_file(path), self._tensors()
+        found: dict[str, torch.Tensor] = load_file(path)
+        live = self._tensors()
         strange = sorted(found.keys() ^ live.keys())
         strange += sorted(name for name in found.keys() & live.keys() if found[name].shape != live[name].shape)
         if strange:
@@ -382,7 +386,7 @@ class Network:
         self.stepped()
 
 
-class _Scored(torch.nn.Module):
+class _Scored(torch.nn.Module):  # type: ignore[misc]
     """A model with the logprobs that are computed from what it gives, in one module: so that, where its weights are
     divided among processes, they are whole while it computes."""
 
@@ -470,13 +474,13 @@ def kept_bytes(compute: Callable[[], object], weights: Iterable[torch.Tensor]) -
 
 def available_bytes(device: str, weights: int, trained: int) -> int:
     """Bytes available for activations, besides the weights and their gradients and optimizer state."""
-    if device == "cuda":
-        free, _ = torch.cuda.mem_get_info()
+    if device != "cpu":
+        free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         room = free + unused - 3 * trained
     else:
         room = machine_memory() - weights - 3 * trained
-    return max(0, int(room * _SHARE[device]))
+    return max(0, int(room * _SHARE[device.partition(":")[0]]))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from agentfw import Settings
-from agentfw.settings import OPERATIONAL, SHARED
+from agentfw.settings import OPERATIONAL, SHARED, Operational
 
-from ..models.base import Precision
+from ..models.base import Device, Precision
 from ..models.chat import TEMPLATE_SETTING
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -34,17 +34,17 @@ class TrainableSettings(Settings):
         "lora",
         description="Weights to train: a LoRA adapter, or all. A folder without weights starts from random ones.",
     )
-    precision: Precision = Field(
+    precision: Annotated[Precision, SHARED] = Field(
         "auto",
         description="Precision of the base model; nf4 is 4-bit. Default: fp32 on a CPU, bf16 on a GPU. With "
         "`weights` = all, the default is fp32, and bf16 keeps an fp32 master of each weight.",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="Device to train on. Default: a GPU if there is one."
+    device: Device = Field(
+        "auto", description="Device to train on, such as cuda:1. Default: the GPU that the engine sets apart, if any."
     )
     seed: int = Field(7, ge=0, description="Random seed.")
 
-    rank: int = Field(8, ge=1, le=1024, description="Rank of the adapter.")
+    rank: Annotated[int, SHARED] = Field(8, ge=1, le=1024, description="Rank of the adapter.")
     alpha: float = Field(16.0, gt=0, description="The adapter is scaled by alpha / rank.")
     modules: tuple[str, ...] = Field(
         PROJECTIONS,
@@ -68,11 +68,16 @@ class TrainableSettings(Settings):
         "split long conversations into pieces that compute most of each other again.",
     )
 
-    workers: Annotated[int, OPERATIONAL] = Field(
+    workers: Annotated[int, Operational(unless=lambda settings: settings.share == "replicated")] = Field(
         1,
         ge=1,
         description="Number of processes that compute gradients, this one included, each on a GPU of its own where "
-        "there are GPUs. The result is that of one, but for rounding.",
+        "there are GPUs. The result is that of one but for rounding, unless `share` is replicated.",
+    )
+    share: Literal["exact", "replicated"] = Field(
+        "exact",
+        description="How the workers share a step. exact: each computes a part of its minibatch. replicated: each goes "
+        "through the whole batch in an order of its own, and a step's gradient is the mean of their minibatches.",
     )
     sharded: Annotated[bool, OPERATIONAL] = Field(
         False,
@@ -111,6 +116,10 @@ class TrainableSettings(Settings):
             raise ValueError("weights = all is trained in fp32 or bf16, not in nf4")
         if self.weights == "all" and self.adapter:
             raise ValueError("weights = all starts from a whole model: set model to it, and leave adapter out")
+        if self.share == "replicated" and (self.workers == 1 or self.minibatches == 1):
+            raise ValueError(
+                "share = replicated needs two or more workers and minibatches: else all workers compute the same"
+            )
         if self.sharded and self.workers == 1:
             raise ValueError("sharded divides the base's weights among workers: set workers to two or more")
         if self.sharded and (self.weights == "all" or self.optimizer == "adamw_8bit"):

@@ -19,12 +19,15 @@ from __future__ import annotations
 import copy
 import logging
 import os
+import re
 import threading
 import warnings
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from weakref import WeakValueDictionary
+
+from pydantic import StringConstraints
 
 from agentfw.errors import MissingExtraError, SettingsError
 
@@ -34,9 +37,14 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-Device = Literal["auto", "cpu", "cuda"]
+Device = Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
+"""`cuda:1` is the second GPU that this process sees."""
 
 Precision = Literal["auto", "fp32", "bf16", "nf4"]
+
+_CARDS = "nvidia[0-9]*"
+"""The files of GPUs in /dev."""
+_DRIVER = Path("/proc/driver/nvidia/version")
 
 _BYTES = {"nf4": 0.6, "bf16": 2.0, "fp32": 4.0}
 """Bytes of a weight. Four bits have scales beside them, and embeddings have more bits."""
@@ -47,12 +55,28 @@ the model computes with comes on top."""
 
 
 def choose_device(device: Device) -> str:
-    """Resolve `auto`: a GPU if there is one."""
+    """Resolve `auto`: a GPU if there is one. Raises if there is one that torch can't use."""
     import torch
 
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device is cuda, but torch finds no GPU", fix="set device to auto or cpu")
-    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        return device
+    if torch.cuda.is_available():
+        return "cuda" if device == "auto" else device
+    if any(Path("/dev").glob(_CARDS)):
+        driver = next(iter(re.findall(r"Module +([\d.]+)", _text(_DRIVER))), "unknown")
+        built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs alone"
+        raise SettingsError(
+            f"this machine has a GPU, but torch can't use it: torch {torch.__version__} is built for {built}, and the "
+            f"driver is {driver}",
+            fix="install a torch for this driver (https://pytorch.org/get-started/locally), or set device to cpu",
+        )
+    if device == "auto":
+        return "cpu"
+    raise SettingsError(f"device is {device}, but torch finds no GPU", fix="set device to auto or cpu")
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", "replace") if path.is_file() else ""
 
 
 def has_weights(folder: Path) -> bool:
@@ -229,12 +253,12 @@ def machine_memory() -> int:
 def require_room(model: Path, needed: int, how: str, fix: str, *, device: str = "cpu") -> None:
     """Raise if so many bytes are more than the device has at all."""
     there = machine_memory()
-    if device == "cuda":
+    if device != "cpu":
         import torch
 
-        there = int(torch.cuda.mem_get_info()[1])
+        there = int(torch.cuda.mem_get_info(device)[1])
     if needed > there:
-        where = "GPU" if device == "cuda" else "machine"
+        where = "machine" if device == "cpu" else "GPU"
         raise SettingsError(
             f"the model {model} needs {needed / 1e9:.1f} GB {how}, and this {where} has {there / 1e9:.1f} GB", fix=fix
         )

@@ -18,7 +18,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import safe_open
@@ -70,7 +70,7 @@ def hollow(folder: Path, precision: Precision, device: str, *, attention: str | 
     """The model of a folder whose weights have no values yet, and take no memory until they are written."""
     prepare_libraries()
     import transformers
-    from accelerate import init_empty_weights
+    from accelerate import init_empty_weights  # type: ignore[import-untyped]
 
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
     computing = _computing(precision, device)
@@ -97,7 +97,7 @@ def divide(root: nn.Module, base: PreTrainedModel, folder: Path, precision: Prec
     """
     if device == "cpu":
         _give_memory_back()
-    mesh = init_device_mesh(device, (torch.distributed.get_world_size(),))
+    mesh = init_device_mesh(device.partition(":")[0], (torch.distributed.get_world_size(),))
     files = _Files(folder)
     # The layers of an adapter stand around those of the base, which the files name without them.
     names = {
@@ -157,11 +157,16 @@ class _Files:
 
     def __init__(self, folder: Path) -> None:
         files = [safe_open(path, framework="pt") for path in sorted(folder.glob("*.safetensors"))]
-        self._file_of = {name: file for file in files for name in file.keys()}  # noqa: SIM118
+        self._file_of = {name: file for file in files for name in _names(file)}
 
     def __contains__(self, name: str) -> bool:
         return name in self._file_of
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        tensor: torch.Tensor = self._file_of[name].get_tensor(name)
+        file: Any = self._file_of[name]
+        tensor: torch.Tensor = file.get_tensor(name)
         return tensor
+
+
+def _names(file: Any) -> list[str]:
+    return list(file.keys())

@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 
 from agentfw.boundary.settings_input import validate
+from agentfw.engine.cards import Card, Plan
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, engine_options
+from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, beside, engine_options
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guides" / "gpu.md").read_text("utf-8")
@@ -29,9 +30,10 @@ def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
 
     assert isinstance(policy, VLLMSettings)
     assert isinstance(learner, LoraSettings)
-    assert learner.offload
-    assert engine_options(policy)["enable_sleep_mode"] is True
-    assert engine_options(policy)["gpu_memory_utilization"] == 0.6
+    plan = Plan((Card("0"),), (Card("0"),))  # one card, which both use in turn
+    options = engine_options(VLLMSettings(**beside(policy.model_dump(), plan)))
+    assert options["enable_sleep_mode"] is True
+    assert options["gpu_memory_utilization"] == 0.55
     assert policy.rank >= learner.rank
     assert policy.model == "path/to/model"
     assert "model" not in given["learner"], "named once, it holds for both"

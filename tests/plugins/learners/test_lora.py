@@ -118,19 +118,6 @@ def test_an_optimizer_s_state_goes_where_its_parameters_are() -> None:
     assert placed == {"step": "cpu", "exp_avg": "meta", "exp_avg_sq": "meta"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_rest_gives_the_gpu_s_memory_back(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
-    learner = learner_of(offload=True, device="cuda")
-    learner.update(make_batch(*PAIR))
-    said = list(learner.logprobs(PROMPT, GOOD))
-
-    learner.rest()
-
-    assert torch.cuda.memory_allocated() < 1 << 20
-    assert list(learner.logprobs(PROMPT, GOOD)) == pytest.approx(said, abs=1e-3)
-    learner.update(make_batch(*PAIR))
-
-
 def test_an_adapter_is_one_that_peft_loads(
     learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
 ) -> None:
@@ -414,7 +401,7 @@ def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner
 
 
 def test_what_only_takes_memory_or_time_may_change_when_a_training_is_resumed() -> None:
-    free = {"packing", "tokens", "offload", "checkpointing", "worker_gpus", "worker_patience"}
+    free = {"packing", "tokens", "checkpointing", "sharded", "worker_patience"}
 
     assert set(operational_keys(LoraSettings())) == {*free, "workers"}
     assert set(operational_keys(LoraSettings(share="replicated", workers=2, minibatches=2))) == free

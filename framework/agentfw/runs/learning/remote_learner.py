@@ -30,7 +30,12 @@ class RemoteLearner(Learner):
     def __init__(self, engine: Engine, host: Host, spec: RunSpec) -> None:
         assert spec.learner is not None
         self._engine, self._name = engine, f'the learner "{spec.learner.name}"'
-        self._arguments = [host.options.plain(), spec.learner.name, spec.learner.settings, spec.engine.model_dump()]
+        # Of its process's GPUs none plays.
+        about = spec.engine.model_dump()
+        if learning := engine.plan.learning:
+            about["gpus"] = f"0+{len(learning)}"
+        self._seen = {"CUDA_VISIBLE_DEVICES": ",".join(card.name for card in learning)} if learning else {}
+        self._arguments = [host.options.plain(), spec.learner.name, spec.learner.settings, about]
         self._process: Remote | None = None
         self._asked: Future[Plain] | None = None
 
@@ -75,7 +80,7 @@ class RemoteLearner(Learner):
     def _ask(self, method: str, *arguments: Plain) -> Plain:
         if self._process is None:
             factory = f"{__name__}:{LearnerServer.__name__}"
-            resources = Resources(cpus=_threads(), here=True)
+            resources = Resources(cpus=_threads(), here=True, environment=self._seen)
             self._process = self._engine.start(factory, self._arguments, name=self._name, resources=resources)
             self._process.ready.result()
         self._asked = self._process.submit(method, *arguments)
@@ -87,7 +92,7 @@ class LearnerServer:
 
     def __init__(self, options: Plain, name: str, settings: Plain, engine: Plain) -> None:
         host = Host.load(HostOptions.from_plain(options))
-        self._engine = make_engine(EngineSettings(**engine))
+        self._engine = make_engine(EngineSettings(**engine), learns=True)
         host.provide(engine=self._engine)
         self._learner = host.make("learner", Choice(name=name, settings=settings), Learner, "learner")
 

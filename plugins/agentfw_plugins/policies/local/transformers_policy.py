@@ -60,12 +60,12 @@ class TransformersSettings(Settings):
         "", description="Folder of an adapter, or of a version of a training. Default: the model alone."
     )
     template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
-    precision: Precision = Field(
+    precision: Annotated[Precision, SHARED] = Field(
         "auto",
         description="fp32, bf16, or nf4 (4-bit weights). `auto` is fp32 on a CPU and bf16 on a GPU. "
         "Use the same as the learner.",
     )
-    device: Device = Field("auto", description="cpu, cuda, or auto: a GPU if there is one.")
+    device: Device = Field("auto", description="cpu, cuda, cuda:1 and so on, or auto: a GPU if there is one.")
     batch: Annotated[int, OPERATIONAL] = Field(
         64,
         ge=1,

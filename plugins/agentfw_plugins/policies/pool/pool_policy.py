@@ -15,18 +15,20 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from agentfw import Generation, Host, Policy, Request, Settings
-from agentfw.engine import Engine, LocalEngine, RemoteDiedError, Resources
+from agentfw.engine import Engine, LocalEngine, Plan, RemoteDiedError, Resources
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
 from agentfw.printing.out import counted
 from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
+from ..vllm.vllm_backend import beside
 from .pool_balancing import Balance, Balancer
 from .pool_replica import Replica, request_to
 
@@ -38,13 +40,17 @@ _ANOTHER = 0.05
 
 class PoolSettings(Settings):
     policy: Choice = Field(Choice(name="tiny"), description="Model policy to run copies of, with its settings.")
-    replicas: Annotated[int, OPERATIONAL] = Field(2, ge=1, description="Number of copies.")
+    replicas: Annotated[int | None, OPERATIONAL] = Field(
+        None, ge=1, description="Number of copies. Default: one on each GPU that plays, or 2 where there are no GPUs."
+    )
     least_replicas: Annotated[int, OPERATIONAL] = Field(
         1, ge=1, description="Minimum number of copies to start and to go on with."
     )
     cpus: Annotated[int, OPERATIONAL] = Field(1, ge=1, description="Threads of numerical libraries in each copy.")
-    gpus: Annotated[float, OPERATIONAL] = Field(
-        0.0, ge=0, description="Share of a GPU for each copy, or a whole number of GPUs."
+    gpus: Annotated[float | None, OPERATIONAL] = Field(
+        None,
+        ge=0,
+        description="Share of a GPU for each copy, or a whole number of GPUs. Default: one, if there are GPUs.",
     )
     balance: Balance = Field(
         "least",
@@ -59,10 +65,10 @@ class PoolSettings(Settings):
     in_flight: Annotated[int, OPERATIONAL] = Field(
         64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."
     )
-    while_learning: Literal["sleep", "one", "none", "stay"] = Field(
-        "sleep",
+    while_learning: Literal["sleep", "one", "none", "stay"] | None = Field(
+        None,
         description="While the learner works: let the copies release memory (sleep), stop all but one (one), "
-        "stop all (none), or do nothing (stay).",
+        "stop all (none), or do nothing (stay). Default: stay on GPUs of their own, else sleep.",
     )
     restarts: Annotated[int, OPERATIONAL] = Field(3, ge=0, description="Maximum number of restarts of each copy.")
     check_every: Annotated[float, OPERATIONAL] = Field(10.0, gt=0, description="Seconds between health checks.")
@@ -83,11 +89,28 @@ class PoolSettings(Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> PoolSettings:
-        if self.least_replicas > self.replicas:
+        if self.replicas is not None and self.least_replicas > self.replicas:
             raise ValueError(f"least_replicas is {self.least_replicas}, more than replicas, {self.replicas}")
-        if self.gpus > 1 and self.gpus != int(self.gpus):
+        if self.gpus is not None and self.gpus > 1 and self.gpus != int(self.gpus):
             raise ValueError(f"gpus is {self.gpus:g}: use a share up to 1, or a whole number")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """How many copies there are, what each gets of the GPUs, and what they do while the learner works."""
+
+    replicas: int
+    gpus: float
+    while_learning: Literal["sleep", "one", "none", "stay"]
+
+    @classmethod
+    def of(cls, settings: PoolSettings, plan: Plan) -> _Placed:
+        playing = 0 if settings.gpus == 0 else len(plan.playing)
+        gpus = settings.gpus if settings.gpus is not None else float(bool(playing))
+        fitting = playing // int(gpus) if gpus >= 1 else playing * int(1 / gpus) if gpus else 2
+        own = bool(playing) and not plan.shared
+        return cls(settings.replicas or max(1, fitting), gpus, settings.while_learning or ("stay" if own else "sleep"))
 
 
 class PoolPolicy(Policy):
@@ -99,14 +122,17 @@ class PoolPolicy(Policy):
         self._engine = engine or self._ours
         inner = settings.policy
         host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
-        self._resources = Resources(settings.cpus, settings.gpus)
-        self._arguments = [inner.name, inner.settings, host.options.plain()]
-        self._replicas = [Replica(number, settings.patience) for number in range(settings.replicas)]
+        plan = self._engine.plan if self._engine is not None and settings.gpus != 0 else Plan()
+        self._placed = _Placed.of(settings, plan)
+        self._resources = Resources(settings.cpus, self._placed.gpus)
+        own = beside(inner.settings, plan, self._placed.gpus) if inner.name == "vllm" else inner.settings
+        self._arguments = [inner.name, own, host.options.plain()]
+        self._replicas = [Replica(number, settings.patience) for number in range(self._placed.replicas)]
         self._balancer = Balancer(settings.balance, affinity=settings.affinity, in_flight=settings.in_flight)
         self._lifecycle = asyncio.Lock()
         """Held while versions are published and replicas join or rest: a replica joins with the newest version."""
         self._starting = asyncio.Lock()
-        self._loading = asyncio.Semaphore(settings.loading or settings.replicas)
+        self._loading = asyncio.Semaphore(settings.loading or self._placed.replicas)
         self._served: tuple[Path, str] | None = None
         """The newest adapter and its version."""
         self._restarts = 0
@@ -166,19 +192,19 @@ class PoolPolicy(Policy):
 
     async def rest(self) -> None:
         await self._opened()
-        how = self.settings.while_learning
+        how = self._placed.while_learning
         async with self._lifecycle:
             if how == "sleep":
                 await self._each(Replica.rest)
-            for number in self._balancer.rotation[{"one": 1, "none": 0}.get(how, self.settings.replicas) :]:
+            for number in self._balancer.rotation[{"one": 1, "none": 0}.get(how, self._placed.replicas) :]:
                 self._balancer.leave(number)
                 await self._replicas[number].stop()
 
     async def wake(self) -> None:
         async with self._lifecycle:
-            if self.settings.while_learning == "sleep":
+            if self._placed.while_learning == "sleep":
                 await self._each(Replica.wake)
-        if self.settings.while_learning in ("one", "none"):
+        if self._placed.while_learning in ("one", "none"):
             await self._start([replica for replica in self._replicas if replica.process is None])
 
     async def close(self) -> None:
@@ -197,7 +223,7 @@ class PoolPolicy(Policy):
             return
         async with self._starting:
             if self._watching is None:
-                await self._require_room(self.settings.replicas)
+                await self._require_room(self._placed.replicas)
                 await self._start(self._replicas)
                 self._watching = asyncio.create_task(self._watch())
 
@@ -311,7 +337,7 @@ class PoolPolicy(Policy):
         fixes = [error.fix for error in errors if isinstance(error, AgentfwError) and error.fix]
         there, least = len(self._balancer.rotation), self.settings.least_replicas
         return EndpointError(
-            f'{there} of {self.settings.replicas} replicas of the policy "{self.settings.policy.name}" work, '
+            f'{there} of {self._placed.replicas} replicas of the policy "{self.settings.policy.name}" work, '
             f"and policy.least_replicas is {least}: {'; '.join(said) or 'no reason is known'}",
             fix=fixes[0] if fixes else "see the output of the replicas on stderr",
         )

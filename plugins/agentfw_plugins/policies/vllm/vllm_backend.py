@@ -5,7 +5,7 @@ Every method of a backend returns, or raises an error that names the cause, in f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from agentfw import Settings
+from agentfw.engine import Plan
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
 from ...models import Precision, choose_device
@@ -40,7 +41,7 @@ class VLLMSettings(Settings):
         "", description="Python that has vLLM, for a server started here. Default: this one."
     )
     arguments: tuple[str, ...] = Field((), description="More arguments of `vllm serve`, for a server started here.")
-    precision: Precision = Field(
+    precision: Annotated[Precision, SHARED] = Field(
         "auto",
         description="fp32, bf16, or nf4 (what a learner's 4-bit weights stand for, in the precision that it computes "
         "in). `auto` is the precision of the model's files. Use the same as the learner.",
@@ -50,13 +51,19 @@ class VLLMSettings(Settings):
     )
     max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
     concurrency: Annotated[int, OPERATIONAL] = Field(64, ge=1, description="Maximum number of concurrent requests.")
-    memory: Annotated[float, OPERATIONAL] = Field(
-        0.9, gt=0, le=1, description="Share of the GPU's memory for vLLM, if started here."
+    gpus: Annotated[int, OPERATIONAL] = Field(
+        1, ge=1, description="GPUs that the model is divided among (tensor parallelism), if started here."
     )
-    sleep: Annotated[bool, OPERATIONAL] = Field(
-        False, description="Release GPU memory while the learner works, if both share a GPU."
+    memory: Annotated[float | None, OPERATIONAL] = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Share of the GPU's memory for vLLM, if started here. Default: 0.9, or 0.55 beside a learner.",
     )
-    rank: Literal[8, 16, 32, 64, 128, 256] = Field(16, description="Maximum rank of adapters.")
+    sleep: Annotated[bool | None, OPERATIONAL] = Field(
+        None, description="Release GPU memory while the learner works. Default: if both share a GPU."
+    )
+    rank: Annotated[int, SHARED] = Field(16, ge=1, le=512, description="Maximum rank of adapters: the learner's.")
     start_deadline: Annotated[float, OPERATIONAL] = Field(
         900.0, gt=0, description="Timeout for starting vLLM, in seconds."
     )
@@ -119,10 +126,27 @@ class Backend(Protocol):
     async def close(self) -> None: ...
 
 
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM takes as the maximum rank of adapters."""
+_MEMORY, _MEMORY_BESIDE_LEARNER = 0.9, 0.55
+
+
+def beside(settings: Mapping[str, Any], plan: Plan, share: float = 1.0) -> dict[str, Any]:
+    """The settings of a vLLM that gets this share of its GPU, where the engine's plan places it."""
+    if not plan.playing:
+        return dict(settings)
+    memory = (_MEMORY_BESIDE_LEARNER if plan.shared else _MEMORY) * min(1.0, share)
+    return {
+        "memory": memory,
+        "sleep": plan.shared,
+        **{key: value for key, value in settings.items() if value is not None},
+    }
+
+
 def _dtype(precision: Precision) -> str:
     """vLLM's name of a precision. Four bits are served in the precision that a learner computes in with them."""
     if precision == "nf4":
-        return "bfloat16" if choose_device("auto") == "cuda" else "float32"
+        return "bfloat16" if choose_device("auto") != "cpu" else "float32"
     return {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
 
 
@@ -131,16 +155,18 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "dtype": _dtype(settings.precision),
         "enable_lora": True,
-        "max_lora_rank": settings.rank,
+        "max_lora_rank": next(rank for rank in _RANKS if rank >= settings.rank),
         "max_loras": 2,  # the newest, and the previous one for requests that are still using it
         "enable_prefix_caching": True,
         "max_num_seqs": settings.concurrency,
-        "gpu_memory_utilization": settings.memory,
+        "gpu_memory_utilization": settings.memory or _MEMORY,
         # The model's own sampling defaults would change the request.
         "generation_config": "vllm",
         # Logprobs of the distribution that is sampled from, with temperature and top_p.
         "logprobs_mode": "processed_logprobs",
     }
+    if settings.gpus > 1:
+        options["tensor_parallel_size"] = settings.gpus
     if settings.context is not None:
         options["max_model_len"] = settings.context
     if settings.sleep:

@@ -21,13 +21,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from agentfw import Generation, Policy, Request
+from agentfw.engine import Engine
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
 from ...models import Chat, Start, check_adapter, choose_device, locate
 from ...models.locate import four_bit_folder
 from ..local.sampling import Telling, request_seed
-from .vllm_backend import Backend, Heard, Question, VLLMSettings
+from .vllm_backend import Backend, Heard, Question, VLLMSettings, beside
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +38,18 @@ class VLLMPolicy(Policy):
 
     continues = True
 
-    def __init__(self, settings: VLLMSettings | None = None) -> None:
+    def __init__(self, settings: VLLMSettings | None = None, engine: Engine | None = None) -> None:
         self.settings = settings or VLLMSettings()
+        cards: tuple[str, ...] = ()
+        if engine is not None and not self.settings.base_url:
+            self.settings = VLLMSettings(**beside(self.settings.model_dump(), engine.plan))
+            cards = tuple(card.name for card in engine.plan.playing[: self.settings.gpus])
         self._folder = locate(self.settings.model)
         self._chat = Chat(self._folder, self.settings.template)
         self._start = Start.at(self.settings.adapter, self._folder) if self.settings.adapter else None
         if self._start is not None:
             self._check(self._start.folder)
-        self._backend = _backend(self.settings, self._served())
+        self._backend = _backend(self.settings, self._served(), cards)
         self._name, self._version = "", self.settings.model
         self._starting = asyncio.Lock()
         self._flying: Counter[str] = Counter()
@@ -171,7 +176,7 @@ class VLLMPolicy(Policy):
         check_adapter(adapter, self._folder)
 
 
-def _backend(settings: VLLMSettings, folder: Path) -> Backend:
+def _backend(settings: VLLMSettings, folder: Path, cards: Sequence[str]) -> Backend:
     if settings.mode == "process":
         if settings.base_url or settings.python or settings.arguments:
             raise SettingsError(
@@ -183,4 +188,4 @@ def _backend(settings: VLLMSettings, folder: Path) -> Backend:
         return VLLMProcess(settings, folder)
     from .vllm_server import VLLMServer
 
-    return VLLMServer(settings, folder)
+    return VLLMServer(settings, folder, cards)

@@ -62,8 +62,9 @@ _CAUSES = {
 class VLLMServer:
     """One server, and its process if it was started here."""
 
-    def __init__(self, settings: VLLMSettings, folder: Path) -> None:
-        self.settings, self._folder = settings, folder
+    def __init__(self, settings: VLLMSettings, folder: Path, cards: Sequence[str] = ()) -> None:
+        """`cards` are the GPUs of a server that is started here. Default: those that this process sees."""
+        self.settings, self._folder, self._cards = settings, folder, cards
         python = shutil.which(settings.python or sys.executable)
         if python is None:
             raise SettingsError(f"policy.python: there is no {settings.python}", fix="set it to a Python that has vLLM")
@@ -292,6 +293,8 @@ class VLLMServer:
     def _environment(self) -> dict[str, str]:
         # Modules of this Python are useless to another one.
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        if self._cards:
+            kept["CUDA_VISIBLE_DEVICES"] = ",".join(self._cards)
         return kept | {
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
             "VLLM_SERVER_DEV_MODE": "1" if self.settings.sleep else "0",

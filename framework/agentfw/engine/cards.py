@@ -1,0 +1,127 @@
+"""Which GPUs of this machine learn, and which play.
+
+In a training, one card does both in turn. Of more cards, a quarter learns, those with the most memory, and the others
+play. `engine.gpus` says otherwise: a number of cards, or a number that plays and one that learns. Where nobody learns,
+all play.
+
+>>> cards = [Card(str(number), "H100", 80.0, 79.0) for number in range(4)]
+>>> plan("auto", cards, learns=True).words()
+'the learner on GPU 0 (H100, 80 GB); playing on GPUs 1, 2 and 3'
+>>> plan("1", cards, learns=True).words()
+'learning and playing in turn on GPU 0 (H100, 80 GB)'
+>>> plan("2+3", cards, learns=True)
+Traceback (most recent call last):
+...
+agentfw.errors.SettingsError: engine.gpus = 2+3 needs 5 GPUs, and 4 of this machine are free
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import SettingsError
+
+_ASKED = "--query-gpu=index,uuid,name,memory.total,memory.free"
+_FREE = 0.5
+"""Share of a card's memory that must be free: less is another program's."""
+_LEARNING = 4
+"""One of so many cards learns."""
+
+
+class Card(NamedTuple):
+    """One GPU. Its name is what CUDA_VISIBLE_DEVICES calls it; 0 GB means that nobody could be asked."""
+
+    name: str
+    model: str = ""
+    memory: float = 0.0
+    free: float = 0.0
+
+    def words(self) -> str:
+        return f"{self.name} ({self.model}, {self.memory:.0f} GB)" if self.memory else self.name
+
+
+class Plan(NamedTuple):
+    """The cards that learn and those that play. The first learner is the run's own process."""
+
+    learning: tuple[Card, ...] = ()
+    playing: tuple[Card, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether one card does both, so that whoever plays must make room for the learner."""
+        return bool(self.learning) and self.learning == self.playing
+
+    @property
+    def own(self) -> str:
+        """The device of the learner's own process, as torch names it among all GPUs that this process sees."""
+        names = [card.name for card in found()]
+        return f"cuda:{names.index(self.learning[0].name)}" if self.learning else ""
+
+    def words(self) -> str:
+        if not self.learning:
+            return f"playing on {_named(self.playing)}" if self.playing else ""
+        if self.shared:
+            return f"learning and playing in turn on {_named(self.learning)}"
+        return f"the learner on {_named(self.learning)}; playing on {_named(self.playing)}"
+
+
+def plan(wish: str, cards: Sequence[Card], *, learns: bool) -> Plan:
+    """Who gets which card. A card that another program fills is left to it."""
+    free = [card for card in cards if card.free >= _FREE * card.memory]
+    if wish == "auto":
+        if not free:
+            return Plan()
+        learners = max(1, len(free) // _LEARNING)
+        players = len(free) - learners
+    elif "+" in wish:
+        players, learners = map(int, wish.split("+"))
+    else:
+        learners, players = (1, 0) if wish == "1" else (max(1, int(wish) // _LEARNING), 0)
+        players = int(wish) - learners
+    wanted = players + learners
+    if wanted > len(free) or not free:
+        filled = [card for card in cards if card not in free]
+        others = "".join(f"; {_named(filled)} is filled by another program" for _ in filled[:1])
+        fits = f"set engine.gpus={len(free)}" if free else "stop the other program, or leave engine.gpus out"
+        raise SettingsError(
+            f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}", fix=fits
+        )
+    if not learns:
+        return Plan((), tuple(free[: players if "+" in wish and players else wanted]))
+    largest = sorted(free, key=lambda card: -card.memory)
+    learning = tuple(largest[:learners])
+    rest = [card for card in free if card not in learning]
+    return Plan(learning, tuple(rest[:players]) if players else learning)
+
+
+def found() -> list[Card]:
+    """The GPUs that CUDA_VISIBLE_DEVICES allows, or all of this machine."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    allowed = (
+        None if visible is None else [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+    )
+    known: dict[str, Card] = {}
+    asked = shutil.which("nvidia-smi")
+    if asked is not None and allowed != []:
+        told = subprocess.run([asked, _ASKED, "--format=csv,noheader,nounits"], capture_output=True, text=True)
+        for line in told.stdout.splitlines() if not told.returncode else ():
+            index, uuid, model, total, free = (part.strip() for part in line.split(","))
+            for name in (index, uuid):
+                known[name] = Card(name, model.removeprefix("NVIDIA "), float(total) / 1024, float(free) / 1024)
+    if allowed is not None:
+        return [known.get(name, Card(name)) for name in allowed]
+    if known:
+        return [card for name, card in known.items() if name.isdigit()]
+    return [Card(str(number)) for number, _ in enumerate(sorted(Path("/dev").glob("nvidia[0-9]*")))]
+
+
+def _named(cards: Sequence[Card]) -> str:
+    if len(cards) == 1:
+        return f"GPU {cards[0].words()}"
+    names = [card.name for card in cards]
+    return f"GPUs {', '.join(names[:-1])} and {names[-1]}"
