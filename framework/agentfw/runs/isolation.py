@@ -129,12 +129,12 @@ class _Process:
         async with self._alone:
             pass
         try:
-            return call.answer.read(await self._ask_once(where, call.name, written(call, given)))
+            return call.answer.read(await self._ask_once(where, call.name, call.written(given)))
         except _DiedAmongOthersError:
             async with self._alone:
                 while True:
                     try:
-                        return call.answer.read(await self._ask_once(where, call.name, written(call, given)))
+                        return call.answer.read(await self._ask_once(where, call.name, call.written(given)))
                     except _DiedAmongOthersError:
                         continue  # with a call that had begun before this one was alone
 
@@ -144,7 +144,7 @@ class _Process:
         where = f"the tool {name}"
         episode = call.episode(given)
         where += f", episode {episode}" if episode else ""
-        return await self._ask_once(where, "call_tool", [call.name, written(call, given), name, dict(arguments)])
+        return await self._ask_once(where, "call_tool", [call.name, call.written(given), name, dict(arguments)])
 
     async def _ask_once(self, where: str, method: str, arguments: list[Plain]) -> Any:
         life = self._life
@@ -167,7 +167,7 @@ class _Process:
 
     def tell(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call there, and wait for its answer in this thread."""
-        return call.answer.read(self._told(self._living(), call.name, written(call, given), _where(call, given)))
+        return call.answer.read(self._told(self._living(), call.name, call.written(given), _where(call, given)))
 
     async def close(self) -> None:
         life = self._life
@@ -195,7 +195,7 @@ class _Process:
                 self._waited(life, remote.ready, "its creation")
                 if self._opening is not None:
                     call, given = self._opening
-                    self._told(life, call.name, written(call, given), call.title)
+                    self._told(life, call.name, call.written(given), call.title)
             return self._life
 
     def _told(self, life: _Life, method: str, arguments: list[Plain], where: str = "") -> Any:
@@ -235,11 +235,6 @@ class _Process:
     def _died(self, life: _Life, error: AgentfwError, what: str) -> PluginError:
         kind = PluginError if life.died() <= 1 else _DiedAmongOthersError
         return kind(f"{error.message} in {what}", fix=error.fix)
-
-
-def written(call: Call, given: tuple[Any, ...]) -> list[Plain]:
-    """What a call is given, as JSON values."""
-    return [form.write(value) for form, value in zip(call.given, given, strict=False)]
 
 
 def _where(call: Call, given: tuple[Any, ...]) -> str:
@@ -361,8 +356,7 @@ class ComponentServer:
 
     async def _made(self, method: str, arguments: list[Plain]) -> Any:
         """Make a call of the component, with arguments as the other process has written them."""
-        given = [form.read(one) for form, one in zip(self._table.calls[method].given, arguments, strict=False)]
-        found = getattr(self._guarded, method)(*given)
+        found = getattr(self._guarded, method)(*self._table.calls[method].read(arguments))
         return await found if isawaitable(found) else found
 
     def _about(self) -> Plain:

@@ -9,23 +9,29 @@ episodes, with the same result.
     served = await learning.publish(update)
 
 `TurnChecks` reports an unusable turn when it is played, and not after all rollouts of an update.
+
+With `staleness`, the learner works in a process of its own while the policy answers. If that dies, the training stops
+with an error: an update is all or nothing, so it is made again when resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy
-from ...engine import Engine
+from ...boundary.calls import KINDS_OF_CALLS, Call
+from ...boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy, Layer
+from ...engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ...episode import Episode, Turn
 from ...errors import AgentfwError, PluginError, UsageError
-from ...host import Host
+from ...host import Host, HostOptions
 from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
@@ -33,10 +39,8 @@ from ..observers import Observer
 from ..records.figures import finite, size_of
 from ..records.journal import make_folder
 from ..records.play_records import State
-from ..spec.run_spec import RunSpec
-from .probe import ROUGH, SLIGHT, Probe
-from .proof import Proof
-from .remote_learner import RemoteLearner
+from ..spec.run_spec import Choice, RunSpec
+from .proof import ROUGH, SLIGHT, Probe, Proof
 
 
 class TurnChecks(Observer):
@@ -298,6 +302,58 @@ class Learning:
     async def _learner_does(self, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
         return await asyncio.to_thread(work) if self.spec.staleness else work()
+
+
+class RemoteLearner(Layer, Learner, kind="learner"):
+    """The learner as this process sees it. Each call waits for its answer: make it in a thread."""
+
+    def __init__(self, engine: Engine, host: Host, spec: RunSpec) -> None:
+        assert spec.learner is not None
+        self._engine, self._name = engine, f'the learner "{spec.learner.name}"'
+        self._arguments = [host.options.plain(), spec.learner.name, spec.learner.settings, spec.engine.model_dump()]
+        self._process: Remote | None = None
+        self._asked: Future[Plain] | None = None
+
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if self._process is None:
+            # Half of the cores: the policy has the others.
+            threads = os.environ.get("OMP_NUM_THREADS", "")
+            cpus = int(threads) if threads.isdigit() else max(1, (os.cpu_count() or 1) // 2)
+            factory, resources = f"{__name__}:{LearnerServer.__name__}", Resources(cpus=cpus, here=True)
+            self._process = self._engine.start(factory, self._arguments, name=self._name, resources=resources)
+            self._process.ready.result()
+        self._asked = self._process.submit(call.name, *call.written(given))
+        return call.answer.read(self._asked.result())
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        if not self._process.ready.done() or (self._asked is not None and not self._asked.done()):
+            self._process.kill()  # it is loading, or computing an update that nobody waits for any more
+        else:
+            self._process.stop()
+
+
+class LearnerServer:
+    """The learner in its own process."""
+
+    def __init__(self, options: Plain, name: str, settings: Plain, engine: Plain) -> None:
+        host = Host.load(HostOptions.from_plain(options))
+        self._engine = make_engine(EngineSettings(**engine))
+        host.provide(engine=self._engine)
+        self._learner = host.make("learner", Choice(name=name, settings=settings), Learner, "learner")
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Plain]]:
+        call = KINDS_OF_CALLS["learner"].calls[name]
+
+        async def made(*arguments: Plain) -> Plain:
+            return call.answer.write(call.on(self._learner, call.read(arguments)))
+
+        return made
+
+    async def close(self) -> None:
+        self._learner.close()
+        self._engine.close()
 
 
 def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:
