@@ -61,7 +61,7 @@ class Organisation:
     @classmethod
     def make(cls, schema: Schema, seeds: Seeds) -> Organisation:
         generator = seeds.random("organisation")
-        name = f"{generator.choice(schema.first)} {generator.choice(schema.second)}"
+        name = f"{generator.choice(schema.names.first)} {generator.choice(schema.names.second)}"
         names = _names(generator)
         people: dict[str, Person] = {}
         for role in _from_the_top(schema):
@@ -184,10 +184,10 @@ class Appraisal:
         self._rest: list[tuple[Principle, int]] = []
         for name, weight in user.weights.items():
             principle = user.principles[name]
-            if len(principle.values) != 1 or principle.bounds:
+            if len(principle.when.values) != 1 or principle.when.bounds:
                 self._rest.append((principle, weight))
                 continue
-            ((tag, wanted),) = principle.values.items()
+            ((tag, wanted),) = principle.when.values.items()
             if tag == "who":
                 self._who.append((wanted, weight))
             else:

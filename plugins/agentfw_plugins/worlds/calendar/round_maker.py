@@ -96,7 +96,7 @@ class RoundMaker:
 
     def _impossible(self, what: str) -> SettingsError:
         return SettingsError(
-            f"{self.user.organisation.schema.file}: {what} for a {self.user.role.title} ({_TRIES} tries)",
+            f"{self.user.organisation.schema.name}: {what} for a {self.user.role.title} ({_TRIES} tries)",
             fix="give the role more conflict reasons or occasions that its principles react to",
         )
 
@@ -104,7 +104,7 @@ class RoundMaker:
         """A candidate round, or None if the draw doesn't allow the label."""
         kept = replace(anchor, id=f"r{number}-0")
         if self.reasons_for_regular and self.random.random() < self.difficulty.touched:
-            self.maker.apply(self._one_of(self.reasons_for_regular), kept)
+            self.maker.apply(one_of(self.reasons_for_regular, self.random), kept)
         margin = self.difficulty.margin
         budget = self.difficulty.pool * conflicts
         winner = kept if accepts else self._winner(kept, budget)
@@ -156,19 +156,19 @@ class RoundMaker:
         """An event in the anchor's hour, made from a principle and something that triggers it."""
         for _ in range(_TRIES):
             (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
-            cause = self._one_of(self._pairs[principle])
+            cause = one_of(self._pairs[principle], self.random)
             meeting = cause if isinstance(cause, Meeting) else self._template(anchor, cause)
             self._made += 1
             event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
             if meeting.cadence == "none":
-                event.notice = self._one_of(("planned", "planned", "week"))
+                event.notice = one_of(("planned", "planned", "week"), self.random)
             elif self.random.random() < 0.5:
                 event.series = "none"  # an extra date of a regular meeting
             if isinstance(cause, Reason) and not self.maker.apply(cause, event):
                 continue
             for _ in range(2):
                 if self.random.random() < self.difficulty.second:
-                    self.maker.apply(self._one_of(self.reasons), event)
+                    self.maker.apply(one_of(self.reasons, self.random), event)
             if self._fits_in(anchor, event):
                 return event
         raise self._impossible(f"nothing can compete with {anchor.title}")
@@ -179,8 +179,8 @@ class RoundMaker:
         others = [meeting for meeting in regular if meeting.name != anchor.template]
         occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
         if others and (not occasions or self.random.random() < self.difficulty.regular):
-            return self._one_of(others)
-        return self._one_of(occasions or regular)
+            return one_of(others, self.random)
+        return one_of(occasions or regular, self.random)
 
     def _fits_in(self, anchor: Event, event: Event) -> bool:
         """Choose a start near the anchor's, so that all events overlap in its second quarter of an hour."""
@@ -188,7 +188,7 @@ class RoundMaker:
         offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
         if not offsets:
             return False
-        event.start = anchor.start + self._one_of(offsets)
+        event.start = anchor.start + one_of(offsets, self.random)
         return True
 
     @staticmethod
@@ -219,9 +219,6 @@ class RoundMaker:
     def _triggered(self, event: Event) -> list[str]:
         tags = self._tags(event)
         return [name for name in self.user.weights if self.user.principles[name].triggers(tags)]
-
-    def _one_of(self, choices: Sequence[Some]) -> Some:
-        return one_of(choices, self.random)
 
     def _tags(self, event: Event) -> dict[str, str]:
         return tags_of(event, self.user.person, self.user.relations)
