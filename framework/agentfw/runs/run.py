@@ -21,15 +21,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..boundary.blocking import GiveUp, watched
+from ..boundary.guard import GiveUp, watched
 from ..boundary.output import struck_logs
 from ..boundary.plugin_calls import notes
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
 from .assembly import Assembly, assemble
+from .deciding import ask_in_terminal
 from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
-from .questions import ask_in_terminal
 from .records.call_record import running_calls
 from .records.figures import sync
 from .records.folder import RunFolder
