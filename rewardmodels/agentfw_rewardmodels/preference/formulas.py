@@ -104,27 +104,30 @@ def _gate_value(rows: Array, weights: Weights) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as tensors. Users and liked items occur once each, and each like refers to them by index."""
+    """A batch: indexes in numpy as they are drawn, and then nodes of the graph as tensors.
+
+    Users and liked items occur once each, and each like refers to them by index.
+    """
 
     users: Any
-    """Nodes of the distinct users."""
+    """The distinct users."""
     items: Any
-    """Nodes of the distinct liked items."""
+    """The distinct liked items."""
     others: Any
-    """For each like, the node of an item that isn't liked."""
+    """For each like, an item that isn't liked."""
     user: Any
     """For each like, the index in `users`."""
     item: Any
     """For each like, the index in `items`."""
     compared: Any
-    """Indexes in `users` of the users whose contrastive losses are computed."""
+    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
     liked: Any
     """Shape (compared, items): what each of these users is known to like."""
-    popularity: Any
+    popularity: Any = None
     """Popularity of `items`."""
-    texts: Any
+    texts: Any = None
     """Text vectors of `items`, or None without texts."""
-    other_texts: Any
+    other_texts: Any = None
 
 
 @dataclass(frozen=True, slots=True)

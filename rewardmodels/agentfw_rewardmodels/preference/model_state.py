@@ -28,7 +28,7 @@ import numpy as np
 from ..errors import BadInputError, FileRefusedError, MissingExtraError, StorageError
 from .cold_start import merged, predict_from_profiles
 from .encoders import Encoder, Float32Array
-from .input_tables import Interactions, Pairs, Profiles, encoded_items, encoded_views, places_of
+from .input_tables import Interactions, Pairs, Profiles, counts_of, encoded_items, encoded_views, places_of
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, propagated
 from .scoring import Scorer
@@ -215,16 +215,11 @@ class ModelState:
             by_profile=by_profile,
             texts=self._texts_with(texts, items, encoder),
             facts={
-                **self.facts,
-                "users": len(users),
-                "items": len(items),
-                "likes": likes.shape[1],
+                **counts_of(users, items, likes, titles),
                 "dislikes": self.facts["dislikes"] + len(interactions.dislikes),
                 "duplicates": self.facts["duplicates"] + interactions.duplicates + again,
                 "contradictions": self.facts["contradictions"] + interactions.contradictions,
-                "items_without_text": sum(item not in titles for item in items),
                 "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
-                "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
             },
         )
         untrained = np.arange(len(items)) >= len(self.items)
@@ -247,10 +242,8 @@ class ModelState:
             by_profile=by_profile,
             facts={
                 **self.facts,
-                "users": len(users),
-                "likes": likes.shape[1],
+                **counts_of(users, self.items, likes, self.titles),
                 "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
-                "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
             },
         )
 
