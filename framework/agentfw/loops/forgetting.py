@@ -58,7 +58,16 @@ class Receipt:
 
 def forget(folder: Path, user: str, host: Host) -> Receipt:
     """Delete all data of a user from a loop, and compute its tables again."""
-    spec, runs = _opened(folder)
+    file = folder / "loop.json"
+    if not file.exists():
+        raise UsageError(f"{folder} is not the folder of a loop", fix="pass the --folder of agentfw loop")
+    runs = [RunFolder.open(path.parent) for path in sorted(folder.glob("cells/*/*/*/run.json"))]
+    unfinished = [run for run in runs if run.summary() is None]
+    if unfinished:
+        raise UsageError(
+            f"{unfinished[0].path} is not complete", fix="finish the loop first: repeat the command that began it"
+        )
+    spec, runs = LoopSpec.model_validate_json(file.read_text("utf-8")), runs
     memories, models = dict[str, tuple[Memory, Path]](), dict[str, RewardModel]()
     for run in runs:
         memories |= _memories(run, folder, host)
@@ -79,25 +88,12 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
             memories={name: count for name, count in forgot.items() if count},
             models=sum(asyncio.run(model.forget(user)) for model in models.values()),
         )
-    Loop(folder, spec, _seeds(folder)).write()
+    Loop(
+        folder,
+        spec,
+        range(1, 1 + max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1)),
+    ).write()
     return receipt
-
-
-def _opened(folder: Path) -> tuple[LoopSpec, list[RunFolder]]:
-    file = folder / "loop.json"
-    if not file.exists():
-        raise UsageError(f"{folder} is not the folder of a loop", fix="pass the --folder of agentfw loop")
-    runs = [RunFolder.open(path.parent) for path in sorted(folder.glob("cells/*/*/*/run.json"))]
-    unfinished = [run for run in runs if run.summary() is None]
-    if unfinished:
-        raise UsageError(
-            f"{unfinished[0].path} is not complete", fix="finish the loop first: repeat the command that began it"
-        )
-    return LoopSpec.model_validate_json(file.read_text("utf-8")), runs
-
-
-def _seeds(folder: Path) -> range:
-    return range(1, 1 + max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1))
 
 
 def _choices(run: RunFolder, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -170,18 +166,13 @@ def _forget_records(run: RunFolder, user: str) -> int:
                 write_whole(path, text)
                 gone += len(lines) - len(kept)
                 if place == measured and journal == "metrics":
-                    _expect_fewer(run, len(lines) - len(kept))
+                    about = {**run.about, "episodes": int(run.about["episodes"]) - (len(lines) - len(kept))}
+                    write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
         for torn in place.glob("*.torn"):
             torn.unlink()
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
     return gone
-
-
-def _expect_fewer(run: RunFolder, gone: int) -> None:
-    """Otherwise the evaluations that the user was in would count as incomplete."""
-    about = {**run.about, "episodes": int(run.about["episodes"]) - gone}
-    write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 def _mentions(value: object, user: str) -> bool:

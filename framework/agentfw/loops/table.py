@@ -201,7 +201,7 @@ def write_report(
     page.section("Variants", "Means over the users of the exam.")
     page.table(
         ["variant", *names],
-        [[row.variant, *_means(row, names)] for row in rows],
+        [[row.variant, *[short(row.means[name]) if name in row.means else None for name in names]] for row in rows],
         "; ".join(map(_named, rows)),
     )
     page.section(f"Beside {rows[0].variant}", "Differences, user by user. p is corrected for the number of variants.")
@@ -239,10 +239,6 @@ def _named(row: Row) -> str:
 
 def _heads(names: Sequence[str], leading: str) -> list[str]:
     return ["variant", leading, f"p ({leading})", *(name for name in names if name != leading)]
-
-
-def _means(row: Row, names: Sequence[str]) -> list[Cell]:
-    return [short(row.means[name]) if name in row.means else None for name in names]
 
 
 def _compared(row: Row, names: Sequence[str]) -> list[Cell]:

@@ -27,7 +27,7 @@ from typing import Any
 
 from ..episode import Episode, Task
 from ..learner import Update
-from ..optimizer import Advantage, Scored
+from ..optimizer import Scored
 from ..seeds import Seeds
 from .assembly import Assembly
 from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
@@ -148,7 +148,14 @@ class Execution:
             return
         await self._evaluate()
         if self.spec.memories_learn:
-            await self._settle()
+            # Let the reward models write what they have learned, for runs to come.
+            for name, model in self.assembly.rewards.items():
+                home = self.folder.path / "rewards" / name
+                unfinished = home.with_name(f".{name}")
+                shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
+                if not home.exists() and await model.write_learned(unfinished):
+                    sync(unfinished)
+                    unfinished.rename(home)
 
     async def _play_ahead(self, learning: Learning) -> None:
         """Play the evaluation that is due, and the rollouts of all updates that are left."""
@@ -172,16 +179,6 @@ class Execution:
             await self._update(learning, rollouts)
             await self._evaluate()
             self._room.release()
-
-    async def _settle(self) -> None:
-        """Let the reward models write what they have learned, for runs to come."""
-        for name, model in self.assembly.rewards.items():
-            home = self.folder.path / "rewards" / name
-            unfinished = home.with_name(f".{name}")
-            shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
-            if not home.exists() and await model.write_learned(unfinished):
-                sync(unfinished)
-                unfinished.rename(home)
 
     async def _begin(self, learning: Learning) -> None:
         """Restore the state of an earlier execution of a training."""
@@ -210,7 +207,11 @@ class Execution:
         self.seconds["play"] = rollouts.seconds
         with self._phase("learn", number):
             lesson = learning.weigh(groups)
-            self._keep_advantages(number, lesson.advantages)
+            # Write what each turn was worth, beside the episodes. Nothing reads it but people and their programs.
+            found: dict[str, list[tuple[int, float]]] = {}
+            for one in lesson.advantages:
+                found.setdefault(one.episode, []).append((one.turn, one.value))
+            write_whole(self.folder.rollouts(number).path / "advantages.json", json.dumps(found))
             before, tell = self.state.version, self.observer.learns
             update = await learning.learn(number, lesson, self._home(number), before, tell)
         served: dict[str, float] = {}
@@ -236,17 +237,7 @@ class Execution:
             "samples": sampled_answers(groups),
             "speed": rollouts.speed | await asyncio.to_thread(system_use),
         }
-        await self._count(number, update, line, learning)
-
-    def _keep_advantages(self, number: int, advantages: Sequence[Advantage]) -> None:
-        """Write what each turn was worth, beside the episodes. Nothing reads it but people and their programs."""
-        found: dict[str, list[tuple[int, float]]] = {}
-        for one in advantages:
-            found.setdefault(one.episode, []).append((one.turn, one.value))
-        write_whole(self.folder.rollouts(number).path / "advantages.json", json.dumps(found))
-
-    async def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
-        """Record the update. From here on, it is complete."""
+        # Record the update. From here on, it is complete.
         where = {"version": self.state.version, "adapter": self.state.adapter}
         if update is not None:
             sync(self._home(number))

@@ -153,7 +153,15 @@ class _Process:
         call = life.remote.submit("ask", method, arguments)
         life.calls.add(call)
         try:
-            await _settled(call)
+            # Wait until a call has an answer. It goes on if the waiting is cancelled.
+            settled, loop = asyncio.Event(), asyncio.get_running_loop()
+
+            def pass_on(call: concurrent.futures.Future[Plain]) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(settled.set)
+
+            call.add_done_callback(pass_on)
+            await settled.wait()
         except asyncio.CancelledError:
             call.add_done_callback(life.calls.discard)
             asyncio.get_running_loop().call_later(PATIENCE, life.end_if_busy_with, call)
@@ -282,18 +290,6 @@ class _IsolatedTool(Tool):
             return False, f"{name} failed: {error.message}"
 
 
-async def _settled(call: concurrent.futures.Future[Plain]) -> None:
-    """Wait until a call has an answer. It goes on if the waiting is cancelled."""
-    settled, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def pass_on(call: concurrent.futures.Future[Plain]) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settled.set)
-
-    call.add_done_callback(pass_on)
-    await settled.wait()
-
-
 def _lives(life: _Life) -> bool:
     return life.together is None and life.remote.alive
 
@@ -316,7 +312,12 @@ class ComponentServer:
     def __init__(
         self, options: Plain, about: Plain, settings: Plain, most_memory: int | None, secrets: Sequence[str]
     ) -> None:
-        _end_with_parent()
+        # Let the system end this process with its parent, also where its code never lets another thread have a turn.
+        import ctypes
+        import signal
+
+        with suppress(AttributeError, OSError):  # only Linux can
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         if most_memory is not None:
             import resource
 
@@ -344,7 +345,18 @@ class ComponentServer:
         """Make a call of the table, or one of the two others that a component in a process of its own has."""
         try:
             if method == "about":
-                return {"answer": self._about(), "full": False}
+                if getattr(self._component, "policy", None) is not None:
+                    raise PluginError(
+                        f"{self._guarded.guard.title} can't be isolated: it asks a policy, whose use the run counts",
+                        fix="leave out `isolate`",
+                    )
+                inherits = [name for name in self._table.calls if name != "close" and not self._guarded.overrides(name)]
+                attributes: dict[str, Any] = {}
+                if isinstance(self._component, RewardModel):
+                    attributes["components"] = list(self._component.components)
+                elif isinstance(self._component, Memory):
+                    attributes["shared"] = bool(self._component.shared)
+                return {"answer": {"inherits": inherits, "attributes": attributes}, "full": False}
             if method == "call_tool":
                 return {"answer": list(await self._call_tool(*arguments)), "full": self._full}
             form = self._table.calls[method].answer
@@ -358,20 +370,6 @@ class ComponentServer:
         """Make a call of the component, with arguments as the other process has written them."""
         found = getattr(self._guarded, method)(*self._table.calls[method].read(arguments))
         return await found if isawaitable(found) else found
-
-    def _about(self) -> Plain:
-        if getattr(self._component, "policy", None) is not None:
-            raise PluginError(
-                f"{self._guarded.guard.title} can't be isolated: it asks a policy, whose use is counted by the run",
-                fix="leave out `isolate`",
-            )
-        inherits = [name for name in self._table.calls if name != "close" and not self._guarded.overrides(name)]
-        attributes: dict[str, Any] = {}
-        if isinstance(self._component, RewardModel):
-            attributes["components"] = list(self._component.components)
-        elif isinstance(self._component, Memory):
-            attributes["shared"] = bool(self._component.shared)
-        return {"inherits": inherits, "attributes": attributes}
 
     async def _call_tool(self, offer: str, given: list[Plain], name: str, arguments: Plain) -> tuple[bool, str]:
         """Call one of the tools that the component gave in the call `offer`: another process may have done that."""
@@ -394,12 +392,3 @@ class ComponentServer:
 
         tool.call = noted  # type: ignore[method-assign]
         return guarded
-
-
-def _end_with_parent() -> None:
-    """Let the system end this process with its parent, also where its code never lets another thread have a turn."""
-    import ctypes
-    import signal
-
-    with suppress(AttributeError, OSError):  # only Linux can
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -189,12 +189,8 @@ def _checked(name: str, rows: Any, count: int) -> Float32Array:
         raise BadInputError(f"{name} returned an array of shape {array.shape} for {count} texts", fix=fix)
     if not np.isfinite(array).all():
         raise BadInputError(f"{name} returned NaN or infinity", fix=fix)
-    return _unit(array)
-
-
-def _unit(rows: Float32Array) -> Float32Array:
-    """Scale rows to unit length. A zero row (a text without tokens) points along the first axis."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[lengths[:, 0] == 0.0, 0] = 1.0
+    # Scale rows to unit length. A zero row (a text without tokens) points along the first axis.
+    lengths = np.linalg.norm(array, axis=1, keepdims=True)
+    array[lengths[:, 0] == 0.0, 0] = 1.0
     lengths[lengths == 0.0] = 1.0
-    return np.asarray(rows / lengths, np.float32)
+    return np.asarray(array / lengths, np.float32)

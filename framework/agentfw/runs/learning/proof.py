@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -250,7 +250,21 @@ class Proof:
         if self.probes:
             return
         turns = [turn for episode in records.episodes() for turn in episode.turns if turn.token_ids]
-        self.probes = _chosen({Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns})
+        # The longest of them, as many as are useful.
+        probes = {Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns}
+        chosen: list[Probe] = []
+        compared = computed = 0
+        for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
+            compared, computed = (
+                compared + len(probe.token_ids),
+                computed + len(probe.prompt_ids) + len(probe.token_ids),
+            )
+            if chosen and computed > _COMPUTED:
+                break
+            chosen.append(probe)
+            if compared >= _ENOUGH or len(chosen) == _MOST:
+                break
+        self.probes = chosen
         if not self.probes:
             return
         self._base = await self.learner(self.probes, True)
@@ -295,17 +309,3 @@ class Proof:
     async def _told(self, policy: Policy) -> Sequence[float]:
         told = await policy.score([(probe.prompt_ids, probe.token_ids) for probe in self.probes])
         return [value for values in told for value in values] if all(told) else ()
-
-
-def _chosen(probes: Iterable[Probe]) -> list[Probe]:
-    """The longest of them, as many as are useful."""
-    chosen: list[Probe] = []
-    compared = computed = 0
-    for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
-        compared, computed = compared + len(probe.token_ids), computed + len(probe.prompt_ids) + len(probe.token_ids)
-        if chosen and computed > _COMPUTED:
-            break
-        chosen.append(probe)
-        if compared >= _ENOUGH or len(chosen) == _MOST:
-            break
-    return chosen

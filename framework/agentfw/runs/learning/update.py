@@ -260,18 +260,17 @@ class Learning:
         if not self.spec.staleness:
             await self.policy.wake()
         if update is not None and number == 1 and not self.spec.staleness and self.needs_tokens:
-            self._require_close(update.metrics.get("mismatch", 0.0))
+            # Raise if the rollouts were recorded with other probabilities than the learner finds for the same version.
+            mismatch = update.metrics.get("mismatch", 0.0)
+            if mismatch > self.proof.tolerance:
+                raise AgentfwError(
+                    f"the logprobs that the rollouts were recorded with and the learner's differ by {mismatch:.2g} "
+                    "nats per token, before anything was learned",
+                    fix="let the policy serve what is trained, and record the logprobs of what it samples from. To "
+                    "train on a different sampler on purpose, corrected by importance weights, set "
+                    "optimizer.importance_cap=2",
+                )
         return update
-
-    def _require_close(self, mismatch: float) -> None:
-        """Raise if the rollouts were recorded with other probabilities than the learner finds for the same version."""
-        if mismatch > self.proof.tolerance:
-            raise AgentfwError(
-                f"the logprobs that the rollouts were recorded with and the learner's differ by {mismatch:.2g} nats "
-                "per token, before anything was learned",
-                fix="let the policy serve what is trained, and record the logprobs of what it samples from. To train "
-                "on a different sampler on purpose, corrected by importance weights, set optimizer.importance_cap=2",
-            )
 
     async def publish(self, update: Update) -> dict[str, float]:
         """Publish a version to the policy, and verify that it is served."""

@@ -83,7 +83,18 @@ class Mirror:
                 )
             found = [seen for path in reversed(_files(self.folder)) if (seen := self._look(path, Path(room)))]
             for seen in reversed(found):
-                self._put(seen)
+                target = f"{self._root}/{seen.name}"
+                self._storage.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
+                if seen.content is not None:
+                    self._storage.pipe_file(target, seen.content)
+                elif seen.size is None:
+                    self._storage.put_file(str(seen.path), target)
+                else:
+                    with seen.path.open("rb") as source, self._storage.open(target, "wb") as sink:
+                        left = seen.size
+                        while left and (piece := source.read(min(left, 1 << 22))):
+                            sink.write(piece)
+                            left -= len(piece)
                 self._sent[seen.name] = seen.mark
             for name in [name for name in self._sent if not (self.folder / name).exists()]:
                 self._storage.rm_file(f"{self._root}/{name}")
@@ -115,20 +126,6 @@ class Mirror:
                 return False
             self._databases[path] = handle
         return True
-
-    def _put(self, seen: _Seen) -> None:
-        target = f"{self._root}/{seen.name}"
-        self._storage.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
-        if seen.content is not None:
-            self._storage.pipe_file(target, seen.content)
-        elif seen.size is None:
-            self._storage.put_file(str(seen.path), target)
-        else:
-            with seen.path.open("rb") as source, self._storage.open(target, "wb") as sink:
-                left = seen.size
-                while left and (piece := source.read(min(left, 1 << 22))):
-                    sink.write(piece)
-                    left -= len(piece)
 
 
 def check_address(address: str) -> None:

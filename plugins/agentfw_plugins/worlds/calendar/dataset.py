@@ -68,7 +68,10 @@ class Dataset:
         ]
 
     def organisation(self, split: str, number: int) -> Organisation:
-        return Organisation.make(self._schema(split, number), self._seeds(split, number))
+        # Each split uses the archetypes in an order of its own.
+        order = list(self.schemas)
+        Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
+        return Organisation.make(order[number % len(order)], self._seeds(split, number))
 
     def user(self, identity: str) -> User:
         """A user by id, with their organisation."""
@@ -80,9 +83,18 @@ class Dataset:
         split, number, place = found[2], int(found[3]), int(found[4])
         organisation = self.organisation(split, number)
         seeds = self._seeds(split, number)
-        return make_user(
-            organisation, _chosen(organisation, seeds, place), seeds.child("user", place), identity, self.temper
-        )
+        # The person who is user number `place`. Each role is used once before any is used twice.
+        generator = seeds.random("users")
+        rows: list[list[str]] = []
+        for role in organisation.schema.user_roles:
+            people = [person.id for person in organisation.people.values() if person.role == role.name]
+            generator.shuffle(people)
+            rows.append(people)
+        generator.shuffle(rows)
+        order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
+        # A small organisation has fewer people than users are asked for: then a person is there again, as another
+        # character.
+        return make_user(organisation, order[place % len(order)], seeds.child("user", place), identity, self.temper)
 
     def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
         """A year of a user. A second year of the same user has other meetings and conflicts but the same principles."""
@@ -97,12 +109,6 @@ class Dataset:
         found = maker.rounds(events, rounds, conflicts)
         return Calendar(user, tuple(series), tuple(events), tuple(found), maker.rejected)
 
-    def _schema(self, split: str, number: int) -> Schema:
-        """Each split uses the archetypes in an order of its own."""
-        order = list(self.schemas)
-        Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
-        return order[number % len(order)]
-
     def _seeds(self, split: str, number: int) -> Seeds:
         return Seeds(self.seed).child("calendar", split, "organisation", number)
 
@@ -110,18 +116,3 @@ class Dataset:
 def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
     """The schemas of a directory, or those that ship."""
     return load_folder(Path(folder)) if str(folder) else shipped_schemas()
-
-
-def _chosen(organisation: Organisation, seeds: Seeds, place: int) -> str:
-    """The person who is user number `place`. Each role is used once before any is used twice."""
-    generator = seeds.random("users")
-    rows: list[list[str]] = []
-    for role in organisation.schema.user_roles:
-        people = [person.id for person in organisation.people.values() if person.role == role.name]
-        generator.shuffle(people)
-        rows.append(people)
-    generator.shuffle(rows)
-    order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
-    # A small organisation has fewer people than users are asked for: then a person is there again, as another
-    # character.
-    return order[place % len(order)]
