@@ -172,17 +172,16 @@ def make_question(
         f'"score": 0.0}}]}}. Every id from 1 to {len(different)} is there exactly once, and every score is a number '
         "from 0 to 1."
     )
-    messages = ({"role": "system", "content": _rubric(rules)}, {"role": "user", "content": "\n\n".join(parts)})
-    return Question(messages, len(different), tuple(number[tail] for tail in tails))
-
-
-def _rubric(rules: Sequence[str]) -> str:
     general = "\n".join(f"- {rule}" for rule in GENERAL)
-    parts = [_HEAD, f"How to mark:\n{general}"]
+    rubric = [_HEAD, f"How to mark:\n{general}"]
     if rules:
         own = "\n".join(f"- {rule.strip()}" for rule in rules)
-        parts.append(f"What counts in this task above all:\n{own}")
-    return without_surrogates("\n\n".join([*parts, _FOOT]))
+        rubric.append(f"What counts in this task above all:\n{own}")
+    messages = (
+        {"role": "system", "content": without_surrogates("\n\n".join([*rubric, _FOOT]))},
+        {"role": "user", "content": "\n\n".join(parts)},
+    )
+    return Question(messages, len(different), tuple(number[tail] for tail in tails))
 
 
 def _shared(attempts: list[list[str]]) -> int:

@@ -70,7 +70,18 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
     spec, runs = LoopSpec.model_validate_json(file.read_text("utf-8")), runs
     memories, models = dict[str, tuple[Memory, Path]](), dict[str, RewardModel]()
     for run in runs:
-        memories |= _memories(run, folder, host)
+        # The memories of a run, each once for the store that it has.
+        found = {}
+        for called, settings in _choices(run, "memories"):
+            kept = host.create("memory", called, settings)
+            assert isinstance(kept, Memory)
+            if type(kept).forget is Memory.forget:
+                raise UsageError(f"the kept {called} can't forget a user", fix="delete its data by hand")
+            place = str(settings.get("path", ""))
+            if place:
+                _check_inside(place, folder, f"the kept {called}")
+            found[f"{called} {place or run.path}"] = kept, run.path
+        memories |= found
         models |= _models(run, folder, spec, host)
     with ExitStack() as locks:
         for run in runs:
@@ -99,21 +110,6 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
 def _choices(run: RunFolder, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for choice in run.about["spec"].get(key, ()):
         yield str(choice["name"]), dict(choice.get("settings", {}))
-
-
-def _memories(run: RunFolder, folder: Path, host: Host) -> dict[str, tuple[Memory, Path]]:
-    """The memories of a run, each once for the store that it has."""
-    found = {}
-    for name, settings in _choices(run, "memories"):
-        memory = host.create("memory", name, settings)
-        assert isinstance(memory, Memory)
-        if type(memory).forget is Memory.forget:
-            raise UsageError(f"the memory {name} can't forget a user", fix="delete its data by hand")
-        path = str(settings.get("path", ""))
-        if path:
-            _check_inside(path, folder, f"the memory {name}")
-        found[f"{name} {path or run.path}"] = memory, run.path
-    return found
 
 
 def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[str, RewardModel]:

@@ -196,7 +196,13 @@ def write_report(
     path: Path, spec: LoopSpec, rows: Sequence[Row], contrasts: Sequence[Row], groups: Sequence[Group]
 ) -> None:
     leading = spec.figures[0]
-    page = Page("What each part is worth", subtitle=_subtitle(rows, leading))
+    users = max(
+        (compared.difference.count for row in rows[1:] if (compared := row.differences.get(leading))), default=0
+    )
+    page = Page(
+        "What each part is worth",
+        subtitle=(f"{len(rows)} variants" + (f", {users} users of the exam" if users else "")),
+    )
     names = (*spec.figures, *spec.details)
     page.section("Variants", "Means over the users of the exam.")
     page.table(
@@ -226,11 +232,6 @@ def write_report(
             f"All groups of {rows[0].variant}",
         )
     write_whole(path, page.render())
-
-
-def _subtitle(rows: Sequence[Row], leading: str) -> str:
-    users = max((one.difference.count for row in rows[1:] if (one := row.differences.get(leading))), default=0)
-    return f"{len(rows)} variants" + (f", {users} users of the exam" if users else "")
 
 
 def _named(row: Row) -> str:

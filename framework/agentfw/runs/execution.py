@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..episode import Episode, Task
+from ..episode import Task
 from ..learner import Update
 from ..optimizer import Scored
 from ..seeds import Seeds
@@ -48,27 +48,18 @@ _PATIENCE = 10.0
 
 def system_use() -> dict[str, float]:
     """Memory of this process in MiB, and memory in MiB and use in percent of each GPU. Empty where they are unknown."""
-    return _memory() | _gpus()
-
-
-def _memory() -> dict[str, float]:
-    statistics = Path("/proc/self/statm")
-    if not statistics.exists():
-        return {}
-    pages = int(statistics.read_text("ascii").split()[1])
-    return {"memory_mb": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)}
-
-
-def _gpus() -> dict[str, float]:
+    figures: dict[str, float] = {}
+    if (statistics := Path("/proc/self/statm")).exists():
+        pages = int(statistics.read_text("ascii").split()[1])
+        figures["memory_mb"] = round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
     program = shutil.which("nvidia-smi")
     if program is None:
-        return {}
+        return figures
     query = ["--query-gpu=index,memory.used,utilization.gpu", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run([program, *query], capture_output=True, text=True, timeout=_PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):
-        return {}
-    figures: dict[str, float] = {}
+        return figures
     for line in done.stdout.splitlines():
         number, *values = (part.strip() for part in line.split(","))
         for name, value in zip(("memory_mb", "use_percent"), values, strict=False):
@@ -86,24 +77,13 @@ def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
     order = sorted((scored for group in groups for scored in group), key=lambda scored: -scored.reward)
     if not order:
         return []
-    places = {"best": 0, "median": len(order) // 2, "worst": len(order) - 1}
-    return [
-        {
-            "which": which,
-            "episode": order[place].episode.id,
-            "reward": order[place].reward,
-            "answer": _last_answer(order[place].episode),
-        }
-        for which, place in places.items()
-    ]
-
-
-def _last_answer(episode: Episode) -> str:
-    said = next((turn for turn in reversed(episode.turns) if turn.text or turn.calls), None)
-    if said is None:
-        return ""
-    text = said.text.strip() or "\n".join(map(call_in_words, said.calls))
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+    samples = []
+    for which, one in {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}.items():
+        said = next((turn for turn in reversed(one.episode.turns) if turn.text or turn.calls), None)
+        text = (said.text.strip() or "\n".join(map(call_in_words, said.calls))) if said else ""
+        text = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+        samples.append({"which": which, "episode": one.episode.id, "reward": one.reward, "answer": text})
+    return samples
 
 
 Further = Callable[[Play], list[Task]]
@@ -297,15 +277,14 @@ class Execution:
         counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
         groups = play.scored_groups()
-        age = {"age": self._age(number, groups)} if spec.staleness and not learning.teacher else {}
-        figures = {**means(lines), **components(groups), **lengths(groups), "episodes": len(lines), **counts, **age}
+        figures = {**means(lines), **components(groups), **lengths(groups), "episodes": len(lines), **counts}
+        if spec.staleness and not learning.teacher:
+            # Mean number of updates by which the version of a turn was behind.
+            newest = {version: update for update, version in self.versions.items()}
+            turns = [turn for group in groups for scored in group for turn in scored.episode.turns if turn.token_ids]
+            behind = sum(number - 1 - newest.get(turn.version, 0) for turn in turns)
+            figures["age"] = behind / max(1, len(turns))
         return Rollouts(groups, figures, speed, seconds)
-
-    def _age(self, number: int, groups: Sequence[Sequence[Scored]]) -> float:
-        """Mean number of updates by which the version of a turn was behind."""
-        newest = {version: update for update, version in self.versions.items()}
-        turns = [turn for group in groups for scored in group for turn in scored.episode.turns if turn.token_ids]
-        return sum(number - 1 - newest.get(turn.version, 0) for turn in turns) / max(1, len(turns))
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
 

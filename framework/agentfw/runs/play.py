@@ -133,7 +133,12 @@ class Play:
     async def all(self) -> None:
         """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
-            await side_by_side(self._group(group) for group in self.groups)
+
+            async def one(group: Sequence[Task]) -> None:
+                await side_by_side(self._episode(task) for task in group)
+                await self._conclude(group)
+
+            await side_by_side(map(one, self.groups))
             return
         size = max(1, self.spec.concurrency // len(self.groups[0]))
         for first in range(0, len(self.groups), size):
@@ -153,10 +158,6 @@ class Play:
         """The groups for an optimizer, in the order of the tasks. A group that was left out altogether is missing."""
         groups = [[self.scored[task.id] for task in group if task.id in self.scored] for group in self.groups]
         return [group for group in groups if group]
-
-    async def _group(self, group: Sequence[Task]) -> None:
-        await side_by_side(self._episode(task) for task in group)
-        await self._conclude(group)
 
     async def _episode(self, task: Task) -> None:
         """Play one episode, unless it is already on disk."""
@@ -241,8 +242,14 @@ class Play:
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
         judged = Usage.total(score.usage for score in scores)
         scores = [score for score in scores if score.counts]
-        weights = self._weights(episode, scores)
-        reward = self._reward(episode, scores, weights)
+        # The weight of a reward model at the score's round. Optimizers receive values multiplied by it.
+        rounds: dict[int | None, list[float]] = {score.round: [] for score in scores}
+        progress = {number: replace(self.plan.progress, round=number or 0, rounds=episode.rounds) for number in rounds}
+        weights = [self.assembly.weights[self.sources[score.component]](progress[score.round]) for score in scores]
+        # The weighted sum of the scores: that of the rounds, each of which is the sum of its components.
+        for score, weight in zip(scores, weights, strict=True):
+            rounds[score.round].append(weight * score.value)
+        reward = math.fsum(map(math.fsum, rounds.values())) if self.assembly.rewards else episode.utility
         await self._learn(episode, reward)
         record: dict[str, Any] = {
             "episode": episode.id,
@@ -300,25 +307,6 @@ class Play:
                     raise shared_component(score.component, source, name)
                 scores.append(score)
         return scores
-
-    def _reward(self, episode: Episode, scores: Sequence[Score], weights: Sequence[float]) -> float:
-        """The weighted sum of the scores: that of the rounds, each of which is the sum of its components."""
-        if not self.assembly.rewards:
-            return episode.utility
-        rounds: dict[int | None, list[float]] = {}
-        for score, weight in zip(scores, weights, strict=True):
-            rounds.setdefault(score.round, []).append(weight * score.value)
-        return math.fsum(map(math.fsum, rounds.values()))
-
-    def _weights(self, episode: Episode, scores: Sequence[Score]) -> list[float]:
-        """The weight of each score: that of the reward model that its component came from, at the score's round.
-
-        Optimizers receive values multiplied by it.
-        """
-        schedules = {component: self.assembly.weights[name] for component, name in self.sources.items()}
-        rounds = {score.round or 0 for score in scores}
-        progress = {number: replace(self.plan.progress, round=number, rounds=episode.rounds) for number in rounds}
-        return [schedules[score.component](progress[score.round or 0]) for score in scores]
 
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:

@@ -83,18 +83,14 @@ class Verifiers(SessionEnvironment):
         reward = fmean(trace.reward for trace in scored) if scored else 0.0
         session.episode.utility = reward
         session.note("utility", "reward", {"value": reward})
-        session.end("finished", **_figures(scored), timed_out=float(late))
-
-
-def _figures(traces: Sequence[Any]) -> dict[str, float]:
-    """The mean of each reward and metric over the agents that have it."""
-    found = defaultdict[str, list[float]](list)
-    for trace in traces:
-        measured = [*trace.metrics.items(), *((name, one and one.score) for name, one in trace.rewards.items())]
-        for name, value in measured:
-            if value is not None and math.isfinite(value):
-                found[name].append(value)
-    return {name: fmean(values) for name, values in found.items()}
+        # The mean of each reward and metric over the agents that have it.
+        found = defaultdict[str, list[float]](list)
+        for one in scored:
+            measured = [*one.metrics.items(), *((name, one and one.score) for name, one in one.rewards.items())]
+            for name, value in measured:
+                if value is not None and math.isfinite(value):
+                    found[name].append(value)
+        session.end("finished", **{name: fmean(values) for name, values in found.items()}, timed_out=float(late))
 
 
 def _failed(name: str, played: Any) -> PluginError:

@@ -63,7 +63,15 @@ class Drawer:
     def epoch(self, number: int) -> Iterator[Batch]:
         generator = np.random.default_rng([self._seed, number])
         likes = self._likes[:, generator.permutation(self._likes.shape[1])]
-        others = self._others(likes[0], generator)
+        users = likes[0]
+        others = generator.integers(0, self._items, len(users))
+        for _ in range(TRIES):
+            keys = users * self._items + others
+            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            wrong = np.flatnonzero(self._keys[found] == keys)
+            if not len(wrong):
+                break
+            others[wrong] = generator.integers(0, self._items, len(wrong))
         for begin in range(0, likes.shape[1], self._batch):
             part = slice(begin, begin + self._batch)
             yield self.places(likes[:, part], others[part], generator)
@@ -78,29 +86,16 @@ class Drawer:
         compared = np.arange(len(users))
         if 0 < self._contrast_users < len(users):
             compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
-        return Batch(users, items, others, user, item, compared, self._liked(users[compared], items))
-
-    def _liked(self, users: Ints, items: Ints) -> NDArray[np.bool_]:
-        counts = self._starts[users + 1] - self._starts[users]
-        rows = np.repeat(np.arange(len(users)), counts)
-        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[users][rows]
+        rows_of = users[compared]
+        counts = self._starts[rows_of + 1] - self._starts[rows_of]
+        rows = np.repeat(np.arange(len(rows_of)), counts)
+        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[rows_of][rows]
         self._slots[items] = np.arange(len(items))
         slots = self._slots[self._keys[edges] % self._items]
         self._slots[items] = -1
-        mask = np.zeros((len(users), len(items)), bool)
+        mask = np.zeros((len(rows_of), len(items)), bool)
         mask[rows[slots >= 0], slots[slots >= 0]] = True
-        return mask
-
-    def _others(self, users: Ints, generator: np.random.Generator) -> Ints:
-        others = generator.integers(0, self._items, len(users))
-        for _ in range(TRIES):
-            keys = users * self._items + others
-            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            wrong = np.flatnonzero(self._keys[found] == keys)
-            if not len(wrong):
-                break
-            others[wrong] = generator.integers(0, self._items, len(wrong))
-        return others
+        return Batch(users, items, others, user, item, compared, mask)
 
 
 def tensor(array: Any, device: str) -> Any:

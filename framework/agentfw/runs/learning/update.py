@@ -134,18 +134,16 @@ class Learning:
         """Whether the learner starts from the policy's base, which is known before it is loaded."""
         self._opening: asyncio.Task[None] | None = None
         self.optimizer, self.learner = optimizer, learner
-        self.proof = Proof(policy, self._answers, self._most())
+        # Maximum difference between sampler and trainer at the start, in nats per token.
+        most = ROUGH
+        if self.needs_tokens:
+            most = SLIGHT if optimizer.loss().importance_cap is None else ON_PURPOSE
+        self.proof = Proof(policy, self._answers, most)
 
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
         return self.teacher is None and self.optimizer.loss().sampled
-
-    def _most(self) -> float:
-        """Maximum difference between sampler and trainer at the start, in nats per token."""
-        if not self.needs_tokens:
-            return ROUGH
-        return SLIGHT if self.optimizer.loss().importance_cap is None else ON_PURPOSE
 
     def _corrected(self, number: int, episodes: Sequence[Episode]) -> Loss:
         """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with.

@@ -95,7 +95,11 @@ def _page(folder: RunFolder, records: _Records) -> Page:
             page.figure(wide, narrow=narrow)
         page.table(*phases_table(lines))
         _samples(page, lines)
-    _failed(page, folder)
+    # The episodes that were left out, if there are any.
+    left_out = reasons(folder.failed())
+    if left_out:
+        page.section("Left out", "Episodes that failed. They are in no figure of this report.")
+        page.table(["episodes", "reason"], [[count, reason] for reason, count in left_out.items()])
     ids = [name for group in _groups(records) for name in _spread(group)]
     chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
     shown = [chosen[name] for name in ids if name in chosen]
@@ -271,14 +275,6 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
             for who, figures in rows
         ],
     )
-
-
-def _failed(page: Page, folder: RunFolder) -> None:
-    """The episodes that were left out, if there are any."""
-    found = reasons(folder.failed())
-    if found:
-        page.section("Left out", "Episodes that failed. They are in no figure of this report.")
-        page.table(["episodes", "reason"], [[count, reason] for reason, count in found.items()])
 
 
 def _numeral(text: str) -> Cell:

@@ -123,7 +123,16 @@ _MEASURED_ON = ("environment", "evaluation", "seed")
 
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     """The spec with the settings of each component validated, and the distribution that each comes from."""
-    _check_requirements(spec, host)
+    # Raise one error for all plugins that the spec requires and that aren't there.
+    missing: list[PluginError] = []
+    for requested in spec.requires:
+        try:
+            host.select_distribution(requested)
+        except PluginError as error:
+            missing.append(error)
+    if missing:
+        text = "\n  ".join(["the spec requires plugins that aren't there:", *(error.message for error in missing)])
+        raise PluginError(text, fix="; ".join(error.fix for error in missing))
     sources: dict[str, str] = {}
     errors: list[AgentfwError] = []
 
@@ -217,19 +226,6 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
             for kind, choice in choices.items()
         }
     )
-
-
-def _check_requirements(spec: RunSpec, host: Host) -> None:
-    """Raise one error for all plugins that the spec requires and that aren't there."""
-    errors: list[PluginError] = []
-    for requested in spec.requires:
-        try:
-            host.select_distribution(requested)
-        except PluginError as error:
-            errors.append(error)
-    if errors:
-        text = "\n  ".join(["the spec requires plugins that aren't there:", *(error.message for error in errors)])
-        raise PluginError(text, fix="; ".join(error.fix for error in errors))
 
 
 def resolve_again(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -467,7 +467,10 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
         choices = []
         for text in given[key]:
             name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
-            own = {_WITH_MORE[key]: _weight(more) if key == "rewards" else more} if equals else {}
+            own: dict[str, str | float] = {_WITH_MORE[key]: more} if equals else {}
+            if key == "rewards" and equals:
+                with suppress(ValueError):
+                    own["weight"] = float(more)
             alias = str(own.get("alias", ""))
             choices.append({**_kept(before.get((name, alias)), name), **own})
         given[key] = choices
@@ -477,13 +480,6 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
 def _kept(before: Any, name: str) -> dict[str, Any]:
     """The component of that name, with its settings where `before` is the same component."""
     return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
-
-
-def _weight(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _name_in(choice: Any) -> Any:

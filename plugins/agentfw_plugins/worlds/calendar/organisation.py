@@ -64,7 +64,14 @@ class Organisation:
         name = f"{generator.choice(schema.names.first)} {generator.choice(schema.names.second)}"
         names = _names(generator)
         people: dict[str, Person] = {}
-        for role in _from_the_top(schema):
+        # Roles ordered so that each boss comes before their reports.
+        done: list[str] = []
+        waiting = list(schema.roles)
+        while waiting:
+            ready = [name for name in waiting if schema.roles[name].reports_to in ("", *done)]
+            done += ready
+            waiting = [name for name in waiting if name not in ready]
+        for role in done:
             bosses = [person.id for person in people.values() if person.role == schema.roles[role].reports_to]
             count = generator.randint(*schema.roles[role].people)
             # Round robin, so that each boss has one report before any has two.
@@ -105,17 +112,6 @@ class Organisation:
 
     def person(self, identity: str) -> Person:
         return self.people.get(identity) or self.contacts[identity]
-
-
-def _from_the_top(schema: Schema) -> list[str]:
-    """Roles ordered so that each boss comes before their reports."""
-    done: list[str] = []
-    waiting = list(schema.roles)
-    while waiting:
-        ready = [name for name in waiting if schema.roles[name].reports_to in ("", *done)]
-        done += ready
-        waiting = [name for name in waiting if name not in ready]
-    return done
 
 
 class _names:

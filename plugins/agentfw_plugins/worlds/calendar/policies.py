@@ -229,19 +229,14 @@ def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str
 
 def _moved(weights: dict[str, int], kept: Valued, rival: Valued, wrong: bool) -> list[str]:
     """Move the weights of what the kept event and its rival have, and return the lines that say so."""
-    step = _step(kept.total - rival.total, wrong)
+    ahead = kept.total - rival.total
+    step = min(max(-(-(_BEHIND - ahead) // 5), 1), _STEPS) if wrong else int(ahead < _CLEAR)
     said = [write_now(kept, weights), write_now(rival, weights), write_step(kept, rival, step)]
     for what, event, way in (("kept", kept, step), ("rival", rival, -step)) if step else ():
         moved = [(one, weights.get(one, 0)) for one in event.terms]
         weights |= {one: max(-_MOST, min(_MOST, weight + way)) for one, weight in moved}
         said.append(write_moved(what, event.letter, moved, weights))
     return said
-
-
-def _step(ahead: int, wrong: bool) -> int:
-    if not wrong:
-        return int(ahead < _CLEAR)
-    return min(max(-(-(_BEHIND - ahead) // 5), 1), _STEPS)
 
 
 def _update(weights: Mapping[str, int]) -> str:

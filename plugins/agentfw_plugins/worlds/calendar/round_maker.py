@@ -272,14 +272,12 @@ def _role_realism(shown: Round, user: User) -> Iterator[str]:
             yield f"{event.title}: {unknown[0]} is no conflict reason of this role"
         elif any(event.topic not in schema.reasons[name].topics for name in event.reasons):
             yield f"{event.title}: {', '.join(event.reasons)} can't be said of a {event.topic} event"
-        elif not _plausible_minutes(event, meeting, user):
+        elif not any(
+            # Within a quarter of an hour, plus what its reasons add.
+            abs(event.minutes - sum(schema.reasons[name].longer for name in event.reasons) - minutes) <= 15
+            for minutes in meeting.minutes
+        ):
             yield f"{event.title}: {event.minutes} minutes is no duration of {meeting.name}"
-
-
-def _plausible_minutes(event: Event, meeting: Meeting, user: User) -> bool:
-    """Whether the duration fits the template, within a quarter of an hour, plus what its reasons add."""
-    longer = sum(user.organisation.schema.reasons[name].longer for name in event.reasons)
-    return any(abs(event.minutes - longer - minutes) <= 15 for minutes in meeting.minutes)
 
 
 def _organisation(shown: Round, user: User) -> Iterator[str]:
@@ -359,17 +357,13 @@ def _coherence(shown: Round, user: User) -> Iterator[str]:
     if len({tuple(sorted(tags.items())) for tags in shown.tags}) != len(events):
         yield "two events are the same but for their titles"
     kept = shown.tags[shown.accepted]
-    if not any(_speaks_for(tags, kept, user) for place, tags in enumerate(shown.tags) if place != shown.accepted):
+    if not any(
+        weight * (user.principles[name].triggers(tags) - user.principles[name].triggers(kept)) > 0
+        for place, tags in enumerate(shown.tags)
+        for name, weight in user.weights.items()
+        if place != shown.accepted
+    ):
         yield "nothing speaks for any of the other events: there is no trade-off"
-
-
-def _speaks_for(tags: dict[str, str], kept: dict[str, str], user: User) -> bool:
-    """Whether a single principle would prefer an event to the one that is kept."""
-    for name, weight in user.weights.items():
-        principle = user.principles[name]
-        if weight * (principle.triggers(tags) - principle.triggers(kept)) > 0:
-            return True
-    return False
 
 
 def _alignment(shown: Round, user: User, margin: int) -> Iterator[str]:
