@@ -14,8 +14,7 @@ import pytest
 
 from agentfw.host.hook_calls import HookManager
 from agentfw.runs.observers import Observer
-from agentfw.runs.records.figures import flat
-from agentfw.runs.records.summary import Summary
+from agentfw.runs.records.summary import Summary, flat
 from agentfw.runs.results.comparison import change
 
 SITE = Path(__file__).parents[1] / "site"

@@ -16,7 +16,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
-from ..boundary.coroutines import letting_go
+from ..boundary.coroutines import in_thread, letting_go, use_daemon_threads
 from ..boundary.crossing import (
     GuardedEnvironment,
     GuardedMemory,
@@ -27,7 +27,6 @@ from ..boundary.crossing import (
 )
 from ..boundary.guard import Guard
 from ..boundary.layers import Clock, Trace, traced
-from ..boundary.threads import in_thread, use_daemon_threads
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -34,11 +35,10 @@ from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
 from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
 from .play import Plan, Play, learn_again, side_by_side
-from .records.figures import alike, components, lengths, means, sync
 from .records.folder import RunFolder
-from .records.journal import make_folder, write_whole
+from .records.journal import make_folder, sync, write_whole
 from .records.play_records import Records, State
-from .records.summary import intervals
+from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
 
@@ -68,6 +68,8 @@ def system_use() -> dict[str, float]:
     return figures
 
 
+_ROUNDING = 1e-12
+"""Relative difference below which rewards count as equal."""
 _LONGEST = 600
 """Maximum number of characters of an answer; the episode has the whole."""
 
@@ -199,9 +201,12 @@ class Execution:
         if update is not None:
             with self._phase("publish", number):
                 served = await learning.publish(update)
+        # In these groups there is nothing to compare.
+        rewards = [[scored.reward for scored in group] for group in groups if len(group) > 1]
+        alike = sum(math.isclose(min(some), max(some), rel_tol=_ROUNDING) for some in rewards)
         figures = rollouts.figures | {
             "groups": len(groups),
-            "groups_alike": sum(map(alike, groups)),
+            "groups_alike": alike,
             "groups_learned": lesson.taught,
             "without_signal": 1 - lesson.taught / max(1, len(groups)),
         }
@@ -277,11 +282,21 @@ class Execution:
         counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
         groups = play.scored_groups()
-        figures = {**means(lines), **components(groups), **lengths(groups), "episodes": len(lines), **counts}
+        episodes = [scored for group in groups for scored in group]
+        figures = means(lines)
+        for score in (score for scored in episodes for score in scored.scores):
+            # The mean over the episodes. Together, the components are the reward.
+            name = f"reward/{score.component}"
+            figures[name] = figures.get(name, 0.0) + score.value / len(episodes)
+        if answers := [turn for scored in episodes for turn in scored.episode.turns if turn.count]:
+            figures["answer_tokens"] = math.fsum(turn.count for turn in answers) / len(answers)
+            figures["answer_tokens_most"] = float(max(turn.count for turn in answers))
+            figures["cut_off"] = sum(turn.finish == "length" for turn in answers) / len(answers)
+        figures |= {"episodes": len(lines), **counts}
         if spec.staleness and not learning.teacher:
             # Mean number of updates by which the version of a turn was behind.
             newest = {version: update for update, version in self.versions.items()}
-            turns = [turn for group in groups for scored in group for turn in scored.episode.turns if turn.token_ids]
+            turns = [turn for scored in episodes for turn in scored.episode.turns if turn.token_ids]
             behind = sum(number - 1 - newest.get(turn.version, 0) for turn in turns)
             figures["age"] = behind / max(1, len(turns))
         return Rollouts(groups, figures, speed, seconds)

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from ..boundary.threads import use_daemon_threads
+from ..boundary.coroutines import use_daemon_threads
 from ..episode import Episode
 from ..errors import SettingsError, UsageError
 from ..host import Host, HostOptions

@@ -22,10 +22,9 @@ from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from ..boundary.calls import KINDS_OF_CALLS, Call
-from ..boundary.coroutines import PATIENCE
+from ..boundary.coroutines import PATIENCE, in_thread
 from ..boundary.crossing import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox, Layer
 from ..boundary.forms import AbsentTool
-from ..boundary.threads import in_thread
 from ..engine import Engine, Plain, Remote, RemoteDiedError, Resources
 from ..errors import AgentfwError, PluginError
 from ..host import Host, HostOptions

@@ -31,9 +31,8 @@ from .deciding import ask_in_terminal
 from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
 from .records.call_record import running_calls
-from .records.figures import sync
 from .records.folder import RunFolder
-from .records.journal import write_whole
+from .records.journal import sync, write_whole
 from .records.package import pack
 from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage

@@ -32,14 +32,15 @@ from agentfw_rewardmodels.preference.input_tables import (
 )
 from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
 from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
+    ModelReport,
     NearItem,
     OwnItem,
     PreferenceScore,
     Scores,
+    UserReport,
     by_user,
     recall_and_ndcg,
     top,

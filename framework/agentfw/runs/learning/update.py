@@ -17,6 +17,7 @@ with an error: an update is all or nothing, so it is made again when resumed.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import time
@@ -36,7 +37,6 @@ from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
 from ..observers import Observer
-from ..records.figures import finite, size_of
 from ..records.journal import make_folder
 from ..records.play_records import State
 from ..spec.run_spec import Choice, RunSpec
@@ -78,6 +78,17 @@ class TurnChecks(Observer):
                 f"{turn.version or 'no version at all'} after {versions[0]} was published",
                 fix="fix the policy, or restart its server: it must serve the newest version",
             )
+
+
+def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
+    """Check the metrics of a plugin. Raises if one isn't finite, because then the weights aren't finite either."""
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise PluginError(
+                f"{who} reported {name} = {value}",
+                fix="lower the learning rate and resume: the step was probably too large",
+            )
+    return dict(metrics)
 
 
 def check_sampling(temperature: float | None, top_p: float | None, what: str) -> None:
@@ -275,7 +286,9 @@ class Learning:
         began = time.monotonic()
         await self.policy.publish(update.adapter, update.version)
         seconds = round(time.monotonic() - began, 3)
-        return {"publish_seconds": seconds, "publish_bytes": size_of(update.adapter), **await self.proof.prove()}
+        files = [update.adapter] if update.adapter.is_file() else update.adapter.rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file())
+        return {"publish_seconds": seconds, "publish_bytes": size, **await self.proof.prove()}
 
     async def close(self) -> None:
         try:

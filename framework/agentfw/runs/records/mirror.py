@@ -106,17 +106,17 @@ class Mirror:
         try:
             about = path.stat()
             mark = about.st_mtime_ns, about.st_size
-            if path.suffix == ".jsonl":
-                return None if mark == self._sent.get(name) else _Seen(path, name, mark, size=about.st_size)
-            if path.name in _LATE:
-                return None if mark == self._sent.get(name) else _Seen(path, name, mark, content=path.read_bytes())
-            if self._is_database(path):
+            is_database = path.suffix != ".jsonl" and path.name not in _LATE and self._is_database(path)
+            if is_database:
                 log = path.with_name(f"{path.name}-wal")
                 mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
-                return None if mark == self._sent.get(name) else _Seen(_database(path, room), name, mark)
+            if mark == self._sent.get(name):
+                return None
+            size = about.st_size if path.suffix == ".jsonl" else None
+            content = path.read_bytes() if path.name in _LATE else None
+            return _Seen(_database(path, room) if is_database else path, name, mark, size, content)
         except FileNotFoundError:  # removed meanwhile
             return None
-        return None if mark == self._sent.get(name) else _Seen(path, name, mark)
 
     def _is_database(self, path: Path) -> bool:
         if path not in self._databases:

@@ -22,12 +22,11 @@ from ...report import Page
 from ...report.html import Cell, Number
 from ...report.statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
-from ..records.failures import reasons
 from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, figures_of, in_order
-from ..records.figures import WHY_NO_LEARNING, nothing_learned
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import Summary, beside, columns, intervals, leading
+from ..records.play_records import reasons
+from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
 from .comparison import change
 from .run_charts import clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
