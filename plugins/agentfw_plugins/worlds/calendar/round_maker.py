@@ -26,8 +26,8 @@ rejected with the check that it failed; none is repaired.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from random import Random
 from typing import TypeVar
@@ -91,7 +91,7 @@ class RoundMaker:
             problem = verify(drawn, self.user, self.difficulty.margin)
             if problem is None:
                 return drawn
-            self.rejected[problem.kind] += 1
+            self.rejected[problem] += 1
         raise self._impossible(f"no conflict round can be made in week {week + 1}")
 
     def _impossible(self, what: str) -> SettingsError:
@@ -228,158 +228,96 @@ class RoundMaker:
 
 
 POINTS = ("role_realism", "organisation", "coherence", "alignment", "metadata")
-_EARLIEST, _LATEST = 7 * 60, 20 * 60
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """The check that failed, and why."""
+def verify(shown: Round, user: User, margin: int = 1) -> str | None:
+    """The first check that a round fails, or None."""
+    templates = {meeting.name: meeting for meeting in (*user.role.meetings, *user.organisation.schema.occasions)}
+    if not all(_fits_role(event, templates.get(event.template), user) for event in shown.events):
+        return "role_realism"
+    if not all(_fits_chart(event, tags, user) for event, tags in zip(shown.events, shown.tags, strict=True)):
+        return "organisation"
+    if not _is_well_formed(shown):
+        return "metadata"
+    if not _is_coherent(shown, user):
+        return "coherence"
+    return None if _is_aligned(shown, user, margin) else "alignment"
 
-    kind: str
-    detail: str
 
-
-def verify(shown: Round, user: User, margin: int = 1) -> Problem | None:
-    """The first problem of a round, or None."""
-    checks = (
-        ("role_realism", _role_realism),
-        ("organisation", _organisation),
-        ("metadata", _metadata),
-        ("coherence", _coherence),
+def _fits_role(event: Event, meeting: Meeting | None, user: User) -> bool:
+    """Whether it is a meeting of the role, with a topic, a cadence, reasons and a duration that it may have."""
+    reasons = [user.organisation.schema.reasons[name] for name in event.reasons if name in user.role.reasons]
+    return (
+        meeting is not None
+        and event.topic == meeting.topic
+        and event.series in ("none", meeting.cadence)
+        and len(reasons) == len(event.reasons)
+        and all(event.topic in reason.topics for reason in reasons)
+        # Within a quarter of an hour, plus what its reasons add.
+        and any(abs(event.minutes - sum(each.longer for each in reasons) - each) <= 15 for each in meeting.minutes)
     )
-    for kind, check in checks:
-        for detail in check(shown, user):
-            return Problem(kind, detail)
-    for detail in _alignment(shown, user, margin):
-        return Problem("alignment", detail)
-    return None
 
 
-def _role_realism(shown: Round, user: User) -> Iterator[str]:
-    schema = user.organisation.schema
-    templates = {meeting.name: meeting for meeting in (*user.role.meetings, *schema.occasions)}
-    for event in shown.events:
-        meeting = templates.get(event.template)
-        if meeting is None:
-            yield f"{event.title}: a {user.role.title} has no meeting {event.template}"
-            continue
-        if event.topic != meeting.topic:
-            yield f"{event.title}: its topic is {event.topic}, the schema's is {meeting.topic}"
-        if event.series not in ("none", meeting.cadence):
-            yield f"{event.title}: {event.series}, but the schema says {meeting.cadence}"
-        unknown = [name for name in event.reasons if name not in user.role.reasons]
-        if unknown:
-            yield f"{event.title}: {unknown[0]} is no conflict reason of this role"
-        elif any(event.topic not in schema.reasons[name].topics for name in event.reasons):
-            yield f"{event.title}: {', '.join(event.reasons)} can't be said of a {event.topic} event"
-        elif not any(
-            # Within a quarter of an hour, plus what its reasons add.
-            abs(event.minutes - sum(schema.reasons[name].longer for name in event.reasons) - minutes) <= 15
-            for minutes in meeting.minutes
-        ):
-            yield f"{event.title}: {event.minutes} minutes is no duration of {meeting.name}"
-
-
-def _organisation(shown: Round, user: User) -> Iterator[str]:
-    company = user.organisation
+def _fits_chart(event: Event, tags: dict[str, str], user: User) -> bool:
+    """Whether all who attend are known, the organiser among them, and the line says what they are to the user."""
+    company, people = user.organisation, event.attendees
     chain = company.chain(user.person)
-    for event, tags in zip(shown.events, shown.tags, strict=True):
-        people = list(event.attendees)
-        strangers = [person for person in people if person not in company.people and person not in company.contacts]
-        if strangers or user.person in people:
-            yield f"{event.title}: {strangers[0] if strangers else user.person} can't be among the attendees"
-            return
-        if len(set(people)) != len(people):
-            yield f"{event.title}: somebody is invited twice"
-        if event.by not in (user.person, *people):
-            yield f"{event.title}: its organiser doesn't come"
-            return
-        relations = {}
-        for person in people:
-            inside = person in company.people
-            relations[person] = (
-                company.contacts[person].role
-                if not inside
-                else "superior"
-                if person in chain
-                else "report"
-                if user.person in company.chain(person)
-                else "peer"
-            )
-        if tags_of(event, user.person, relations) != tags:
-            yield f"{event.title}: the line doesn't say what the chart says of who comes"
+    relations = {person: company.contacts[person].role for person in people if person in company.contacts}
+    for person in {*people} & company.people.keys():
+        below = user.person in company.chain(person)
+        relations[person] = "superior" if person in chain else "report" if below else "peer"
+    return (
+        len(relations) == len(people)
+        and user.person not in people
+        and event.by in (user.person, *people)
+        and tags_of(event, user.person, relations) == tags
+    )
 
 
-def _metadata(shown: Round, user: User) -> Iterator[str]:
-    titles = [event.title for event in shown.events]
-    if len({title.casefold() for title in titles}) != len(titles):
-        yield "two events have one title"
-    for letter, event, tags in zip(LETTERS, shown.events, shown.tags, strict=False):
-        if not event.title.strip() or "{" in event.title + event.note or "|" in event.title:
-            yield f"{event.title!r} is no title"
-            continue
-        if parse_line(event_line(letter, event.shown, tags)) != (letter, event.shown, tags):
-            yield f"{event.title}: its line doesn't read back"
-        for attribute, choices in CHOICES.items():
-            if attribute != "by" and getattr(event, attribute) not in choices:
-                yield f"{event.title}: {attribute} can't be {getattr(event, attribute)}"
-        for contradiction in _contradictions(event):
-            yield f"{event.title}: {contradiction}"
-
-
-def _contradictions(event: Event) -> Iterator[str]:
+def _is_well_formed(shown: Round) -> bool:
+    """Whether titles are different and filled in, lines read back, and nothing contradicts itself."""
     remote = {"video": "video call", "phone": "by phone"}
-    if (event.place in remote) != (event.location in remote.values()) or not event.location:
-        yield f"it is {event.place} and takes place {event.location or 'nowhere'}"
-    if event.series != "none" and event.notice == "today":
-        yield "it is a series and was called today"
-    if event.topic == "personal" and event.attendees:
-        yield "it is personal and others come"
-    if event.topic != "personal" and not event.attendees:
-        yield "nobody comes"
-    if "1:1" in event.title and event.size != 2:
-        yield f"it is a 1:1 of {event.size} people"
-    if not 15 <= event.minutes <= 240 or event.start % 15 or event.minutes % 15:
-        yield f"it lasts {event.minutes} minutes from {event.start}"
-    if event.start < _EARLIEST or event.end > _LATEST:
-        yield "it is outside of any working day"
+    if len({event.title.casefold() for event in shown.events}) != len(shown.events):
+        return False
+    return all(
+        event.title.strip()
+        and "{" not in event.title + event.note
+        and "|" not in event.title
+        and parse_line(event_line(letter, event.shown, tags)) == (letter, event.shown, tags)
+        and all(getattr(event, name) in choices for name, choices in CHOICES.items() if name != "by")
+        and (event.place in remote) == (event.location in remote.values())
+        and event.location
+        and not (event.series != "none" and event.notice == "today")
+        and (event.topic == "personal") == (not event.attendees)
+        and not ("1:1" in event.title and event.size != 2)
+        and 15 <= event.minutes <= 240
+        and not (event.start % 15 or event.minutes % 15)
+        and 7 * 60 <= event.start <= event.end <= 20 * 60
+        for letter, event, tags in zip(LETTERS, shown.events, shown.tags, strict=False)
+    )
 
 
-def _coherence(shown: Round, user: User) -> Iterator[str]:
-    events = shown.events
-    if not 2 <= len(events) <= len(LETTERS) or not 0 <= shown.accepted < len(events):
-        yield f"{len(events)} events, of which number {shown.accepted} is kept"
-        return
-    if any(event.day != shown.day for event in events):
-        yield "the events are on different days"
-    if max(event.start for event in events) >= min(event.end for event in events):
-        yield "the events don't all overlap"
-    if len({tuple(sorted(tags.items())) for tags in shown.tags}) != len(events):
-        yield "two events are the same but for their titles"
+def _is_coherent(shown: Round, user: User) -> bool:
+    """Whether all events overlap and differ, and a single principle would prefer one to the one that is kept."""
+    events, kept = shown.events, shown.tags[shown.accepted]
+    return (
+        all(event.day == shown.day for event in events)
+        and max(event.start for event in events) < min(event.end for event in events)
+        and len({tuple(sorted(tags.items())) for tags in shown.tags}) == len(events)
+        and any(_prefers(user, tags, kept) for tags in shown.tags)
+    )
+
+
+def _is_aligned(shown: Round, user: User, margin: int) -> bool:
+    """Whether the kept event is the best by the margin, and a principle justifies it."""
     kept = shown.tags[shown.accepted]
-    if not any(
-        weight * (user.principles[name].triggers(tags) - user.principles[name].triggers(kept)) > 0
-        for place, tags in enumerate(shown.tags)
-        for name, weight in user.weights.items()
-        if place != shown.accepted
-    ):
-        yield "nothing speaks for any of the other events: there is no trade-off"
+    others = [user.value(tags) for place, tags in enumerate(shown.tags) if place != shown.accepted]
+    return user.value(kept) - max(others) >= margin and any(_prefers(user, kept, tags) for tags in shown.tags)
 
 
-def _alignment(shown: Round, user: User, margin: int) -> Iterator[str]:
-    values = [
-        sum(weight for name, weight in user.weights.items() if user.principles[name].triggers(tags))
-        for tags in shown.tags
-    ]
-    best = values[shown.accepted]
-    others = [value for place, value in enumerate(values) if place != shown.accepted]
-    if best - max(others) < margin:
-        yield f"the kept event is worth {best}, another {max(others)}"
-    kept = shown.tags[shown.accepted]
-    lasting = any(
-        weight * (user.principles[name].triggers(kept) - user.principles[name].triggers(tags)) > 0
-        for tags in shown.tags
+def _prefers(user: User, one: dict[str, str], other: dict[str, str]) -> bool:
+    """Whether a single principle would prefer an event to another."""
+    return any(
+        weight * (user.principles[name].triggers(one) - user.principles[name].triggers(other)) > 0
         for name, weight in user.weights.items()
     )
-    if not lasting:
-        yield "no principle justifies the kept event"
