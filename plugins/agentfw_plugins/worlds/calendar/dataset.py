@@ -22,8 +22,8 @@ from agentfw.errors import UnknownNameError, UsageError
 from agentfw.seeds import Seeds
 
 from .event_attributes import LETTERS, Event
-from .organisation import Organisation, Temper, User, make_user
-from .regular_year import ROUNDS, Difficulty, Round, Series, make_year
+from .organisation import Organisation, User, make_user
+from .regular_year import ROUNDS, Round, Series, make_year
 from .round_maker import RoundMaker
 from .schema import Schema, load_folder, shipped_schemas
 
@@ -54,8 +54,6 @@ class Dataset:
     """Users of each organisation."""
     organisations: dict[str, int] = field(default_factory=lambda: {"train": 40, "validation": 4, "test": 2})
     """Number of organisations per split."""
-    temper: Temper = field(default_factory=Temper)
-    difficulty: Difficulty = field(default_factory=Difficulty)
 
     def users(self, split: str) -> list[str]:
         """The ids of a split's users."""
@@ -94,7 +92,7 @@ class Dataset:
         order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
         # A small organisation has fewer people than users are asked for: then a person is there again, as another
         # character.
-        return make_user(organisation, order[place % len(order)], seeds.child("user", place), identity, self.temper)
+        return make_user(organisation, order[place % len(order)], seeds.child("user", place), identity)
 
     def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
         """A year of a user. A second year of the same user has other meetings and conflicts but the same principles."""
@@ -105,7 +103,7 @@ class Dataset:
             )
         seeds = Seeds(self.seed).child("calendar", user.id, "year", year)
         series, events = make_year(user, seeds.random("regular"))
-        maker = RoundMaker(user, series, seeds.random("rounds", conflicts), self.difficulty)
+        maker = RoundMaker(user, series, seeds.random("rounds", conflicts))
         found = maker.rounds(events, rounds, conflicts)
         return Calendar(user, tuple(series), tuple(events), tuple(found), maker.rejected)
 

@@ -261,22 +261,6 @@ ROUNDS = WEEKS * PER_WEEK
 
 
 @dataclass(frozen=True, slots=True)
-class Difficulty:
-    """How rounds are generated. The defaults are those of the published benchmark."""
-
-    margin: int = 1
-    """Minimum lead of the accepted event over every other."""
-    pool: int = 3
-    """Maximum number of competitors drawn per one needed, before the round is drawn again."""
-    regular: float = 0.35
-    """Probability that a competitor is another regular meeting of the user."""
-    second: float = 0.6
-    """Probability of a second conflict reason, and again of a third."""
-    touched: float = 0.4
-    """Probability that a conflict reason applies to the anchor itself."""
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """One conflict and its right answer."""
 

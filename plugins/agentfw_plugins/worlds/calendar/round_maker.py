@@ -36,7 +36,7 @@ from agentfw.errors import SettingsError
 
 from .event_attributes import CHOICES, LETTERS, Event, event_line, parse_line, tags_of
 from .organisation import Appraisal, User
-from .regular_year import PER_WEEK, WEEKS, Difficulty, Maker, Round, Series, one_of
+from .regular_year import PER_WEEK, WEEKS, Maker, Round, Series, one_of
 from .schema import Meeting, Reason
 
 Some = TypeVar("Some")
@@ -44,13 +44,20 @@ Some = TypeVar("Some")
 _STRONG = 2
 """Minimum weight of a principle that justifies an accepted competitor."""
 _TRIES = 400
+_MARGIN = 1
+"""Minimum lead of the accepted event over every other."""
+_POOL = 3
+"""Maximum number of competitors drawn per one needed, before the round is drawn again."""
+_REGULAR, _SECOND, _TOUCHED = 0.35, 0.6, 0.4
+"""Probabilities: that a competitor is another regular meeting of the user, of a second conflict reason and again of a
+third, and that a reason applies to the anchor itself."""
 
 
 class RoundMaker:
     """Generates the rounds of one user's year."""
 
-    def __init__(self, user: User, series: Sequence[Series], generator: Random, difficulty: Difficulty) -> None:
-        self.user, self.series, self.random, self.difficulty = user, series, generator, difficulty
+    def __init__(self, user: User, series: Sequence[Series], generator: Random) -> None:
+        self.user, self.series, self.random = user, series, generator
         self.maker = Maker(user, generator)
         schema = user.organisation.schema
         self.regular = [meeting for meeting in user.role.meetings if self.maker.possible(meeting)]
@@ -88,7 +95,7 @@ class RoundMaker:
             drawn = self._draw(number, week, anchor, conflicts, accepts)
             if drawn is None:
                 continue
-            problem = verify(drawn, self.user, self.difficulty.margin)
+            problem = verify(drawn, self.user)
             if problem is None:
                 return drawn
             self.rejected[problem] += 1
@@ -103,10 +110,9 @@ class RoundMaker:
     def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:
         """A candidate round, or None if the draw doesn't allow the label."""
         kept = replace(anchor, id=f"r{number}-0")
-        if self.reasons_for_regular and self.random.random() < self.difficulty.touched:
+        if self.reasons_for_regular and self.random.random() < _TOUCHED:
             self.maker.apply(one_of(self.reasons_for_regular, self.random), kept)
-        margin = self.difficulty.margin
-        budget = self.difficulty.pool * conflicts
+        budget = _POOL * conflicts
         winner = kept if accepts else self._winner(kept, budget)
         if winner is None:
             return None
@@ -117,7 +123,7 @@ class RoundMaker:
             if len(events) == conflicts:
                 break
             event = self._competitor(kept)
-            if self._value(event) <= best - margin and event.title not in titles:
+            if self._value(event) <= best - _MARGIN and event.title not in titles:
                 titles.add(event.title)
                 events.append(event)
         else:
@@ -141,7 +147,7 @@ class RoundMaker:
 
     def _winner(self, anchor: Event, budget: int) -> Event | None:
         """A competitor that beats the anchor, supported by a strong principle."""
-        least = self._value(anchor) + self.difficulty.margin
+        least = self._value(anchor) + _MARGIN
         for _ in range(budget):
             event = self._competitor(anchor)
             if (
@@ -167,7 +173,7 @@ class RoundMaker:
             if isinstance(cause, Reason) and not self.maker.apply(cause, event):
                 continue
             for _ in range(2):
-                if self.random.random() < self.difficulty.second:
+                if self.random.random() < _SECOND:
                     self.maker.apply(one_of(self.reasons, self.random), event)
             if self._fits_in(anchor, event):
                 return event
@@ -178,7 +184,7 @@ class RoundMaker:
         regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
         others = [meeting for meeting in regular if meeting.name != anchor.template]
         occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
-        if others and (not occasions or self.random.random() < self.difficulty.regular):
+        if others and (not occasions or self.random.random() < _REGULAR):
             return one_of(others, self.random)
         return one_of(occasions or regular, self.random)
 
@@ -230,7 +236,7 @@ class RoundMaker:
 POINTS = ("role_realism", "organisation", "coherence", "alignment", "metadata")
 
 
-def verify(shown: Round, user: User, margin: int = 1) -> str | None:
+def verify(shown: Round, user: User) -> str | None:
     """The first check that a round fails, or None."""
     templates = {meeting.name: meeting for meeting in (*user.role.meetings, *user.organisation.schema.occasions)}
     if not all(_fits_role(event, templates.get(event.template), user) for event in shown.events):
@@ -241,7 +247,7 @@ def verify(shown: Round, user: User, margin: int = 1) -> str | None:
         return "metadata"
     if not _is_coherent(shown, user):
         return "coherence"
-    return None if _is_aligned(shown, user, margin) else "alignment"
+    return None if _is_aligned(shown, user) else "alignment"
 
 
 def _fits_role(event: Event, meeting: Meeting | None, user: User) -> bool:
@@ -308,11 +314,11 @@ def _is_coherent(shown: Round, user: User) -> bool:
     )
 
 
-def _is_aligned(shown: Round, user: User, margin: int) -> bool:
+def _is_aligned(shown: Round, user: User) -> bool:
     """Whether the kept event is the best by the margin, and a principle justifies it."""
     kept = shown.tags[shown.accepted]
     others = [user.value(tags) for place, tags in enumerate(shown.tags) if place != shown.accepted]
-    return user.value(kept) - max(others) >= margin and any(_prefers(user, kept, tags) for tags in shown.tags)
+    return user.value(kept) - max(others) >= _MARGIN and any(_prefers(user, kept, tags) for tags in shown.tags)
 
 
 def _prefers(user: User, one: dict[str, str], other: dict[str, str]) -> bool:

@@ -171,12 +171,6 @@ def test_every_point_has_its_breaks_and_every_kept_round_passes(calendars: list[
             assert verify(shown, calendar.user) is None
 
 
-def test_the_margin_is_part_of_it(calendar: Calendar) -> None:
-    close = next(shown for shown in calendar.rounds if shown.margin == 1)
-
-    assert verify(close, calendar.user, margin=2) == "alignment"
-
-
 def test_rejections_are_counted_by_point(calendars: list[Calendar]) -> None:
     total = sum((calendar.rejected for calendar in calendars), start=calendars[0].rejected.__class__())
     assert set(total) <= set(POINTS)
