@@ -32,8 +32,7 @@ from agentfw.errors import AgentfwError
 from agentfw.learner import Batch, Scores
 from agentfw.optimizer import Advantage, Loss
 from agentfw.request import Generation, Sampling
-from agentfw.runs.learning.probe import SLIGHT
-from agentfw.runs.learning.proof import Proof
+from agentfw.runs.learning.proof import SLIGHT, Proof
 from agentfw_benchmarks import Options, make_model, print_markdown, tell
 
 SHAPE: dict[str, Any] = {

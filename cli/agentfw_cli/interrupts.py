@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentfw.boundary.threads import use_daemon_threads
+from agentfw.boundary.coroutines import use_daemon_threads
 from agentfw.errors import PluginError
 from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals
 

@@ -20,8 +20,7 @@ from agentfw.printing.out import counted
 from agentfw.report.statistics import Interval
 from agentfw.runs.observers import Observer, RunInfo
 from agentfw.runs.records.figure_table import UPDATE_FIGURES
-from agentfw.runs.records.figures import WHY_NO_LEARNING, flat, nothing_learned
-from agentfw.runs.records.summary import intervals, leading
+from agentfw.runs.records.summary import WHY_NO_LEARNING, flat, intervals, leading, nothing_learned
 
 Tell = Callable[[str, str], object]
 """Takes a line for a person, and its style."""

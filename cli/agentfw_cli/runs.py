@@ -88,9 +88,9 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
       agentfw runs show last --episode 17
     """
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
-    from agentfw.runs.records.failures import reasons
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
+    from agentfw.runs.records.play_records import reasons
     from agentfw.runs.records.summary import summarize
     from agentfw.runs.results.run_report import what_each_did
 
@@ -276,7 +276,7 @@ def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
 
 def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
     """The newest updates of a training, and why some have taught nothing."""
-    from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
+    from agentfw.runs.records.summary import WHY_NO_LEARNING, nothing_learned
     from agentfw.runs.results.run_charts import updates_table
 
     if not lines:

@@ -17,7 +17,7 @@ named as text and imported when they are selected.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentfw import Component, hookimpl
+from agentfw.component import KINDS
 from agentfw.hookspecs import NamedSpec
 
 __all__ = ["FolderPlugin", "Registration"]
@@ -64,42 +65,13 @@ class FolderPlugin:
         found_here = {folder: import_module(f"{self.package}.{folder}.registration").REGISTRATION for folder in folders}
         return found_here if self._own is None else {"": self._own, **found_here}
 
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.environments]
 
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.policies]
+def _offered(field: str) -> Callable[[FolderPlugin], list[object]]:
+    def offered(self: FolderPlugin) -> list[object]:
+        return [one for folder in self.registrations.values() for one in getattr(folder, field)]
 
-    @hookimpl
-    def agentfw_tools(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.tools]
+    return offered
 
-    @hookimpl
-    def agentfw_memories(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.memories]
 
-    @hookimpl
-    def agentfw_reward_models(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.rewards]
-
-    @hookimpl
-    def agentfw_optimizers(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.optimizers]
-
-    @hookimpl
-    def agentfw_learners(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.learners]
-
-    @hookimpl
-    def agentfw_trackers(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.trackers]
-
-    @hookimpl
-    def agentfw_hooks(self) -> list[Component]:
-        return [one for folder in self.registrations.values() for one in folder.hooks]
-
-    @hookimpl
-    def agentfw_specs(self) -> list[NamedSpec]:
-        return [one for folder in self.registrations.values() for one in folder.specs]
+for _field, _hook in [*((kind.plural, kind.hook) for kind in KINDS.values()), ("specs", "agentfw_specs")]:
+    setattr(FolderPlugin, _hook, hookimpl(_offered(_field)))

@@ -24,14 +24,15 @@ from agentfw_rewardmodels.judging import json_values, without_thought
 from agentfw_rewardmodels.preference.encoders import open_encoder
 from agentfw_rewardmodels.preference.model import PreferenceModel
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
 from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
+    ModelReport,
     NearItem,
     OwnItem,
     PreferenceScore,
     Scores,
+    UserReport,
 )
 from agentfw_rewardmodels.preference.training import Progress
 

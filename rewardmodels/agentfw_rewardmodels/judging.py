@@ -1,5 +1,10 @@
 """What judges share: how others' words are shown to a model, how its answer is read, and where judgements are kept.
 
+A bad answer is data, not an exception: the judge is told what was wrong and asked again, and after that its question
+counts as failed. Exceptions of `ask` pass through, because an unreachable server isn't a bad answer, and the caller can
+repeat the question. Only `JudgeRefused` counts as a failure: this question can't be answered, however often it is
+asked.
+
 What others wrote is shown so that none of it can be taken for the question itself. JSON is read out of whatever the
 model wrote: after a thought, in a fence, with small mistakes. The last value of a text comes first, because what a
 model says last is what it has come to.
@@ -20,20 +25,28 @@ are stored, under a digest of the question. A damaged entry counts as missing.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
+from weakref import WeakValueDictionary
 
-from .errors import FileRefusedError, StorageError
+from .errors import BadInputError, FileRefusedError, StorageError
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 20_000
+"""Default maximum of characters shown of an attempt, and of what all attempts share."""
 
 _LONGEST = 100_000
 """Characters of an answer that are read."""
@@ -256,3 +269,160 @@ class JudgementCache:
 
 def _refused(message: str) -> FileRefusedError:
     return FileRefusedError(message, fix="choose another file for the cache; this one is unchanged")
+
+
+class Unusable(Exception):
+    """Raised for an answer that can't be used. The message is written for the judge."""
+
+
+class JudgeRefused(Exception):
+    """Raise it from `ask` if the model rejects this question for good, for example because it is too long."""
+
+
+Ask = Callable[[Sequence[Message]], Awaitable[str | Answer]]
+"""Any model: takes messages with `role` and `content`, returns a text. An `Answer` adds how many tokens it took."""
+Read = Callable[[object], tuple[Mark, ...]]
+"""The marks in a JSON value of an answer. Raises Unusable."""
+NO_USAGE = Usage(0, 0, 0)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of what a judge has done so far."""
+
+    groups: int = 0
+    cached: int = 0
+    """Groups whose scores came from the cache."""
+    asked: int = 0
+    """Questions sent, including repeated ones."""
+    repaired: int = 0
+    """Groups whose scores were read from repaired JSON."""
+    repeated: int = 0
+    """Questions sent again because the answer was unusable."""
+    failed: int = 0
+    """Groups that couldn't be judged."""
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The state of one event loop."""
+
+    slots: asyncio.Semaphore
+    locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """One lock per question in progress, so that an equal question waits for its answer."""
+
+
+class Judge:
+    """A model that is asked until its answer can be used, each question once."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        *,
+        name: str,
+        cache: str | Path = ":memory:",
+        parallel: int = 8,
+        retries: int = 2,
+        longest: int = LONGEST,
+    ) -> None:
+        if not name:
+            raise BadInputError("the judge has no name", fix="pass a name; answers are cached under it")
+        if parallel < 1 or retries < 0 or longest < 2:
+            raise BadInputError(
+                f"invalid settings: parallel {parallel}, retries {retries}, longest {longest}",
+                fix="use at least 1 for parallel, 0 for retries and 2 for longest",
+            )
+        self.name, self.parallel, self.retries, self.longest, self.tally = name, parallel, retries, longest, Tally()
+        self.usage = NO_USAGE
+        """Tokens of all questions asked so far. Cached answers add nothing."""
+        self._ask, self._cache = ask, JudgementCache(cache)
+        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
+        self._answered = False
+
+    def close(self) -> None:
+        self._cache.close()
+
+    async def marks(
+        self, messages: Sequence[Message], count: int, read: Read
+    ) -> tuple[tuple[Mark, ...] | None, str, Usage]:
+        """The `count` marks of a question, why there are none, and the tokens of what was asked for them."""
+        key, running = self._key(messages), asyncio.get_running_loop()
+        if running not in self._loops:
+            for other in [other for other in self._loops if other.is_closed()]:
+                del self._loops[other]
+            self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
+        loop = self._loops[running]
+        self.tally.groups += 1
+        async with loop.locks.setdefault(key, asyncio.Lock()):
+            if (marks := self.cached(messages, count)) is not None:
+                self.tally.cached += 1
+                return marks, "", NO_USAGE
+            async with loop.slots:
+                marks, failure, usage = await self._ask_until_usable(messages, read)
+            self.usage += usage
+            if marks is None:
+                self.tally.failed += 1
+                logger.warning("%s could not judge: %s", self.name, failure)
+            else:
+                try:
+                    self._cache.put(key, self.name, marks)
+                except sqlite3.Error as error:
+                    # The marks are valid even if they can't be cached.
+                    logger.warning("a judgement could not be cached: %s", error)
+        return marks, failure, usage
+
+    def cached(self, messages: Sequence[Message], count: int) -> tuple[Mark, ...] | None:
+        """The marks of a question, if it was asked before."""
+        try:
+            marks = self._cache.get(self._key(messages), count)
+        except sqlite3.Error as error:
+            logger.warning("cached judgements can't be read, so the judge is asked again: %s", error)
+            return None
+        self._answered = self._answered or marks is not None
+        return marks
+
+    async def _ask_until_usable(
+        self, question: Sequence[Message], read: Read
+    ) -> tuple[tuple[Mark, ...] | None, str, Usage]:
+        messages, failure, usage = list(question), "", NO_USAGE
+        for again in range(self.retries + 1):
+            self.tally.asked += 1
+            self.tally.repeated += bool(again)
+            try:
+                given = await self._ask(messages)
+            except JudgeRefused as refusal:
+                # A judge that has never answered is misconfigured. Raise, instead of failing every question.
+                if not self._answered:
+                    raise
+                return None, str(refusal), usage
+            self._answered = True
+            answer = given if isinstance(given, Answer) else Answer(given)
+            usage += answer.usage
+            try:
+                marks, repaired = read_marks(answer.text, read)
+                self.tally.repaired += repaired
+                return marks, "", usage
+            except Unusable as problem:
+                failure = str(problem)
+            request = f"That can't be used: {failure}. Answer with the JSON object alone."
+            said = {"role": "assistant", "content": answer.text[:2000]}
+            messages = [*question, said, {"role": "user", "content": request}]
+        return None, failure, usage
+
+    def _key(self, messages: Sequence[Message]) -> str:
+        digest = blake2b(digest_size=20)
+        for part in (self.name, *(str(message["content"]) for message in messages)):
+            data = part.encode("utf-8", "replace")
+            digest.update(f"{len(data)}:".encode() + data)
+        return digest.hexdigest()
+
+
+def read_marks(text: str, read: Read) -> tuple[tuple[Mark, ...], bool]:
+    """The marks in an answer, and whether it had to be repaired."""
+    problem = Unusable("it contains no JSON object")
+    for value, repaired in json_values(text):
+        try:
+            return read(value), repaired
+        except Unusable as error:
+            problem = error
+    raise problem

@@ -26,44 +26,42 @@ the first one favours nobody, and the same attempts always make the same questio
     1
 
 **The answer.** Any unambiguous answer is accepted, whatever its shape. Others are refused, in words that the judge can
-read. A bad answer is data, not an exception. The judge is told what was wrong and asked again. If that doesn't help,
-the group counts as failed and each attempt gets `FALLBACK`. Equal scores teach an optimizer nothing.
+read, and asked for again. If that doesn't help, the group counts as failed and each attempt gets `FALLBACK`. Equal
+scores teach an optimizer nothing.
 
-    >>> marks, repaired = read_marks('Here you are: {"scores": [{"id": 1, "score": "0.5"}, {"id": 2, "score": 1,}]}', 2)
-    >>> [mark.score for mark in marks], repaired
-    ([0.5, 1.0], True)
-    >>> read_marks('{"scores": [{"id": 1, "score": 7}]}', 1)
+    >>> [mark.score for mark in marks_in({"scores": [{"id": 1, "score": "0.5"}, {"id": 2, "score": 1}]}, 2)]
+    [0.5, 1.0]
+    >>> marks_in({"scores": [{"id": 1, "score": 7}]}, 1)
     Traceback (most recent call last):
     ...
-    agentfw_rewardmodels.rubric.Unusable: the score of 1 is 7, and must be a number from 0 to 1
-
-Exceptions of `ask` pass through, because an unreachable server isn't a bad answer. The caller can repeat the group.
-Only `JudgeRefused` counts as a failure: this question can't be answered, however often it is asked.
+    agentfw_rewardmodels.judging.Unusable: the score of 1 is 7, and must be a number from 0 to 1
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from weakref import WeakValueDictionary
 
-from .errors import BadInputError
 from .judging import (
+    LONGEST,
+    NO_USAGE,
     Answer,
+    Ask,
+    Judge,
     JudgementCache,
+    JudgeRefused,
     Mark,
     Message,
+    Tally,
+    Unusable,
     Usage,
     cut_in_the_middle,
     digest_of,
-    json_values,
     message_line,
     tagged,
     without_surrogates,
@@ -87,22 +85,7 @@ __all__ = [
 ]
 
 
-class Unusable(Exception):
-    """Raised for an answer without usable scores. The message is written for the judge."""
-
-
-def read_marks(text: str, count: int) -> tuple[tuple[Mark, ...], bool]:
-    """Return the marks of the attempts 1 to `count`, and whether the answer had to be repaired."""
-    problem = Unusable("it contains no JSON object")
-    for value, repaired in json_values(text):
-        try:
-            return _marks(value, count), repaired
-        except Unusable as error:
-            problem = error
-    raise problem
-
-
-def _marks(value: object, count: int) -> tuple[Mark, ...]:
+def marks_in(value: object, count: int) -> tuple[Mark, ...]:
     """Return the marks in a JSON value: a list of objects, an object by id, or a list of numbers under `scores`."""
     named = isinstance(value, dict) and "scores" in value
     if isinstance(value, dict):
@@ -139,9 +122,6 @@ def _id(value: object) -> int | None:
     text = str(value).strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
-
-LONGEST = 20_000
-"""Default maximum of characters shown of an attempt, and of what all attempts share."""
 
 GENERAL = (
     "The result counts first: an attempt that does what was asked stands clearly above every one that doesn't.",
@@ -192,17 +172,16 @@ def make_question(
         f'"score": 0.0}}]}}. Every id from 1 to {len(different)} is there exactly once, and every score is a number '
         "from 0 to 1."
     )
-    messages = ({"role": "system", "content": _rubric(rules)}, {"role": "user", "content": "\n\n".join(parts)})
-    return Question(messages, len(different), tuple(number[tail] for tail in tails))
-
-
-def _rubric(rules: Sequence[str]) -> str:
     general = "\n".join(f"- {rule}" for rule in GENERAL)
-    parts = [_HEAD, f"How to mark:\n{general}"]
+    rubric = [_HEAD, f"How to mark:\n{general}"]
     if rules:
         own = "\n".join(f"- {rule.strip()}" for rule in rules)
-        parts.append(f"What counts in this task above all:\n{own}")
-    return without_surrogates("\n\n".join([*parts, _FOOT]))
+        rubric.append(f"What counts in this task above all:\n{own}")
+    messages = (
+        {"role": "system", "content": without_surrogates("\n\n".join([*rubric, _FOOT]))},
+        {"role": "user", "content": "\n\n".join(parts)},
+    )
+    return Question(messages, len(different), tuple(number[tail] for tail in tails))
 
 
 def _shared(attempts: list[list[str]]) -> int:
@@ -216,18 +195,8 @@ def _shared(attempts: list[list[str]]) -> int:
     return next(own, shared)
 
 
-logger = logging.getLogger(__name__)
-
-Ask = Callable[[Sequence[Message]], Awaitable[str | Answer]]
-"""Any model: takes messages with `role` and `content`, returns a text. An `Answer` adds how many tokens it took."""
-
 FALLBACK = 0.5
 """The score of each attempt in a group that couldn't be judged."""
-_NO_USAGE = Usage(0, 0, 0)
-
-
-class JudgeRefused(Exception):
-    """Raise it from `ask` if the model rejects this question for good, for example because it is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,37 +208,11 @@ class Judgement:
     """One sentence per attempt, where the judge gave one."""
     failure: str = ""
     """Why the group couldn't be judged, or empty. If it isn't empty, every score is `FALLBACK`."""
-    usage: Usage = _NO_USAGE
+    usage: Usage = NO_USAGE
     """Tokens of the questions asked about this group. 0 if the scores came from the cache."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts of what a judge has done so far."""
-
-    groups: int = 0
-    cached: int = 0
-    """Groups whose scores came from the cache."""
-    asked: int = 0
-    """Questions sent, including repeated ones."""
-    repaired: int = 0
-    """Groups whose scores were read from repaired JSON."""
-    repeated: int = 0
-    """Questions sent again because the answer was unusable."""
-    failed: int = 0
-    """Groups that couldn't be judged."""
-
-
-@dataclass(slots=True)
-class _Loop:
-    """The state of one event loop."""
-
-    slots: asyncio.Semaphore
-    locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """One lock per question in progress, so that an equal question waits for its answer."""
-
-
-class RubricJudge:
+class RubricJudge(Judge):
     """A judge with its rubric and its cache."""
 
     def __init__(
@@ -288,121 +231,32 @@ class RubricJudge:
         `name` identifies the model and its version. Answers are cached under it. `rules` are added to the general
         rubric. `longest` is the maximum number of characters shown of an attempt.
         """
-        if not name:
-            raise BadInputError("the judge has no name", fix="pass a name; answers are cached under it")
-        if parallel < 1 or retries < 0 or longest < 2:
-            raise BadInputError(
-                f"invalid settings: parallel {parallel}, retries {retries}, longest {longest}",
-                fix="use at least 1 for parallel, 0 for retries and 2 for longest",
-            )
-        self.name, self.rules, self.parallel = name, tuple(rules), parallel
-        self.retries, self.longest, self.tally = retries, longest, Tally()
-        self.usage = Usage(0, 0, 0)
-        """Tokens of all questions asked so far. Cached answers add nothing."""
-        self._ask, self._cache = ask, JudgementCache(cache)
-        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
-        self._answered = False
+        super().__init__(ask, name=name, cache=cache, parallel=parallel, retries=retries, longest=longest)
+        self.rules = tuple(rules)
 
     async def judge(self, attempts: Sequence[Sequence[Message]]) -> Judgement:
         """Judge one group. A single attempt is judged on its own, and an empty group has no scores."""
         if not attempts:
             return Judgement()
         question = make_question(attempts, self.rules, longest=self.longest)
-        key = self._key(question)
-        running = asyncio.get_running_loop()
-        if running not in self._loops:
-            for other in [other for other in self._loops if other.is_closed()]:
-                del self._loops[other]
-            self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
-        loop = self._loops[running]
-        self.tally.groups += 1
-        async with loop.locks.setdefault(key, asyncio.Lock()):
-            marks, failure, usage = self._cached(key, question.count), "", _NO_USAGE
-            if marks is not None:
-                self.tally.cached += 1
-            else:
-                async with loop.slots:
-                    marks, failure, usage = await self._ask_until_usable(question)
-                self.usage += usage
-                if failure:
-                    self.tally.failed += 1
-                    logger.warning("%s could not judge a group of %d: %s", self.name, len(attempts), failure)
-                else:
-                    self._store(key, marks)
-        return _judgement(question, marks, failure, usage)
+        read = partial(marks_in, count=question.count)
+        marks, failure, usage = await self.marks(question.messages, question.count, read)
+        return _judgement(question, marks or [Mark(FALLBACK)] * question.count, failure, usage)
 
     def recall(self, attempts: Sequence[Sequence[Message]]) -> Judgement | None:
         """The judgement of a group if it is in the cache. Nothing is asked."""
         if not attempts:
             return Judgement()
         question = make_question(attempts, self.rules, longest=self.longest)
-        marks = self._cached(self._key(question), question.count)
+        marks = self.cached(question.messages, question.count)
         return None if marks is None else _judgement(question, marks)
 
     async def judge_all(self, groups: Sequence[Sequence[Sequence[Message]]]) -> list[Judgement]:
         """Judge many groups, with at most `parallel` questions in progress."""
         return list(await asyncio.gather(*map(self.judge, groups)))
 
-    def close(self) -> None:
-        self._cache.close()
 
-    async def _ask_until_usable(self, question: Question) -> tuple[tuple[Mark, ...], str, Usage]:
-        """Return the marks, the reason for a failure or an empty string, and the tokens of all questions."""
-        messages, usage = list[Message](question.messages), _NO_USAGE
-        for again in range(self.retries + 1):
-            self.tally.asked += 1
-            self.tally.repeated += bool(again)
-            try:
-                given = await self._ask(messages)
-            except JudgeRefused as refusal:
-                # A judge that has never answered is misconfigured. Raise, instead of giving every group the fallback.
-                if not self._answered:
-                    raise
-                return (Mark(FALLBACK),) * question.count, str(refusal), usage
-            answer = given if isinstance(given, Answer) else Answer(given)
-            usage += answer.usage
-            try:
-                marks, repaired = read_marks(answer.text, question.count)
-            except Unusable as problem:
-                failure = str(problem)
-            else:
-                self._answered = True
-                self.tally.repaired += repaired
-                return marks, "", usage
-            self._answered = True
-            request = f"That can't be used: {failure}. Answer with the JSON object alone."
-            messages = [
-                *question.messages,
-                {"role": "assistant", "content": answer.text[:2000]},
-                {"role": "user", "content": request},
-            ]
-        return (Mark(FALLBACK),) * question.count, failure, usage
-
-    def _key(self, question: Question) -> str:
-        digest = blake2b(digest_size=20)
-        for part in (self.name, *(message["content"] for message in question.messages)):
-            data = part.encode("utf-8", "replace")
-            digest.update(f"{len(data)}:".encode() + data)
-        return digest.hexdigest()
-
-    def _cached(self, key: str, count: int) -> tuple[Mark, ...] | None:
-        try:
-            marks = self._cache.get(key, count)
-        except sqlite3.Error as error:
-            logger.warning("cached judgements can't be read, so the judge is asked again: %s", error)
-            return None
-        self._answered = self._answered or marks is not None
-        return marks
-
-    def _store(self, key: str, marks: Sequence[Mark]) -> None:
-        try:
-            self._cache.put(key, self.name, marks)
-        except sqlite3.Error as error:
-            # The marks are valid even if they can't be cached.
-            logger.warning("a judgement could not be cached: %s", error)
-
-
-def _judgement(question: Question, marks: Sequence[Mark], failure: str = "", usage: Usage = _NO_USAGE) -> Judgement:
+def _judgement(question: Question, marks: Sequence[Mark], failure: str = "", usage: Usage = NO_USAGE) -> Judgement:
     """The marks in the order of the group."""
     return Judgement(
         tuple(marks[place - 1].score for place in question.places),

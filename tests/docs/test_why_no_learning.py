@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agentfw.runs.records.figures import WHY_NO_LEARNING, nothing_learned
+from agentfw.runs.records.summary import WHY_NO_LEARNING, nothing_learned
 
 from .snippets import ROOT
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agentfw.errors import UnknownNameError, UsageError
 from agentfw.runs.results.comparison import compare_runs
 
 SITE = Path(__file__).parents[1] / "site"
@@ -31,16 +30,6 @@ def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory
     for row in rows:
         assert row.differences[0] is None
         assert row.runs == (first.id, second.id)
-
-
-def test_the_same_run_twice_differs_by_nothing(laboratory: Any, tmp_path: Path) -> None:
-    first, second = (laboratory.play(tmp_path, episodes=6).folder for _ in range(2))
-
-    (row,) = compare_runs([first, second], ["error"])
-
-    assert row.differences[1] is not None
-    assert row.differences[1].difference.estimate == 0
-    assert row.differences[1].p_value == 1
 
 
 def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: Path) -> None:
@@ -90,19 +79,3 @@ def test_runs_of_one_episode_give_plain_json(laboratory: Any, tmp_path: Path) ->
     for row in rows:
         written = json.dumps(row.to_record(), allow_nan=False)
         assert json.loads(written)["figure"] == row.figure
-
-
-def test_a_figure_that_is_not_common_is_told(laboratory: Any, tmp_path: Path) -> None:
-    folders = [laboratory.play(tmp_path).folder for _ in range(2)]
-
-    with pytest.raises(UnknownNameError, match='no figure is called "eror"; did you mean "error"'):
-        compare_runs(folders, ["eror"])
-
-
-def test_a_run_without_an_episode_is_told(laboratory: Any, tmp_path: Path) -> None:
-    empty = laboratory.create(tmp_path).folder
-
-    with pytest.raises(UsageError, match="has no finished episode yet") as caught:
-        compare_runs([laboratory.play(tmp_path).folder, empty])
-
-    assert caught.value.fix == f"agentfw runs resume {empty.id}"

@@ -97,27 +97,6 @@ def test_an_episode_that_keeps_failing_is_left_out_and_counted(
     assert escape(error.message) in page
 
 
-def test_a_rare_fault_of_a_plugin_leaves_its_episode_out(laboratory: Any, failing: Any, tmp_path: Path) -> None:
-    failing(rollout("00001-2"), KeyError("word"))
-
-    folder = laboratory.train(tmp_path).folder
-
-    (reason,) = folder.summary()["failed"]
-    assert "biased" in reason
-    assert "KeyError" in reason
-
-
-def test_a_fault_in_every_episode_ends_the_run_with_the_plugins_name(
-    laboratory: Any, failing: Any, tmp_path: Path
-) -> None:
-    failed = failing(lambda task: True, KeyError("word"))
-
-    with pytest.raises(PluginError, match=r"biased.* failed.*KeyError"):
-        laboratory.train(tmp_path, evaluation={"tasks": 1000}, max_failed=0.9, concurrency=4)
-
-    assert len(failed) < 20, "not after nine tenths of all episodes"
-
-
 def test_a_wrong_setting_that_shows_in_an_episode_is_not_an_episode_that_fails(
     laboratory: Any, failing: Any, tmp_path: Path
 ) -> None:

@@ -15,18 +15,16 @@ from agentfw.boundary.crossing import (
     GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
-    GuardedReward,
     GuardedToolbox,
 )
 from agentfw.boundary.guard import Guard
 from agentfw.boundary.plugin_calls import hanging, notes
-from agentfw.episode import Episode, Task
+from agentfw.episode import Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.request import Brief, Moment, Sampling
-from agentfw.scores import RewardModel, Score
-from agentfw.testing import fresh_host, sample_group
+from agentfw.testing import fresh_host
 from agentfw.tool import Tool, Toolbox, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
@@ -128,13 +126,6 @@ def test_recollections_that_are_none_are_told(found: Any, words: str) -> None:
     assert caught.value.message.startswith(f"{NAMED} {words}")
 
 
-def test_who_does_not_answer_in_time_is_named() -> None:
-    with pytest.raises(PluginError, match=rf"{NAMED} has not answered recall\(\) within 0\.05 s") as caught:
-        asyncio.run(memory(lambda: asyncio.sleep(60), deadline=0.05).recall(QUERY))
-
-    assert "--set deadline=SECONDS" in caught.value.fix
-
-
 def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
 
@@ -193,24 +184,6 @@ def test_a_deadline_may_be_infinite() -> None:
 
 
 # -- the other kinds ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("score", "words"),
-    [
-        (Score("00000-0", "good", float("nan")), 'gave nan for episode 00000-0 as "good"'),
-        (Score("00000-0", "good", "high"), "gave high for episode 00000-0"),  # type: ignore[arg-type]
-        (Score("00099-0", "good", 1.0), 'scored the unknown episode "00099-0"'),
-        (None, "gave a NoneType, not a Score"),
-    ],
-)
-def test_scores_that_can_not_be_used_are_told(score: Any, words: str) -> None:
-    class Model(RewardModel):
-        async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-            return [score]
-
-    with pytest.raises(PluginError, match=words):
-        asyncio.run(GuardedReward(Model(), guard()).score(sample_group(0, 2)))
 
 
 def test_a_toolbox_that_opens_into_something_else_is_told() -> None:

@@ -23,7 +23,7 @@ from agentfw.episode import Episode, Task, Usage
 from agentfw.errors import PluginError
 from agentfw.host import Host, HostOptions
 from agentfw.memory import Embedded, Memory, Query, Recollection, Remembered, Saying
-from agentfw.runs.isolation import Isolation, isolated, written
+from agentfw.runs.isolation import Isolation, isolated
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
 from agentfw.runs.spec.values import apply_assignments
@@ -152,7 +152,7 @@ async def _number(memory: Any) -> int:
 def test_what_a_component_is_given_is_equal_after_it_has_crossed(kind: str, call: str, values: list[Any]) -> None:
     crossing = KINDS_OF_CALLS[kind].calls[call]
 
-    crossed = json.loads(json.dumps(written(crossing, tuple(values))))
+    crossed = json.loads(json.dumps(crossing.written(tuple(values))))
 
     assert [form.read(one) for form, one in zip(crossing.given, crossed, strict=True)] == values
 

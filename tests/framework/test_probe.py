@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.errors import AgentfwError
-from agentfw.runs.learning import probe
+from agentfw.runs.learning import proof as probe
 
 TOKENS = 48
 

@@ -13,8 +13,7 @@ from agentfw import Policy
 from agentfw.episode import Episode, Task, Turn
 from agentfw.errors import AgentfwError
 from agentfw.learner import Scores
-from agentfw.runs.learning.probe import Probe
-from agentfw.runs.learning.proof import Proof
+from agentfw.runs.learning.proof import Probe, Proof
 
 LENGTH = 16
 

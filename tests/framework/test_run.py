@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw.episode import Episode
 from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
-from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
 from agentfw.runs.run import Run
@@ -32,51 +29,6 @@ CASES: dict[str, dict[str, Any]] = {
 def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(SITE))
     return importlib.import_module("agentfw_laboratory.playing")
-
-
-class StopAfter(Observer):
-    """Ends a run after so many episodes, as an error of the machine would."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
-        if done == self.count:
-            raise OSError("the machine is tired")
-
-
-def case(name: str, folder: Path) -> dict[str, Any]:
-    if name != "ledger":
-        return CASES[name]
-    return {**CASES[name], "memories": [{"name": "ledger", "settings": {"path": str(folder / "ledger.db")}}]}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_one_seed_gives_one_run(name: str, laboratory: Any, tmp_path: Path) -> None:
-    first, second = (
-        laboratory.records(laboratory.play(tmp_path / place, **case(name, tmp_path / place)).folder)
-        for place in _folders(tmp_path)
-    )
-
-    assert first == second
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_run_that_was_broken_off_goes_on_to_the_same_end(
-    name: str, count: int, laboratory: Any, tmp_path: Path
-) -> None:
-    whole, broken = _folders(tmp_path)
-    expected = laboratory.records(laboratory.play(whole, **case(name, whole)).folder)
-    run = laboratory.create(broken, **case(name, broken))
-    with pytest.raises(OSError, match="tired"):
-        asyncio.run(run.execute(StopAfter(count)))
-    assert run.folder.state == "interrupted"
-
-    laboratory.resume(run.folder)
-
-    assert laboratory.records(run.folder) == expected
-    assert run.folder.state == "done"
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
@@ -195,58 +147,6 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "words"),
-    [
-        ("text", 'environment "guessing" of agentfw-laboratory 1.0.0 gave \'fine\' as "best" of episode 0000'),
-        ("infinite", 'gave inf as "best"'),
-        ("set", "can't be stored: Object of type set is not JSON serializable"),
-        ("raise", "failed in begin\\(\\), episode 0000.-0: ValueError: the world is out of joint"),
-        ("exit", "failed in begin\\(\\), episode 0000.-0: SystemExit: 0"),
-    ],
-)
-def test_what_an_environment_does_wrong_is_its_error(outcome: str, words: str, laboratory: Any, tmp_path: Path) -> None:
-    run = laboratory.create(tmp_path, environment={"name": "guessing", "settings": {"outcome": outcome}})
-
-    with pytest.raises(PluginError, match=words) as caught:
-        asyncio.run(run.execute())
-
-    assert caught.value.fix
-    if outcome == "raise":
-        assert isinstance(caught.value.__cause__, ValueError), "--debug can show where it came from"
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ("nan", "gave nan for episode 0000"),
-        ("stranger", 'scored the unknown episode "99999-9"'),
-        ("raise", r"failed in score\(\): LookupError: no words"),
-        ("none", r"failed in score\(\): TypeError"),
-    ],
-)
-def test_what_a_reward_model_does_wrong_is_its_error(fault: str, words: str, laboratory: Any, tmp_path: Path) -> None:
-    run = laboratory.create(tmp_path, rewards=[{"name": "faulty", "settings": {"fault": fault}}])
-
-    with pytest.raises(PluginError, match=f'reward model "faulty" of agentfw-laboratory 1.0.0 {words}'):
-        asyncio.run(run.execute())
-
-    assert run.folder.metrics() == []
-
-
-def test_a_tracker_that_fails_stops_nothing_and_is_told_at_the_end_with_what_it_missed(
-    laboratory: Any, tmp_path: Path
-) -> None:
-    run = laboratory.play(tmp_path, trackers=["leaky"], episodes=6)
-
-    assert len(run.folder.metrics()) == 6
-    assert [note for note in run.host.notes if "leaky" in note] == [
-        'tracker "leaky" of agentfw-laboratory 1.0.0 failed in log(): ConnectionError: the tracking server is gone; '
-        "it missed 3 of 6 steps, and the run folder has them all"
-    ]
-    assert run.folder.summary()["untracked"] == {'tracker "leaky" of agentfw-laboratory 1.0.0': 3}
-
-
-@pytest.mark.parametrize(
     ("values", "error"),
     [
         ({"policy": "hashin"}, UnknownNameError),
@@ -307,23 +207,6 @@ def test_what_a_run_cost_is_summed_up_as_far_as_it_is_known(laboratory: Any, tmp
     assert scripted.folder.summary()["usage"] == {**unknown, "cost": 0}, "a program has no tokens and costs nothing"
 
 
-def test_a_run_that_is_done_is_not_begun_again(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path).folder
-    before = {file.name: file.read_bytes() for file in folder.path.glob("*.*")}
-
-    laboratory.resume(folder)
-
-    assert {file.name: file.read_bytes() for file in folder.path.glob("*.*")} == before
-
-
-def test_a_run_is_not_executed_twice_at_once(laboratory: Any, tmp_path: Path) -> None:
-    run = laboratory.create(tmp_path)
-    run.folder.lock()
-
-    with pytest.raises(RunFolderError, match="is in use"):
-        asyncio.run(Run.open(RunFolder.open(run.folder.path), laboratory.host()).execute())
-
-
 def test_a_plugin_of_another_version_is_told(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.create(tmp_path).folder
     file = folder.path / "run.json"
@@ -352,9 +235,3 @@ def test_an_episode_that_vanished_is_told(laboratory: Any, tmp_path: Path) -> No
 
     with pytest.raises(RunFolderError, match=r"episodes\.jsonl lacks episode 0000"):
         laboratory.resume(folder)
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    for name in ("first", "second"):
-        (root / name).mkdir()
-        yield root / name

@@ -8,8 +8,6 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -49,16 +47,6 @@ def make(root: Path, environment: str = "guessing") -> RunFolder:
 def change(folder: RunFolder, **values: Any) -> None:
     file = folder.path / "run.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
-
-
-def test_a_folder_can_be_opened_again(tmp_path: Path) -> None:
-    made = make(tmp_path / "not" / "yet")
-
-    opened = RunFolder.open(made.path)
-
-    assert opened.about == made.about
-    assert (opened.id, opened.total, opened.headline, opened.state) == (made.id, 4, "error", "interrupted")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d-guessing-[0-9a-f]{8}", made.id)
 
 
 def test_names_of_environments_make_names_of_folders(tmp_path: Path) -> None:
@@ -115,35 +103,6 @@ def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str
     assert caught.value.fix
     if changed.get("format") == 3:
         assert "upgrade" in caught.value.fix
-
-
-@pytest.mark.slow
-def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
-    folder = make(tmp_path)
-    code = f"""
-import sys
-from pathlib import Path
-from agentfw.runs.records.folder import RunFolder
-folder = RunFolder.open(Path({str(folder.path)!r}))
-folder.lock()
-print("locked", flush=True)
-sys.stdin.readline()
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "locked\n"
-
-        with pytest.raises(RunFolderError, match=f"is in use by process {other.pid}"):
-            folder.lock()
-        assert folder.state == "running"
-        other.kill()  # with the process goes its lock: nobody has to remove a file
-        other.wait()
-
-    assert folder.state == "interrupted"
-    folder.lock()
-    folder.unlock()
 
 
 def test_looking_at_the_state_stands_in_nobodys_way(tmp_path: Path) -> None:
@@ -248,14 +207,6 @@ def test_an_index_that_cannot_be_written_costs_only_time(nobody: Path) -> None:
         os.seteuid(65534)
 
     assert newest_first(nobody) == names
-
-
-def test_a_run_is_found_by_path_name_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = make(tmp_path)
-    monkeypatch.chdir(tmp_path)
-
-    for name in (str(folder.path), f"./{folder.id}", folder.id, folder.id[-4:], "last"):
-        assert find_run(tmp_path, name).path.resolve() == folder.path.resolve()
 
 
 def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:

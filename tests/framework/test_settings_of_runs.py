@@ -21,7 +21,7 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec.resolution import from_json, missing_secrets, to_json, with_defaults
+from agentfw.runs.spec.resolution import from_json, to_json, with_defaults
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 
@@ -217,31 +217,10 @@ def test_settings_that_can_not_be_as_they_were_are_noted(
 SECRETS = {"key": "s3cret-key", "server": {"password": 'pässword "quoted"'}}
 
 
-def test_a_secret_reaches_its_component_and_no_file(host: Host, tmp_path: Path) -> None:
-    run = create(host, tmp_path, SECRETS)
-    asyncio.run(run.execute())
-
-    assert Odd.made[0].key.get_secret_value() == "s3cret-key"
-    assert Odd.made[0].server.password.get_secret_value() == 'pässword "quoted"'
-    kept = [file.read_text("utf-8", errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
-    assert kept
-    assert not [text for text in kept if "s3cret" in text or "ssword " in text]
-
-
 def test_trackers_get_no_secret(host: Host, tmp_path: Path) -> None:
     run = create(host, tmp_path, SECRETS)
 
     assert "s3cret" not in json.dumps(with_defaults(run.spec))
-
-
-def test_a_secret_is_set_again_when_a_run_is_resumed(host: Host, tmp_path: Path) -> None:
-    run = create(host, tmp_path, SECRETS)
-
-    assert missing_secrets(about(run)) == ["memory.odd.key", "memory.odd.server.password"]
-    with pytest.raises(SettingsError, match=r"secret memory\.odd\.key, memory\.odd\.server\.password") as caught:
-        Run.open(run.folder, host)
-    assert "--set memory.odd.key=VALUE" in caught.value.fix
-    assert reopened(run, host, {"memory": {"odd": SECRETS}}) == Odd.made[0]
 
 
 def test_nothing_but_secrets_is_set_again(host: Host, tmp_path: Path) -> None:
@@ -249,18 +228,6 @@ def test_nothing_but_secrets_is_set_again(host: Host, tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"memory\.odd\.percent, seed can't be changed"):
         Run.open(run.folder, host, {"memory": {"odd": {"percent": 3}}, "seed": 4})
-
-
-def test_a_secret_of_the_environment_comes_back_from_there(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ODD_KEY", "from outside")
-    run = create(host, tmp_path, {"key": {"env": "ODD_KEY"}, "server": {"password": {"env": "ODD_KEY"}}})
-
-    assert Odd.made[0].key.get_secret_value() == "from outside"
-    assert "from outside" not in json.dumps(about(run))
-    assert reopened(run, host) == Odd.made[0]
-    assert Odd.made[0].server.password.get_secret_value() == "from outside"
 
 
 def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from agentfw.engine import LocalEngine, Remote
 from agentfw.errors import AgentfwError, PluginError, UsageError
-from agentfw.runs.learning.remote_learner import RemoteLearner
+from agentfw.runs.learning.update import RemoteLearner
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ import pytest
 
 from agentfw.errors import (
     AgentfwError,
-    EndpointError,
     PluginError,
     RunFolderError,
     SettingsError,
-    StorageError,
     UnknownNameError,
     UsageError,
 )
@@ -127,23 +124,6 @@ def test_a_group_of_one_is_an_error_before_the_step(laboratory: Any, tmp_path: P
     assert list((training.folder.path / "learner").iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [("stuck", "has not answered generate() within 0.3 s"), ("publish", "has not answered publish() within 0.3 s")],
-)
-def test_a_policy_that_hangs_is_an_error_in_time(kind: str, words: str, laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path, policy=fault("biased", kind), deadline=0.3)
-    began = time.monotonic()
-
-    with pytest.raises(EndpointError) as caught:
-        asyncio.run(training.execute())
-
-    assert f'policy "biased" of agentfw-laboratory 1.0.0 {words}' in str(caught.value)
-    assert "deadline" in caught.value.fix
-    assert time.monotonic() - began < 120
-
-
 def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(tmp_path, policy=fault("biased", "base"))
 
@@ -178,14 +158,6 @@ def test_after_an_error_the_training_goes_on_where_it_was(
     laboratory.resume(training.folder)
 
     assert laboratory.left(training.folder) == expected
-
-
-def test_a_folder_that_cannot_be_made_is_told(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path)
-    (training.folder.path / "evaluations").write_text("somebody's file")
-
-    with pytest.raises(StorageError, match=r"can't make .*evaluations"):
-        asyncio.run(training.execute())
 
 
 def test_a_state_that_is_damaged_is_told_and_left_alone(laboratory: Any, tmp_path: Path) -> None:

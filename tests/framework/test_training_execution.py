@@ -14,10 +14,8 @@ import pytest
 
 from agentfw.host.hook_calls import HookManager
 from agentfw.runs.observers import Observer
-from agentfw.runs.records.figures import flat
-from agentfw.runs.records.folder import RunFolder, list_runs
-from agentfw.runs.records.summary import Summary
-from agentfw.runs.results.comparison import change, compare_runs
+from agentfw.runs.records.summary import Summary, flat
+from agentfw.runs.results.comparison import change
 
 SITE = Path(__file__).parents[1] / "site"
 
@@ -398,22 +396,6 @@ def test_trackers_get_the_figures_of_each_update(laboratory: Any, tmp_path: Path
         values = [event.value for event in events.Scalars(name)]
         assert values == pytest.approx([flat(line)[name] for line in folder.updates()])
     assert [event.step for event in events.Scalars("evaluation/missed")] == [0, 2, 4]
-
-
-@pytest.mark.slow
-def test_a_training_is_listed_and_compared_like_a_run(laboratory: Any, tmp_path: Path) -> None:
-    one = laboratory.train(tmp_path).folder
-    other = laboratory.train(tmp_path, learner={"name": "bias", "settings": {"rate": 8.0}}).folder
-
-    assert {folder.id for folder in list_runs(tmp_path)} == {one.id, other.id}
-    assert (RunFolder.open(one.path).unit, one.done, one.total, one.state) == ("updates", 4, 4, "done")
-    rows = {row.figure: row for row in compare_runs([one, other])}
-    assert list(rows)[:4] == ["missed", "missed after 0", "missed after 2", "missed after 4"]
-    before, after = rows["missed after 0"].differences[1], rows["missed"].differences[1]
-    assert before is not None
-    assert before.difference.estimate == 0, "the same policy on the same tasks"
-    assert after is not None
-    assert after.difference.estimate < 0, "a higher rate learns faster"
 
 
 def test_what_is_written_down_is_strict_json_without_paths_of_this_machine(laboratory: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
 from agentfw.runs.learning.curriculum import Curriculum, QueryCurriculum
-from agentfw.runs.records.figures import finite, size_of
+from agentfw.runs.learning.update import finite
 from agentfw.runs.records.play_records import State
 from agentfw.seeds import Seeds
 
@@ -61,15 +61,6 @@ def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> N
         with pytest.raises(PluginError, match="the learner reported loss =") as caught:
             finite({"kl": 0.1, "loss": value}, "the learner")
         assert "learning rate" in caught.value.fix
-
-
-def test_a_version_is_a_file_or_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "adapter" / "below").mkdir(parents=True)
-    (tmp_path / "adapter" / "config.json").write_text("{}")
-    (tmp_path / "adapter" / "below" / "weights").write_bytes(b"12345")
-
-    assert size_of(tmp_path / "adapter") == 7
-    assert size_of(tmp_path / "adapter" / "config.json") == 2
 
 
 def of_queries(updates: int = 20, samples: int = 3) -> QueryCurriculum:

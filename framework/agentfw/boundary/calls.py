@@ -72,6 +72,19 @@ class Call:
         place, read = self._episode
         return read(given[place])
 
+    def on(self, component: Any, given: tuple[Any, ...]) -> Any:
+        """Make the call of a component."""
+        method = getattr(component, self.name)
+        return method(*given[:-1], **{self.keyword: given[-1]}) if self.keyword else method(*given)
+
+    def written(self, given: tuple[Any, ...]) -> list[forms.Plain]:
+        """The values as JSON values, in which form they cross to another process."""
+        return [form.write(value) for form, value in zip(self.given, given, strict=False)]
+
+    def read(self, written: Iterable[forms.Plain]) -> tuple[Any, ...]:
+        """The values that were written."""
+        return tuple(form.read(one) for form, one in zip(self.given, written, strict=False))
+
 
 class CallTable:
     """The calls of one kind of component."""
@@ -209,8 +222,8 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
         Learner,
         Call("open", (forms.FOLDER,)),
         Call("start", (forms.FOLDER,), forms.UPDATE),
-        Call("update", (forms.VALUE,), forms.UPDATE),
-        Call("score", (forms.VALUE, forms.VALUE), keyword="base"),
+        Call("update", (forms.BATCH,), forms.UPDATE),
+        Call("score", (forms.VALUE, forms.VALUE), forms.LOGPROBS, keyword="base"),
         Call("state", (), forms.FIGURES),
         Call("restore", (forms.VALUE,)),
         Call("rest"),

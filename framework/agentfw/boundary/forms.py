@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..episode import Episode, Intervention, Task, Usage
 from ..errors import one_line
-from ..learner import Update
+from ..learner import Batch, Scores, Update
 from ..memory import Embedded, Query, Recollection, Remembered, Saying
 from ..optimizer import Advantage, Loss
 from ..policy import Policy
@@ -103,10 +103,7 @@ class Passage:
         if self.call.copies:
             pairs = zip(self.call.given, given, strict=False)
             self.passed = tuple([value if form.enter is None else form.enter(value, self) for form, value in pairs])
-        method = getattr(self.layer.inside, self.call.name)
-        if self.call.keyword:
-            return method(*self.passed[:-1], **{self.call.keyword: self.passed[-1]})
-        return method(*self.passed)
+        return self.call.on(self.layer.inside, self.passed)
 
     def check(self, found: Any) -> Any:
         """What the run is given of the answer."""
@@ -199,6 +196,15 @@ SCORED_GROUPS = Form(
 SAYING = Form(enter=lambda saying, passage: struck(saying), read=lambda record: Saying(**record))
 REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
 TELL = Form(_Telling)
+BATCH = Form(
+    write=lambda batch: [as_plain(part) for part in (batch.episodes, batch.advantages, batch.loss, batch.folder)],
+    read=lambda parts: Batch(
+        [Episode.from_record(record) for record in parts[0]],
+        [Advantage(**record) for record in parts[1]],
+        Loss(**parts[2]),
+        Path(parts[3]),
+    ),
+)
 FORWARDED = Form(_forwarded)
 
 
@@ -417,7 +423,12 @@ TASKS = Form(leave=_tasks)
 REFERENCES = Form(leave=_references)
 ADVANTAGES = Form(leave=_advantages)
 LOSS = Form(leave=_of_type(Loss))
-UPDATE = Form(leave=_update)
+UPDATE = Form(
+    leave=_update,
+    write=lambda update: update and [update.version, str(update.adapter), dict(update.metrics)],
+    read=lambda record: record and Update(record[0], Path(record[1]), record[2]),
+)
+LOGPROBS = Form(write=lambda found: [list(found.logprobs), list(found.rounding)], read=lambda record: Scores(*record))
 SENTENCE = Form(leave=_sentence)
 TOLD = Form(read=tuple)
 """Whether a tool has succeeded, and what it says. The tool's own layer checks it."""

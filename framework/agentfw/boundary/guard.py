@@ -7,22 +7,34 @@
 Calls that are awaited get their deadline in `crossing.py`.
 
 Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries.
+
+The episodes of a run share one event loop. A plugin that computes or waits without `await` stops all of them, and no
+deadline of a call can end that, because deadlines need the loop, too. So `watched` looks at the loop from a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
-from .plugin_calls import IN_PROGRESS, PluginCall, current_task
+from .plugin_calls import IN_PROGRESS, PluginCall, current_task, own_frame, place, running_call
 
 Item = TypeVar("Item")
+GiveUp = Callable[[PluginError], object]
+"""Ends the run with an error, from another thread."""
+
+_NOTED_SECONDS = 10.0
+"""Seconds after which the user is told which component blocks the run."""
+_UNLIMITED = ("learner", "optimizer")
+"""The kinds whose calls may take as long as they need."""
 
 
 class CallCounts:
@@ -131,3 +143,49 @@ def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int 
         if not isinstance(item, kind):
             raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
     return items
+
+
+@contextmanager
+def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
+    """Name the component that keeps this event loop from going on, and end the run where it does so for too long."""
+    loop = asyncio.get_running_loop()
+
+    def blocked(frame: FrameType, seconds: float) -> None:
+        call, at = running_call(loop), own_frame(frame)
+        if not isinstance(call, Calling) or at is None or call.guard.kind in _UNLIMITED:
+            return
+        guard, where = call.guard, f"{call.call}, {place(at)}" if call.call else place(at)
+        text = f"has kept the run from going on for {seconds:g} s: {where}"
+        if seconds < deadline:
+            sys.stderr.write(f"{guard.title} {text}\n")
+        elif give_up is not None:
+            give_up(guard.error(text, f"{guard.mend}, or give it more time: --set deadline=SECONDS"))
+
+    with ExitStack() as stack:
+        for seconds in (min(_NOTED_SECONDS, deadline / 2), *([deadline] if deadline < float("inf") else [])):
+            stack.enter_context(watching_loop(seconds, blocked))
+        yield
+
+
+@contextmanager
+def watching_loop(seconds: float, blocked: Callable[[FrameType, float], object]) -> Iterator[None]:
+    """Call `blocked`, from a thread of its own, each time the event loop here hasn't had a turn for so many seconds."""
+    loop, number, done = asyncio.get_running_loop(), threading.get_ident(), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(seconds / 4):
+            turn = threading.Event()
+            try:
+                loop.call_soon_threadsafe(turn.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if not turn.wait(seconds) and not done.is_set():
+                if (frame := sys._current_frames().get(number)) is not None:
+                    blocked(frame, seconds)
+                turn.wait()
+
+    threading.Thread(target=watch, name="agentfw-loop-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()

@@ -80,7 +80,16 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
             details = error.errors(include_url=False)
             more = len(details[_LOOKED_AT:])
             for detail in details[:_LOOKED_AT]:
-                path = _path(detail, values)
+                # Where the error is, without the members of a union that pydantic tried: nobody wrote those.
+                path: list[str | int] = []
+                inner: object = values
+                for number, part in enumerate(detail["loc"], start=1):
+                    places = dict(enumerate(inner)) if isinstance(inner, (list, tuple)) else inner
+                    if isinstance(places, Mapping) and part in places:
+                        inner = places[part]
+                        path.append(part)
+                    elif detail["type"] == "missing" and number == len(detail["loc"]):
+                        path.append(part)
                 dotted = ".".join([where, *map(str, path)])
                 problems.setdefault(dotted, []).append(_explain(detail, model, path))
         problems |= unset
@@ -148,20 +157,6 @@ def _with_secrets(
             else:
                 unset[f"{where}.{key}"] = [f"the environment variable {variable} is not set"]
     return found
-
-
-def _path(detail: ErrorDetails, values: Mapping[str, object]) -> list[str | int]:
-    """Where in the values the error is, without the members of a union that pydantic tried: nobody wrote those."""
-    path: list[str | int] = []
-    inner: object = values
-    for number, part in enumerate(detail["loc"], start=1):
-        places = dict(enumerate(inner)) if isinstance(inner, (list, tuple)) else inner
-        if isinstance(places, Mapping) and part in places:
-            inner = places[part]
-            path.append(part)
-        elif detail["type"] == "missing" and number == len(detail["loc"]):
-            path.append(part)
-    return path
 
 
 def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:

@@ -134,7 +134,12 @@ class RayEngine(Engine):
         self._ray: Any = ray
         self.address, self.wait = settings.address, settings.wait
         self.one_machine = not settings.address
-        self._keys = _values_of(settings.keys)
+        missing = [name for name in settings.keys if name not in os.environ]
+        if missing:
+            raise SettingsError(
+                f"engine.keys: {', '.join(missing)} is not set in this environment", fix=f"export {missing[0]}=..."
+            )
+        self._keys = {name: os.environ[name] for name in settings.keys}
         self._versions = versions_here()
         self._connected = False
         self._ours = False
@@ -182,7 +187,14 @@ class RayEngine(Engine):
         # Ray itself waits for ever for what the cluster doesn't have.
         while not fit([*running, *shares], nodes := self._nodes()):
             if time.monotonic() >= until:
-                raise _no_room(who, shares, running, nodes)
+                cpus, gpus = (sum(each) for each in zip(*shares, strict=True))
+                beside = f" beside the {len(running)} that run already" if running else ""
+                raise UsageError(
+                    f"there is no room for {who}{beside}: needed are {cpus:g} CPUs and {gpus:g} GPUs, and the Ray "
+                    f"cluster has {nodes_in_words(nodes)}",
+                    fix="use fewer processes or smaller shares, or add nodes; if the cluster grows by itself, set "
+                    "engine.wait=600",
+                )
             from ray.autoscaler.sdk import request_resources
 
             # An autoscaler, if there is one, is told what is needed.
@@ -274,25 +286,6 @@ class _Actor(Remote):
 
         reference.future().add_done_callback(pass_on)
         return answer
-
-
-def _values_of(keys: Sequence[str]) -> dict[str, str]:
-    missing = [name for name in keys if name not in os.environ]
-    if missing:
-        raise SettingsError(
-            f"engine.keys: {', '.join(missing)} is not set in this environment", fix=f"export {missing[0]}=..."
-        )
-    return {name: os.environ[name] for name in keys}
-
-
-def _no_room(who: str, shares: Sequence[Share], running: Sequence[Share], nodes: Sequence[Node]) -> UsageError:
-    cpus, gpus = (sum(each) for each in zip(*shares, strict=True))
-    beside = f" beside the {len(running)} that run already" if running else ""
-    return UsageError(
-        f"there is no room for {who}{beside}: needed are {cpus:g} CPUs and {gpus:g} GPUs, and the Ray cluster has "
-        f"{nodes_in_words(nodes)}",
-        fix="use fewer processes or smaller shares, or add nodes; if the cluster grows by itself, set engine.wait=600",
-    )
 
 
 def _require_reachable(address: str) -> None:

@@ -58,10 +58,30 @@ class Receipt:
 
 def forget(folder: Path, user: str, host: Host) -> Receipt:
     """Delete all data of a user from a loop, and compute its tables again."""
-    spec, runs = _opened(folder)
+    file = folder / "loop.json"
+    if not file.exists():
+        raise UsageError(f"{folder} is not the folder of a loop", fix="pass the --folder of agentfw loop")
+    runs = [RunFolder.open(path.parent) for path in sorted(folder.glob("cells/*/*/*/run.json"))]
+    unfinished = [run for run in runs if run.summary() is None]
+    if unfinished:
+        raise UsageError(
+            f"{unfinished[0].path} is not complete", fix="finish the loop first: repeat the command that began it"
+        )
+    spec, runs = LoopSpec.model_validate_json(file.read_text("utf-8")), runs
     memories, models = dict[str, tuple[Memory, Path]](), dict[str, RewardModel]()
     for run in runs:
-        memories |= _memories(run, folder, host)
+        # The memories of a run, each once for the store that it has.
+        found = {}
+        for called, settings in _choices(run, "memories"):
+            kept = host.create("memory", called, settings)
+            assert isinstance(kept, Memory)
+            if type(kept).forget is Memory.forget:
+                raise UsageError(f"the kept {called} can't forget a user", fix="delete its data by hand")
+            place = str(settings.get("path", ""))
+            if place:
+                _check_inside(place, folder, f"the kept {called}")
+            found[f"{called} {place or run.path}"] = kept, run.path
+        memories |= found
         models |= _models(run, folder, spec, host)
     with ExitStack() as locks:
         for run in runs:
@@ -79,45 +99,17 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
             memories={name: count for name, count in forgot.items() if count},
             models=sum(asyncio.run(model.forget(user)) for model in models.values()),
         )
-    Loop(folder, spec, _seeds(folder)).write()
+    Loop(
+        folder,
+        spec,
+        range(1, 1 + max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1)),
+    ).write()
     return receipt
-
-
-def _opened(folder: Path) -> tuple[LoopSpec, list[RunFolder]]:
-    file = folder / "loop.json"
-    if not file.exists():
-        raise UsageError(f"{folder} is not the folder of a loop", fix="pass the --folder of agentfw loop")
-    runs = [RunFolder.open(path.parent) for path in sorted(folder.glob("cells/*/*/*/run.json"))]
-    unfinished = [run for run in runs if run.summary() is None]
-    if unfinished:
-        raise UsageError(
-            f"{unfinished[0].path} is not complete", fix="finish the loop first: repeat the command that began it"
-        )
-    return LoopSpec.model_validate_json(file.read_text("utf-8")), runs
-
-
-def _seeds(folder: Path) -> range:
-    return range(1, 1 + max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1))
 
 
 def _choices(run: RunFolder, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for choice in run.about["spec"].get(key, ()):
         yield str(choice["name"]), dict(choice.get("settings", {}))
-
-
-def _memories(run: RunFolder, folder: Path, host: Host) -> dict[str, tuple[Memory, Path]]:
-    """The memories of a run, each once for the store that it has."""
-    found = {}
-    for name, settings in _choices(run, "memories"):
-        memory = host.create("memory", name, settings)
-        assert isinstance(memory, Memory)
-        if type(memory).forget is Memory.forget:
-            raise UsageError(f"the memory {name} can't forget a user", fix="delete its data by hand")
-        path = str(settings.get("path", ""))
-        if path:
-            _check_inside(path, folder, f"the memory {name}")
-        found[f"{name} {path or run.path}"] = memory, run.path
-    return found
 
 
 def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[str, RewardModel]:
@@ -170,18 +162,13 @@ def _forget_records(run: RunFolder, user: str) -> int:
                 write_whole(path, text)
                 gone += len(lines) - len(kept)
                 if place == measured and journal == "metrics":
-                    _expect_fewer(run, len(lines) - len(kept))
+                    about = {**run.about, "episodes": int(run.about["episodes"]) - (len(lines) - len(kept))}
+                    write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
         for torn in place.glob("*.torn"):
             torn.unlink()
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
     return gone
-
-
-def _expect_fewer(run: RunFolder, gone: int) -> None:
-    """Otherwise the evaluations that the user was in would count as incomplete."""
-    about = {**run.about, "episodes": int(run.about["episodes"]) - gone}
-    write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 def _mentions(value: object, user: str) -> bool:

@@ -196,12 +196,18 @@ def write_report(
     path: Path, spec: LoopSpec, rows: Sequence[Row], contrasts: Sequence[Row], groups: Sequence[Group]
 ) -> None:
     leading = spec.figures[0]
-    page = Page("What each part is worth", subtitle=_subtitle(rows, leading))
+    users = max(
+        (compared.difference.count for row in rows[1:] if (compared := row.differences.get(leading))), default=0
+    )
+    page = Page(
+        "What each part is worth",
+        subtitle=(f"{len(rows)} variants" + (f", {users} users of the exam" if users else "")),
+    )
     names = (*spec.figures, *spec.details)
     page.section("Variants", "Means over the users of the exam.")
     page.table(
         ["variant", *names],
-        [[row.variant, *_means(row, names)] for row in rows],
+        [[row.variant, *[short(row.means[name]) if name in row.means else None for name in names]] for row in rows],
         "; ".join(map(_named, rows)),
     )
     page.section(f"Beside {rows[0].variant}", "Differences, user by user. p is corrected for the number of variants.")
@@ -228,21 +234,12 @@ def write_report(
     write_whole(path, page.render())
 
 
-def _subtitle(rows: Sequence[Row], leading: str) -> str:
-    users = max((one.difference.count for row in rows[1:] if (one := row.differences.get(leading))), default=0)
-    return f"{len(rows)} variants" + (f", {users} users of the exam" if users else "")
-
-
 def _named(row: Row) -> str:
     return f"{row.variant}: {row.about}" if row.about else row.variant
 
 
 def _heads(names: Sequence[str], leading: str) -> list[str]:
     return ["variant", leading, f"p ({leading})", *(name for name in names if name != leading)]
-
-
-def _means(row: Row, names: Sequence[str]) -> list[Cell]:
-    return [short(row.means[name]) if name in row.means else None for name in names]
 
 
 def _compared(row: Row, names: Sequence[str]) -> list[Cell]:

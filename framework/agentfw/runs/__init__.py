@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
+    from .deciding import Question
     from .from_python import RunResult
     from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
-    from .questions import Question
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
@@ -98,7 +98,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("write_report",),
-    "questions": ("Question",),
+    "deciding": ("Question",),
     "results.transcript": ("decisions", "transcript"),
     "spec.resolution": ("resolve",),
     "spec.start": (

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
-from ..boundary.coroutines import letting_go
+from ..boundary.coroutines import in_thread, letting_go, use_daemon_threads
 from ..boundary.crossing import (
     GuardedEnvironment,
     GuardedMemory,
@@ -27,7 +27,6 @@ from ..boundary.crossing import (
 )
 from ..boundary.guard import Guard
 from ..boundary.layers import Clock, Trace, traced
-from ..boundary.threads import in_thread, use_daemon_threads
 from ..engine import Engine, LocalEngine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
@@ -151,14 +150,22 @@ class Assembly:
 
         `keep` is given the policy that is about to be asked, and returns the one that is asked instead.
         """
-        environment, clock = self._world(), Clock()
+        environment, clock = self.host.make("environment", self.spec.environment, Environment, "environment"), Clock()
         finish, outcome = "", dict[str, float]()
         try:
             # Everybody else who takes part has a guard of their own.
             guard, is_led = self.environment.guard, isinstance(environment, SessionEnvironment)
             with clock, guard.calling("play()" if is_led else "", task.id):
                 if isinstance(environment, SessionEnvironment):
-                    episode = await self._led(environment, task, keep(self.surrounded(policy)), sampling, watch)
+                    # What the run says of sampling holds, whatever the program asks for: a training depends on it.
+                    tools = self.tools if environment.calls_tools else ()
+                    session = self.session(
+                        task, keep(self.surrounded(policy)), sampling, watch, leads_alone=True, tools=tools
+                    )
+                    await letting_go(environment.play(session))
+                    if session.failure is not None:
+                        raise session.failure
+                    episode = session.end("finished")
                 else:
                     guarded = GuardedEnvironment(environment, guard, episode=task.id)
                     episode = await self._engaged(guarded, task, keep(self.surrounded(policy)), sampling, watch)
@@ -169,9 +176,6 @@ class Assembly:
                 self.trace(PlayedEpisode(task=task, name=name, finish=finish, outcome=outcome, **clock.times))
         self.environment.check(episode)
         return episode
-
-    def _world(self) -> Environment:
-        return self.host.make("environment", self.spec.environment, Environment, "environment")
 
     async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
         """Score a group with one reward model."""
@@ -212,17 +216,6 @@ class Assembly:
             before_call=self.decisions.before_call,
         )
         return await engagement.run(task)
-
-    async def _led(
-        self, environment: SessionEnvironment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
-    ) -> Episode:
-        # What the run says of sampling holds, whatever the program asks for: a training depends on it.
-        tools = self.tools if environment.calls_tools else ()
-        session = self.session(task, policy, sampling, watch, leads_alone=True, tools=tools)
-        await letting_go(environment.play(session))
-        if session.failure is not None:
-            raise session.failure
-        return session.end("finished")
 
     def session(
         self,
@@ -400,7 +393,14 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
         },
     )
     spending.check(assembly.asked())
-    _check_rewards(assembly.rewards)
+    # Raise if two reward models name the same component. Those that name none are found out when they score.
+    named: dict[str, str] = {}
+    for label, reward in assembly.rewards.items():
+        with reward.guard.calling("its attributes"):
+            components = [str(component) for component in reward.inside.components]
+        for component in components:
+            if (other := named.setdefault(component, label)) != label:
+                raise shared_component(component, other, label)
     return assembly
 
 
@@ -410,14 +410,3 @@ def shared_component(component: str, one: str, other: str) -> UsageError:
         f'the reward models "{one}" and "{other}" both give a component "{component}"',
         fix="leave one of the two out; the author of one of them can give its scores another component",
     )
-
-
-def _check_rewards(rewards: Mapping[str, GuardedReward]) -> None:
-    """Raise if two reward models name the same component. Those that name none are found out when they score."""
-    named: dict[str, str] = {}
-    for label, reward in rewards.items():
-        with reward.guard.calling("its attributes"):
-            components = [str(component) for component in reward.inside.components]
-        for component in components:
-            if (other := named.setdefault(component, label)) != label:
-                raise shared_component(component, other, label)

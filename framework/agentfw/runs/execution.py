@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -25,20 +26,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..episode import Episode, Task
+from ..episode import Task
 from ..learner import Update
-from ..optimizer import Advantage, Scored
+from ..optimizer import Scored
 from ..seeds import Seeds
 from .assembly import Assembly
 from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
 from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
 from .play import Plan, Play, learn_again, side_by_side
-from .records.figures import alike, components, lengths, means, sync
 from .records.folder import RunFolder
-from .records.journal import make_folder, write_whole
+from .records.journal import make_folder, sync, write_whole
 from .records.play_records import Records, State
-from .records.summary import intervals
+from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
 
@@ -48,27 +48,18 @@ _PATIENCE = 10.0
 
 def system_use() -> dict[str, float]:
     """Memory of this process in MiB, and memory in MiB and use in percent of each GPU. Empty where they are unknown."""
-    return _memory() | _gpus()
-
-
-def _memory() -> dict[str, float]:
-    statistics = Path("/proc/self/statm")
-    if not statistics.exists():
-        return {}
-    pages = int(statistics.read_text("ascii").split()[1])
-    return {"memory_mb": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)}
-
-
-def _gpus() -> dict[str, float]:
+    figures: dict[str, float] = {}
+    if (statistics := Path("/proc/self/statm")).exists():
+        pages = int(statistics.read_text("ascii").split()[1])
+        figures["memory_mb"] = round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
     program = shutil.which("nvidia-smi")
     if program is None:
-        return {}
+        return figures
     query = ["--query-gpu=index,memory.used,utilization.gpu", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run([program, *query], capture_output=True, text=True, timeout=_PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):
-        return {}
-    figures: dict[str, float] = {}
+        return figures
     for line in done.stdout.splitlines():
         number, *values = (part.strip() for part in line.split(","))
         for name, value in zip(("memory_mb", "use_percent"), values, strict=False):
@@ -77,6 +68,8 @@ def _gpus() -> dict[str, float]:
     return figures
 
 
+_ROUNDING = 1e-12
+"""Relative difference below which rewards count as equal."""
 _LONGEST = 600
 """Maximum number of characters of an answer; the episode has the whole."""
 
@@ -86,24 +79,13 @@ def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
     order = sorted((scored for group in groups for scored in group), key=lambda scored: -scored.reward)
     if not order:
         return []
-    places = {"best": 0, "median": len(order) // 2, "worst": len(order) - 1}
-    return [
-        {
-            "which": which,
-            "episode": order[place].episode.id,
-            "reward": order[place].reward,
-            "answer": _last_answer(order[place].episode),
-        }
-        for which, place in places.items()
-    ]
-
-
-def _last_answer(episode: Episode) -> str:
-    said = next((turn for turn in reversed(episode.turns) if turn.text or turn.calls), None)
-    if said is None:
-        return ""
-    text = said.text.strip() or "\n".join(map(call_in_words, said.calls))
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+    samples = []
+    for which, one in {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}.items():
+        said = next((turn for turn in reversed(one.episode.turns) if turn.text or turn.calls), None)
+        text = (said.text.strip() or "\n".join(map(call_in_words, said.calls))) if said else ""
+        text = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+        samples.append({"which": which, "episode": one.episode.id, "reward": one.reward, "answer": text})
+    return samples
 
 
 Further = Callable[[Play], list[Task]]
@@ -148,7 +130,14 @@ class Execution:
             return
         await self._evaluate()
         if self.spec.memories_learn:
-            await self._settle()
+            # Let the reward models write what they have learned, for runs to come.
+            for name, model in self.assembly.rewards.items():
+                home = self.folder.path / "rewards" / name
+                unfinished = home.with_name(f".{name}")
+                shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
+                if not home.exists() and await model.write_learned(unfinished):
+                    sync(unfinished)
+                    unfinished.rename(home)
 
     async def _play_ahead(self, learning: Learning) -> None:
         """Play the evaluation that is due, and the rollouts of all updates that are left."""
@@ -172,16 +161,6 @@ class Execution:
             await self._update(learning, rollouts)
             await self._evaluate()
             self._room.release()
-
-    async def _settle(self) -> None:
-        """Let the reward models write what they have learned, for runs to come."""
-        for name, model in self.assembly.rewards.items():
-            home = self.folder.path / "rewards" / name
-            unfinished = home.with_name(f".{name}")
-            shutil.rmtree(unfinished, ignore_errors=True)  # remains of an execution that was killed
-            if not home.exists() and await model.write_learned(unfinished):
-                sync(unfinished)
-                unfinished.rename(home)
 
     async def _begin(self, learning: Learning) -> None:
         """Restore the state of an earlier execution of a training."""
@@ -210,7 +189,11 @@ class Execution:
         self.seconds["play"] = rollouts.seconds
         with self._phase("learn", number):
             lesson = learning.weigh(groups)
-            self._keep_advantages(number, lesson.advantages)
+            # Write what each turn was worth, beside the episodes. Nothing reads it but people and their programs.
+            found: dict[str, list[tuple[int, float]]] = {}
+            for one in lesson.advantages:
+                found.setdefault(one.episode, []).append((one.turn, one.value))
+            write_whole(self.folder.rollouts(number).path / "advantages.json", json.dumps(found))
             before, tell = self.state.version, self.observer.learns
             update = await learning.learn(number, lesson, self._home(number), before, tell)
         served: dict[str, float] = {}
@@ -218,9 +201,12 @@ class Execution:
         if update is not None:
             with self._phase("publish", number):
                 served = await learning.publish(update)
+        # In these groups there is nothing to compare.
+        rewards = [[scored.reward for scored in group] for group in groups if len(group) > 1]
+        alike = sum(math.isclose(min(some), max(some), rel_tol=_ROUNDING) for some in rewards)
         figures = rollouts.figures | {
             "groups": len(groups),
-            "groups_alike": sum(map(alike, groups)),
+            "groups_alike": alike,
             "groups_learned": lesson.taught,
             "without_signal": 1 - lesson.taught / max(1, len(groups)),
         }
@@ -236,17 +222,7 @@ class Execution:
             "samples": sampled_answers(groups),
             "speed": rollouts.speed | await asyncio.to_thread(system_use),
         }
-        await self._count(number, update, line, learning)
-
-    def _keep_advantages(self, number: int, advantages: Sequence[Advantage]) -> None:
-        """Write what each turn was worth, beside the episodes. Nothing reads it but people and their programs."""
-        found: dict[str, list[tuple[int, float]]] = {}
-        for one in advantages:
-            found.setdefault(one.episode, []).append((one.turn, one.value))
-        write_whole(self.folder.rollouts(number).path / "advantages.json", json.dumps(found))
-
-    async def _count(self, number: int, update: Update | None, line: dict[str, Any], learning: Learning) -> None:
-        """Record the update. From here on, it is complete."""
+        # Record the update. From here on, it is complete.
         where = {"version": self.state.version, "adapter": self.state.adapter}
         if update is not None:
             sync(self._home(number))
@@ -306,15 +282,24 @@ class Execution:
         counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
         groups = play.scored_groups()
-        age = {"age": self._age(number, groups)} if spec.staleness and not learning.teacher else {}
-        figures = {**means(lines), **components(groups), **lengths(groups), "episodes": len(lines), **counts, **age}
+        episodes = [scored for group in groups for scored in group]
+        figures = means(lines)
+        for score in (score for scored in episodes for score in scored.scores):
+            # The mean over the episodes. Together, the components are the reward.
+            name = f"reward/{score.component}"
+            figures[name] = figures.get(name, 0.0) + score.value / len(episodes)
+        if answers := [turn for scored in episodes for turn in scored.episode.turns if turn.count]:
+            figures["answer_tokens"] = math.fsum(turn.count for turn in answers) / len(answers)
+            figures["answer_tokens_most"] = float(max(turn.count for turn in answers))
+            figures["cut_off"] = sum(turn.finish == "length" for turn in answers) / len(answers)
+        figures |= {"episodes": len(lines), **counts}
+        if spec.staleness and not learning.teacher:
+            # Mean number of updates by which the version of a turn was behind.
+            newest = {version: update for update, version in self.versions.items()}
+            turns = [turn for scored in episodes for turn in scored.episode.turns if turn.token_ids]
+            behind = sum(number - 1 - newest.get(turn.version, 0) for turn in turns)
+            figures["age"] = behind / max(1, len(turns))
         return Rollouts(groups, figures, speed, seconds)
-
-    def _age(self, number: int, groups: Sequence[Sequence[Scored]]) -> float:
-        """Mean number of updates by which the version of a turn was behind."""
-        newest = {version: update for update, version in self.versions.items()}
-        turns = [turn for group in groups for scored in group for turn in scored.episode.turns if turn.token_ids]
-        return sum(number - 1 - newest.get(turn.version, 0) for turn in turns) / max(1, len(turns))
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
 

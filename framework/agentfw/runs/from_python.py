@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from ..boundary.threads import use_daemon_threads
+from ..boundary.coroutines import use_daemon_threads
 from ..episode import Episode
 from ..errors import SettingsError, UsageError
 from ..host import Host, HostOptions
@@ -105,7 +105,17 @@ def spec_values(
     file = None if spec is None else Path(spec).absolute()
     host = host or Host.load(HostOptions.from_environment(project=find_project()))
     named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
-    options, assignments = {**chosen, **named}, _nested(settings)
+    # {"environment.rate": 0.5} as {"environment": {"rate": 0.5}}.
+    nested: dict[str, Any] = {}
+    for dotted, given in settings.items():
+        *tables, last = dotted.split(".")
+        table = nested
+        for name in tables:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise SettingsError(f"settings: {dotted} is below {name}, which has a value", fix="drop one of them")
+        table[last] = given
+    options, assignments = {**chosen, **named}, nested
     return chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments), host
 
 
@@ -123,20 +133,6 @@ def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
     _wait_for(made.execute)
     write_report(made.folder)
     return RunResult(made.folder)
-
-
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """{"environment.rate": 0.5} as {"environment": {"rate": 0.5}}."""
-    nested: dict[str, Any] = {}
-    for dotted, value in settings.items():
-        *tables, key = dotted.split(".")
-        table = nested
-        for name in tables:
-            table = table.setdefault(name, {})
-            if not isinstance(table, dict):
-                raise SettingsError(f"settings: {dotted} is below {name}, which has a value", fix="drop one of them")
-        table[key] = value
-    return nested
 
 
 def _wait_for(execute: Callable[[], Any]) -> None:

@@ -22,10 +22,9 @@ from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from ..boundary.calls import KINDS_OF_CALLS, Call
-from ..boundary.coroutines import PATIENCE
+from ..boundary.coroutines import PATIENCE, in_thread
 from ..boundary.crossing import GuardedMemory, GuardedReward, GuardedTool, GuardedToolbox, Layer
 from ..boundary.forms import AbsentTool
-from ..boundary.threads import in_thread
 from ..engine import Engine, Plain, Remote, RemoteDiedError, Resources
 from ..errors import AgentfwError, PluginError
 from ..host import Host, HostOptions
@@ -129,12 +128,12 @@ class _Process:
         async with self._alone:
             pass
         try:
-            return call.answer.read(await self._ask_once(where, call.name, written(call, given)))
+            return call.answer.read(await self._ask_once(where, call.name, call.written(given)))
         except _DiedAmongOthersError:
             async with self._alone:
                 while True:
                     try:
-                        return call.answer.read(await self._ask_once(where, call.name, written(call, given)))
+                        return call.answer.read(await self._ask_once(where, call.name, call.written(given)))
                     except _DiedAmongOthersError:
                         continue  # with a call that had begun before this one was alone
 
@@ -144,7 +143,7 @@ class _Process:
         where = f"the tool {name}"
         episode = call.episode(given)
         where += f", episode {episode}" if episode else ""
-        return await self._ask_once(where, "call_tool", [call.name, written(call, given), name, dict(arguments)])
+        return await self._ask_once(where, "call_tool", [call.name, call.written(given), name, dict(arguments)])
 
     async def _ask_once(self, where: str, method: str, arguments: list[Plain]) -> Any:
         life = self._life
@@ -153,7 +152,15 @@ class _Process:
         call = life.remote.submit("ask", method, arguments)
         life.calls.add(call)
         try:
-            await _settled(call)
+            # Wait until a call has an answer. It goes on if the waiting is cancelled.
+            settled, loop = asyncio.Event(), asyncio.get_running_loop()
+
+            def pass_on(call: concurrent.futures.Future[Plain]) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(settled.set)
+
+            call.add_done_callback(pass_on)
+            await settled.wait()
         except asyncio.CancelledError:
             call.add_done_callback(life.calls.discard)
             asyncio.get_running_loop().call_later(PATIENCE, life.end_if_busy_with, call)
@@ -167,7 +174,7 @@ class _Process:
 
     def tell(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call there, and wait for its answer in this thread."""
-        return call.answer.read(self._told(self._living(), call.name, written(call, given), _where(call, given)))
+        return call.answer.read(self._told(self._living(), call.name, call.written(given), _where(call, given)))
 
     async def close(self) -> None:
         life = self._life
@@ -195,7 +202,7 @@ class _Process:
                 self._waited(life, remote.ready, "its creation")
                 if self._opening is not None:
                     call, given = self._opening
-                    self._told(life, call.name, written(call, given), call.title)
+                    self._told(life, call.name, call.written(given), call.title)
             return self._life
 
     def _told(self, life: _Life, method: str, arguments: list[Plain], where: str = "") -> Any:
@@ -235,11 +242,6 @@ class _Process:
     def _died(self, life: _Life, error: AgentfwError, what: str) -> PluginError:
         kind = PluginError if life.died() <= 1 else _DiedAmongOthersError
         return kind(f"{error.message} in {what}", fix=error.fix)
-
-
-def written(call: Call, given: tuple[Any, ...]) -> list[Plain]:
-    """What a call is given, as JSON values."""
-    return [form.write(value) for form, value in zip(call.given, given, strict=False)]
 
 
 def _where(call: Call, given: tuple[Any, ...]) -> str:
@@ -287,18 +289,6 @@ class _IsolatedTool(Tool):
             return False, f"{name} failed: {error.message}"
 
 
-async def _settled(call: concurrent.futures.Future[Plain]) -> None:
-    """Wait until a call has an answer. It goes on if the waiting is cancelled."""
-    settled, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def pass_on(call: concurrent.futures.Future[Plain]) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settled.set)
-
-    call.add_done_callback(pass_on)
-    await settled.wait()
-
-
 def _lives(life: _Life) -> bool:
     return life.together is None and life.remote.alive
 
@@ -321,7 +311,12 @@ class ComponentServer:
     def __init__(
         self, options: Plain, about: Plain, settings: Plain, most_memory: int | None, secrets: Sequence[str]
     ) -> None:
-        _end_with_parent()
+        # Let the system end this process with its parent, also where its code never lets another thread have a turn.
+        import ctypes
+        import signal
+
+        with suppress(AttributeError, OSError):  # only Linux can
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         if most_memory is not None:
             import resource
 
@@ -349,7 +344,18 @@ class ComponentServer:
         """Make a call of the table, or one of the two others that a component in a process of its own has."""
         try:
             if method == "about":
-                return {"answer": self._about(), "full": False}
+                if getattr(self._component, "policy", None) is not None:
+                    raise PluginError(
+                        f"{self._guarded.guard.title} can't be isolated: it asks a policy, whose use the run counts",
+                        fix="leave out `isolate`",
+                    )
+                inherits = [name for name in self._table.calls if name != "close" and not self._guarded.overrides(name)]
+                attributes: dict[str, Any] = {}
+                if isinstance(self._component, RewardModel):
+                    attributes["components"] = list(self._component.components)
+                elif isinstance(self._component, Memory):
+                    attributes["shared"] = bool(self._component.shared)
+                return {"answer": {"inherits": inherits, "attributes": attributes}, "full": False}
             if method == "call_tool":
                 return {"answer": list(await self._call_tool(*arguments)), "full": self._full}
             form = self._table.calls[method].answer
@@ -361,23 +367,8 @@ class ComponentServer:
 
     async def _made(self, method: str, arguments: list[Plain]) -> Any:
         """Make a call of the component, with arguments as the other process has written them."""
-        given = [form.read(one) for form, one in zip(self._table.calls[method].given, arguments, strict=False)]
-        found = getattr(self._guarded, method)(*given)
+        found = getattr(self._guarded, method)(*self._table.calls[method].read(arguments))
         return await found if isawaitable(found) else found
-
-    def _about(self) -> Plain:
-        if getattr(self._component, "policy", None) is not None:
-            raise PluginError(
-                f"{self._guarded.guard.title} can't be isolated: it asks a policy, whose use is counted by the run",
-                fix="leave out `isolate`",
-            )
-        inherits = [name for name in self._table.calls if name != "close" and not self._guarded.overrides(name)]
-        attributes: dict[str, Any] = {}
-        if isinstance(self._component, RewardModel):
-            attributes["components"] = list(self._component.components)
-        elif isinstance(self._component, Memory):
-            attributes["shared"] = bool(self._component.shared)
-        return {"inherits": inherits, "attributes": attributes}
 
     async def _call_tool(self, offer: str, given: list[Plain], name: str, arguments: Plain) -> tuple[bool, str]:
         """Call one of the tools that the component gave in the call `offer`: another process may have done that."""
@@ -400,12 +391,3 @@ class ComponentServer:
 
         tool.call = noted  # type: ignore[method-assign]
         return guarded
-
-
-def _end_with_parent() -> None:
-    """Let the system end this process with its parent, also where its code never lets another thread have a turn."""
-    import ctypes
-    import signal
-
-    with suppress(AttributeError, OSError):  # only Linux can
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -30,9 +30,8 @@ from ..printing.out import counted
 from ..report.statistics import Interval
 from ..scores import Score
 from ..tracker import Operation
-from .records.figures import flat
 from .records.folder import RunFolder
-from .records.summary import Summary
+from .records.summary import Summary, flat
 from .spec.resolution import with_defaults
 from .spec.run_spec import RunSpec
 

@@ -1,8 +1,7 @@
 """Plays the tasks of a plan concurrently. Episodes are stored when they end, and groups scored when complete.
 
 A reported episode is on disk, and an episode on disk is not played again. Scoring and learning use what was written, so
-a resumed run has the same result as an uninterrupted one. Episodes that fail are left out (see failures.py); the rest
-of their group is scored without them.
+a resumed run has the same result as an uninterrupted one.
 
     play = Play(assembly, plan, records, episodes, metrics, observer)
     await play.recover()
@@ -12,31 +11,46 @@ If a memory learns, episodes are played in batches of `concurrency`. All episode
 before the batch, and it then learns from them in the order of the tasks, so the order in which they end doesn't matter.
 After resuming, the memory receives all concluded episodes again in the same order. A memory that stores its notes on
 disk already has them; one that keeps them in the process gets them back.
+
+A failure that another try may mend (a server that is down) is retried. Every other failure of an episode or of its
+scoring leaves the episode out at once, and the rest of its group is scored without it. Wrong settings and a full disk
+are no failures of an episode: they end the run. The episodes that were left out are in failed.jsonl, one line each, so
+that a resumed run leaves the same ones out. If a run has stopped because too many failed, the resumed run plays these
+again: the cause may be gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from ..episode import Episode, Task, Turn, Usage
-from ..errors import AgentfwError, PluginError
+from ..errors import (
+    AgentfwError,
+    BudgetSpentError,
+    EndpointError,
+    MissingExtraError,
+    PluginError,
+    QuotaEndedError,
+    RequestRefusedError,
+    StorageError,
+    UsageError,
+)
 from ..optimizer import Scored
 from ..policy import Policy
 from ..scores import Score
 from ..seeds import Seeds
 from .assembly import Assembly, shared_component
 from .observers import Observer
-from .records.failures import Failures
 from .records.journal import Journal
 from .records.kept_answers import KeptAnswers
-from .records.play_records import Records
-from .spec.run_spec import SamplingSettings
+from .records.play_records import Records, reasons
+from .spec.run_spec import RunSpec, SamplingSettings
 from .spec.weights import Progress
 
 
@@ -55,6 +69,86 @@ class Plan:
     """Whether the memories learn from the episodes."""
     retains: bool = False
     """Whether scored episodes are kept in memory, for an optimizer."""
+
+
+Found = TypeVar("Found")
+
+_FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSpentError)
+"""Errors that no other episode can be spared."""
+_PAUSE = 0.5
+"""Seconds before the first repetition. Each further pause is twice as long."""
+
+
+class Failures:
+    """The episodes of one play that were left out."""
+
+    def __init__(self, records: Records, spec: RunSpec, *, planned: int, group: int = 0) -> None:
+        """`group` is the number of episodes that are scored together, where another group can take their place."""
+        self.records, self.spec, self.planned, self.group = records, spec, planned, group
+        self.lines: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
+        self._errors: list[AgentfwError] = []
+
+    def __contains__(self, episode: str) -> bool:
+        return episode in self.lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def recover(self, *, any_succeeded: bool) -> None:
+        """Forget the failures that an earlier execution has stopped at."""
+        if self._too_many(any_succeeded):
+            self._append({"retried": list(self.lines)})
+            self.lines = {}
+
+    async def retried(self, work: Callable[[], Awaitable[Found]]) -> Found:
+        """Do the work, and repeat it when a server fails."""
+        for attempt in range(self.spec.retries):
+            try:
+                return await work()
+            except (RequestRefusedError, QuotaEndedError):
+                raise
+            except EndpointError:
+                await asyncio.sleep(_PAUSE * 2**attempt)
+        return await work()
+
+    def leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError, *, any_succeeded: bool) -> None:
+        """Record failed episodes. Raises if the error concerns all episodes, or if too many have failed."""
+        if isinstance(error, _FATAL):
+            raise error
+        self._errors.append(error)
+        for episode in episodes:
+            line = {"episode": episode, "stage": stage, "error": type(error).__name__, "reason": error.message}
+            self.lines[episode] = self._append(line)
+        if self._too_many(any_succeeded):
+            raise self._stopped()
+
+    def _too_many(self, any_succeeded: bool) -> bool:
+        if not self.planned:  # sessions come from outside: there is nothing to stop
+            return False
+        # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
+        first = not any_succeeded and len(self.lines) >= max(2, self.spec.concurrency)
+        # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.
+        scored = sum(line["stage"] == "score" for line in self.lines.values())
+        spared = min(self.group, scored) if len(self.lines) < self.planned else 0
+        return first or len(self.lines) - spared > self.spec.max_failed * self.planned
+
+    def _stopped(self) -> AgentfwError:
+        """The error of a run that stops: the first one, or if the reasons differ, all of them."""
+        found = reasons(self.lines.values())
+        if len(found) == 1:
+            return self._errors[0]
+        told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
+        stopped = AgentfwError(
+            f"{len(self.lines)} of {self.planned} episodes failed, and max_failed is {self.spec.max_failed:g}: {told}",
+            fix=self._errors[-1].fix,
+        )
+        stopped.exit_code = self._errors[-1].exit_code
+        return stopped
+
+    def _append(self, line: dict[str, Any]) -> dict[str, Any]:
+        # Opened for each line: most runs have none, and then there is no file.
+        with Journal.open(self.records.path / "failed.jsonl") as journal:
+            return journal.append(line)
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -133,7 +227,12 @@ class Play:
     async def all(self) -> None:
         """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
-            await side_by_side(self._group(group) for group in self.groups)
+
+            async def one(group: Sequence[Task]) -> None:
+                await side_by_side(self._episode(task) for task in group)
+                await self._conclude(group)
+
+            await side_by_side(map(one, self.groups))
             return
         size = max(1, self.spec.concurrency // len(self.groups[0]))
         for first in range(0, len(self.groups), size):
@@ -153,10 +252,6 @@ class Play:
         """The groups for an optimizer, in the order of the tasks. A group that was left out altogether is missing."""
         groups = [[self.scored[task.id] for task in group if task.id in self.scored] for group in self.groups]
         return [group for group in groups if group]
-
-    async def _group(self, group: Sequence[Task]) -> None:
-        await side_by_side(self._episode(task) for task in group)
-        await self._conclude(group)
 
     async def _episode(self, task: Task) -> None:
         """Play one episode, unless it is already on disk."""
@@ -241,8 +336,14 @@ class Play:
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
         judged = Usage.total(score.usage for score in scores)
         scores = [score for score in scores if score.counts]
-        weights = self._weights(episode, scores)
-        reward = self._reward(episode, scores, weights)
+        # The weight of a reward model at the score's round. Optimizers receive values multiplied by it.
+        rounds: dict[int | None, list[float]] = {score.round: [] for score in scores}
+        progress = {number: replace(self.plan.progress, round=number or 0, rounds=episode.rounds) for number in rounds}
+        weights = [self.assembly.weights[self.sources[score.component]](progress[score.round]) for score in scores]
+        # The weighted sum of the scores: that of the rounds, each of which is the sum of its components.
+        for score, weight in zip(scores, weights, strict=True):
+            rounds[score.round].append(weight * score.value)
+        reward = math.fsum(map(math.fsum, rounds.values())) if self.assembly.rewards else episode.utility
         await self._learn(episode, reward)
         record: dict[str, Any] = {
             "episode": episode.id,
@@ -300,25 +401,6 @@ class Play:
                     raise shared_component(score.component, source, name)
                 scores.append(score)
         return scores
-
-    def _reward(self, episode: Episode, scores: Sequence[Score], weights: Sequence[float]) -> float:
-        """The weighted sum of the scores: that of the rounds, each of which is the sum of its components."""
-        if not self.assembly.rewards:
-            return episode.utility
-        rounds: dict[int | None, list[float]] = {}
-        for score, weight in zip(scores, weights, strict=True):
-            rounds.setdefault(score.round, []).append(weight * score.value)
-        return math.fsum(map(math.fsum, rounds.values()))
-
-    def _weights(self, episode: Episode, scores: Sequence[Score]) -> list[float]:
-        """The weight of each score: that of the reward model that its component came from, at the score's round.
-
-        Optimizers receive values multiplied by it.
-        """
-        schedules = {component: self.assembly.weights[name] for component, name in self.sources.items()}
-        rounds = {score.round or 0 for score in scores}
-        progress = {number: replace(self.plan.progress, round=number, rounds=episode.rounds) for number in rounds}
-        return [schedules[score.component](progress[score.round or 0]) for score in scores]
 
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:

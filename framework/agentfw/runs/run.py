@@ -21,19 +21,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..boundary.blocking import GiveUp, watched
+from ..boundary.guard import GiveUp, watched
 from ..boundary.output import struck_logs
 from ..boundary.plugin_calls import notes
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
 from .assembly import Assembly, assemble
+from .deciding import ask_in_terminal
 from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
-from .questions import ask_in_terminal
 from .records.call_record import running_calls
-from .records.figures import sync
 from .records.folder import RunFolder
-from .records.journal import write_whole
+from .records.journal import sync, write_whole
 from .records.package import pack
 from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage
@@ -71,16 +70,16 @@ def forked(folder: RunFolder, root: Path, about: Mapping[str, Any]) -> RunFolder
         folder.unlock()
 
 
-def discard_unused(folder: RunFolder) -> None:
-    """Remove a fork whose first execution was refused: its settings don't fit the state, and nothing was played."""
-    if not folder.rollouts(folder.about["forked_from"]["update"] + 1).path.exists():
-        shutil.rmtree(folder.path)
-
-
 def _copy(folder: RunFolder, state: State, path: Path) -> None:
     evaluations = [records.path for number, records in folder.evaluations().items() if number <= state.update]
     rollouts = [folder.rollouts(number).path for number in range(1, state.update + 1)]
-    learner = [file for file in (folder.path / "learner").iterdir() if _is_known(file, state)]
+
+    def is_known(file: Path) -> bool:
+        """Whether a file of the learner was there after the update, as far as names tell."""
+        number, _, rest = file.name.partition(".")
+        return not number.isdigit() or (not rest and int(number) <= state.update)
+
+    learner = filter(is_known, (folder.path / "learner").iterdir())
     files = [folder.path / name for name in ("state.json", "updates.jsonl")]
     try:
         for source in [*files, *evaluations, *rollouts, *learner]:
@@ -93,12 +92,6 @@ def _copy(folder: RunFolder, state: State, path: Path) -> None:
         sync(path)
     except OSError as error:
         raise StorageError(f"can't copy {folder.path}: {error.strerror or error}", fix=disk_fix(error)) from error
-
-
-def _is_known(file: Path, state: State) -> bool:
-    """Whether a file of the learner was there after the update, as far as names tell."""
-    number, _, rest = file.name.partition(".")
-    return not number.isdigit() or (not rest and int(number) <= state.update)
 
 
 class Run:
@@ -192,8 +185,9 @@ class Run:
             with watched(self.spec.deadline, give_up), struck_logs():
                 return await self._execute(assembly, observer or Observer())
         except UsageError:
-            if self._forked:
-                discard_unused(self.folder)
+            # Of a fork that was refused, because its settings don't fit the state, nothing was played.
+            if self._forked and not self.folder.rollouts(self.folder.about["forked_from"]["update"] + 1).path.exists():
+                shutil.rmtree(self.folder.path)
             raise
         finally:
             self.folder.unlock()

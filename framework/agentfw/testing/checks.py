@@ -33,7 +33,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from ..boundary.blocking import LoopWatch
+from ..boundary.guard import watching_loop
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
 
@@ -120,7 +120,7 @@ def working_folder(folder: Path) -> Iterator[Path]:
 def others_go_on(doing: str) -> Iterator[None]:
     """Broken where the event loop doesn't get its turn for seconds; `doing` says what the component does meanwhile."""
     found: list[str] = []
-    with LoopWatch(BLOCKED_SECONDS, lambda frame, seconds: found.append(_where(_stack(frame)))):
+    with watching_loop(BLOCKED_SECONDS, lambda frame, seconds: found.append(_where(_stack(frame)))):
         yield
     require(
         not found,

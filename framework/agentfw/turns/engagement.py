@@ -14,7 +14,7 @@ becomes free is asked what to do next, even if nothing new has happened.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from math import inf
@@ -164,7 +164,16 @@ class Engagement:
         self._ending = False
         if self._calls and not self.seat.over:
             calls, self._calls = self._calls, []
-            await self._call(calls)
+            # Call tools concurrently in real time. Each answer is observed after the world time that its tool takes.
+            tools = self.agent.tools
+            answers = await asyncio.gather(*map(self._told, calls))
+            for call, (well, text) in zip(calls, answers, strict=True):
+                data = {"tool": call.name, "well": well, "call": call.id}
+                takes = tools[call.name].takes
+                if takes > 0:
+                    self.seat.work(call.name, takes, self._answered(data, text), holds=False)
+                else:
+                    self._answered(data, text)(None)
         if len(self.seat.holding) > (self._thought is not None):
             self._freed = False  # the agent has begun something else already
         ask = self._ask or (self._freed and self._thought is None)
@@ -297,18 +306,6 @@ class Engagement:
         self.seat.note("refused", name, {"reason": str(refusal), "id": call})
         data = {"action": name, "reason": str(refusal), "call": call}
         self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
-
-    async def _call(self, calls: Sequence[Intervention]) -> None:
-        """Call tools concurrently in real time. Each answer is observed after the world time that its tool takes."""
-        tools = self.agent.tools
-        answers = await asyncio.gather(*map(self._told, calls))
-        for call, (well, text) in zip(calls, answers, strict=True):
-            data = {"tool": call.name, "well": well, "call": call.id}
-            takes = tools[call.name].takes
-            if takes > 0:
-                self.seat.work(call.name, takes, self._answered(data, text), holds=False)
-            else:
-                self._answered(data, text)(None)
 
     async def _told(self, call: Intervention) -> tuple[bool, str]:
         """What the agent is told of one call: by its tool, unless that is decided before."""

@@ -111,7 +111,10 @@ def parse_calls(text: str, names: Collection[str], where: CallsInText | None = N
         if len(parsed.calls) > before:
             called.append(one)
     if called:
-        parsed.rest = _without(text, called)
+        # The text outside of the calls that were found, in order.
+        ends = [0, *(one.end for one in called)]
+        starts = [*(one.start for one in called), len(text)]
+        parsed.rest = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
     return parsed
 
 
@@ -265,13 +268,6 @@ class _Quoting:
         _, ended, line = new.rpartition("\n")
         self._ticks = (0 if ended else self._ticks) + line.replace("```", "").count("`")
         return bool(self._fences % 2 or self._ticks % 2 or self._marks % 2 or self._open > 0)
-
-
-def _without(text: str, called: list[_Found]) -> str:
-    """The text outside of the calls that were found, in order."""
-    ends = [0, *(one.end for one in called)]
-    starts = [*(one.start for one in called), len(text)]
-    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def _take(value: object, names: Collection[str], parsed: Parsed) -> None:

@@ -80,7 +80,14 @@ class PolicyAgent(Agent):
         self._was_broken_off = moment.interrupted is not None
         recalled = await self._recall(moment)
         self._listen(moment, recalled)
-        shown = [self._system, *self._window()]
+        # The conversation so far, or its last `window` rounds with all their turns.
+        first = 0 if self.window is None else self._begun[-self.window :][0]
+        messages = list(chain.from_iterable(self._past[first:]))
+        if first:
+            # A chat model can't read an answer without its call.
+            while messages[0].role == "tool":
+                messages.pop(0)
+        shown = [self._system, *messages]
         generation = await self.policy.generate(
             Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
@@ -100,16 +107,6 @@ class PolicyAgent(Agent):
         goes_on = len(shown) > len(earlier) and all(map(operator.is_, shown, earlier))
         generation = moment.interrupted or generation
         return generation if goes_on and shown[len(earlier)].content == generation.text else None
-
-    def _window(self) -> list[Message]:
-        """The conversation so far, or its last `window` rounds with all their turns."""
-        first = 0 if self.window is None else self._begun[-self.window :][0]
-        messages = list(chain.from_iterable(self._past[first:]))
-        if first:
-            # A chat model can't read an answer without its call.
-            while messages[0].role == "tool":
-                messages.pop(0)
-        return messages
 
     async def _recall(self, moment: Moment) -> list[Recollection]:
         if not self.builder.memories:

@@ -235,7 +235,11 @@ class Session:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
     async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
-        await self._join(user)
+        # Let the memories know of the episode, with the first request that they take part in.
+        if self._remembers(user):
+            async with self._joining:
+                if self.builder.task is None:
+                    await self.builder.join(self.episode.task, goes_on=self._goes_on)
         recalled = await self._recall(messages, user)
         remembers = self._remembers(user)
         path = self._tree.path(self._recalled.shown_in(messages) if remembers else messages)
@@ -262,31 +266,22 @@ class Session:
             calls = [call for call in reply.calls if carries_out and (call.name in own or call.id in decided)]
             if not calls:
                 break
-            path = [*path, answer, *await self._carried_out(path, reply.turn, answer, calls, user, decided)]
+            # Carry out calls of the session's own tools, and those that are decided, out of the asker's sight.
+            answers = [await self.call(call, user, decided.get(call.id)) for call in calls]
+            nodes = self._tree.carried_out(
+                path, answer, {call.id: one for call, one in zip(calls, answers, strict=True)}
+            )
+            self._show([answer, *nodes])
+            for call, node in zip(calls, nodes, strict=True):
+                about = {"turn": reply.turn.index, "call": call.id, "name": call.name}
+                self.note("memory", "called", {**about, "messages": [answer.place, node.place]})
+            path = [*path, answer, *nodes]
             if len(calls) < len(reply.calls):  # the others are for whoever asked
                 left = tuple(call for call in reply.calls if call not in calls)
                 return replace(reply, text=told + reply.text, calls=left)
             told += reply.text
             self._check_turns(self.in_flight - 1)
         return replace(reply, text=told + reply.text) if told else reply
-
-    async def _carried_out(
-        self,
-        path: Sequence[Node],
-        turn: Turn,
-        answer: Node,
-        calls: Sequence[Call],
-        user: str,
-        decided: Mapping[str, tuple[bool, str]],
-    ) -> Sequence[Node]:
-        """Carry out calls of the session's own tools, and those that are decided, out of the asker's sight."""
-        answers = [await self.call(call, user, decided.get(call.id)) for call in calls]
-        nodes = self._tree.carried_out(path, answer, {call.id: one for call, one in zip(calls, answers, strict=True)})
-        self._show([answer, *nodes])
-        for call, node in zip(calls, nodes, strict=True):
-            about = {"turn": turn.index, "call": call.id, "name": call.name}
-            self.note("memory", "called", {**about, "messages": [answer.place, node.place]})
-        return nodes
 
     async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
         """Let the policy answer once."""
@@ -402,13 +397,6 @@ class Session:
     def _remembers(self, user: str) -> bool:
         """Whether memories take part for this user."""
         return bool(self.builder.memories and user and user == self.episode.task.user)
-
-    async def _join(self, user: str) -> None:
-        """Let the memories know of the episode, with the first request that they take part in."""
-        if self._remembers(user):
-            async with self._joining:
-                if self.builder.task is None:
-                    await self.builder.join(self.episode.task, goes_on=self._goes_on)
 
     async def _recall(self, messages: Sequence[Message], user: str) -> Sequence[Recollection]:
         """What the memories recall for a conversation that is new."""

@@ -90,7 +90,32 @@ class GymnasiumEnvironment(Environment):
             self._stepping = True
             self.world.after(1, lambda: self._step(action))
         elif intervention.name == "option" and (name := str(intervention.arguments.get("name"))) in self.options:
-            self._follow(name)
+            option = self.options[name]
+            self._option = name
+            hold = self.world.work(name, float("inf"))
+            total, factor, ticks = 0.0, 1.0, 0
+
+            def tick() -> None:
+                nonlocal total, factor, ticks
+                reward, ended, truncated, _ = self._tick(option.act(self._state))
+                total, factor, ticks = total + factor * reward, factor * option.discount, ticks + 1
+                if not (ended or truncated or option.ends(self._state)):
+                    self.world.after(1, tick)
+                    return
+                self._option = None
+                data = {
+                    "option": name,
+                    "state": _as_json(self._state),
+                    "reward": total,
+                    "ticks": ticks,
+                    "terminated": ended,
+                }
+                self.world.observe("option_ended", data)
+                hold.complete()
+                if ended or truncated:
+                    self.world.finish(**self.outcome())
+
+            self.world.after(1, tick)
         else:
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
 
@@ -104,34 +129,6 @@ class GymnasiumEnvironment(Environment):
         self.world.observe("state", {**data, "info": _as_json(info)})
         if ended or truncated:
             self.world.finish(**self.outcome())
-
-    def _follow(self, name: str) -> None:
-        option = self.options[name]
-        self._option = name
-        hold = self.world.work(name, float("inf"))
-        total, factor, ticks = 0.0, 1.0, 0
-
-        def tick() -> None:
-            nonlocal total, factor, ticks
-            reward, ended, truncated, _ = self._tick(option.act(self._state))
-            total, factor, ticks = total + factor * reward, factor * option.discount, ticks + 1
-            if not (ended or truncated or option.ends(self._state)):
-                self.world.after(1, tick)
-                return
-            self._option = None
-            data = {
-                "option": name,
-                "state": _as_json(self._state),
-                "reward": total,
-                "ticks": ticks,
-                "terminated": ended,
-            }
-            self.world.observe("option_ended", data)
-            hold.complete()
-            if ended or truncated:
-                self.world.finish(**self.outcome())
-
-        self.world.after(1, tick)
 
     def _tick(self, action: Any) -> tuple[float, bool, bool, Any]:
         self._state, reward, ended, truncated, info = self.inside.step(action)

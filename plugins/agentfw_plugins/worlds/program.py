@@ -235,7 +235,15 @@ class Program(SessionEnvironment):
         session.episode.utility = reward
         session.note("utility", "reward", {"value": reward})
         late = float(result.code is None)
-        session.end("finished", **{**_figures(said), "failed": float(result.failed), "timed_out": late})
+        names = [name for name, value in said.items() if isinstance(value, (int, float)) and math.isfinite(value)]
+        session.end(
+            "finished",
+            **{
+                **{name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")},
+                "failed": float(result.failed),
+                "timed_out": late,
+            },
+        )
 
     async def _command(self, row: Row, base: str, folder: Path) -> Result:
         settings, told = self.settings, shown(row)
@@ -284,9 +292,3 @@ class Program(SessionEnvironment):
 def _number(value: object) -> float:
     """The value as a reward. None unless it is a finite number."""
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
-
-
-def _figures(said: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of the last line of JSON, besides the reward."""
-    names = [name for name, value in said.items() if isinstance(value, (int, float)) and math.isfinite(value)]
-    return {name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")}

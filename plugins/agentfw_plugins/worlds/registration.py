@@ -73,9 +73,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "questions",
-            "agentfw_plugins.worlds.questions.environment:Questions",
+            "agentfw_plugins.worlds.questions:Questions",
             "Prompts in a file, whose answers a reward function scores",
-            settings="agentfw_plugins.worlds.questions.environment:QuestionsSettings",
+            settings="agentfw_plugins.worlds.questions:QuestionsSettings",
         ),
         Component(
             "verifiers",

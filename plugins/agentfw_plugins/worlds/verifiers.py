@@ -83,18 +83,14 @@ class Verifiers(SessionEnvironment):
         reward = fmean(trace.reward for trace in scored) if scored else 0.0
         session.episode.utility = reward
         session.note("utility", "reward", {"value": reward})
-        session.end("finished", **_figures(scored), timed_out=float(late))
-
-
-def _figures(traces: Sequence[Any]) -> dict[str, float]:
-    """The mean of each reward and metric over the agents that have it."""
-    found = defaultdict[str, list[float]](list)
-    for trace in traces:
-        measured = [*trace.metrics.items(), *((name, one and one.score) for name, one in trace.rewards.items())]
-        for name, value in measured:
-            if value is not None and math.isfinite(value):
-                found[name].append(value)
-    return {name: fmean(values) for name, values in found.items()}
+        # The mean of each reward and metric over the agents that have it.
+        found = defaultdict[str, list[float]](list)
+        for one in scored:
+            measured = [*one.metrics.items(), *((name, one and one.score) for name, one in one.rewards.items())]
+            for name, value in measured:
+                if value is not None and math.isfinite(value):
+                    found[name].append(value)
+        session.end("finished", **{name: fmean(values) for name, values in found.items()}, timed_out=float(late))
 
 
 def _failed(name: str, played: Any) -> PluginError:
@@ -121,7 +117,16 @@ def configured(settings: VerifiersSettings, split: str) -> Any:
         kind = vf.env_config_type(settings.id, arguments.get("id", ""))
         for role, field in kind.model_fields.items():
             if isinstance(field.default, vf.AgentConfig):
-                arguments[role] = {**_agent(settings.id, field.default), **arguments.get(role, {})}
+                # What an agent is given where neither the settings nor the environment say it.
+                import verifiers.v1 as vf
+
+                given: dict[str, Any] = {}
+                if "runtime" not in field.default.model_fields_set:
+                    given["runtime"] = {"type": "subprocess"}
+                if field.default.harness is None:
+                    own = vf.default_harness_id(settings.id)
+                    given["harness"] = {"id": settings.id if own == settings.id else "null"}
+                arguments[role] = {**given, **arguments.get(role, {})}
         config = vf.resolve_env_config(arguments)
         vf.environment_class(settings.id, config.id)
     except ModuleNotFoundError as error:
@@ -134,19 +139,6 @@ def configured(settings: VerifiersSettings, split: str) -> Any:
             fix="check environment.id and environment.arguments",
         ) from None
     return config
-
-
-def _agent(taskset: str, default: Any) -> dict[str, Any]:
-    """What an agent is given where neither the settings nor the environment say it."""
-    import verifiers.v1 as vf
-
-    given: dict[str, Any] = {}
-    if "runtime" not in default.model_fields_set:
-        given["runtime"] = {"type": "subprocess"}
-    if default.harness is None:
-        own = vf.default_harness_id(taskset)
-        given["harness"] = {"id": taskset if own == taskset else "null"}
-    return given
 
 
 class _Stream:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,8 @@ WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_super
 _WORD = re.compile(r"\w+")
 
 
-@runtime_checkable
 class Encoder(Protocol):
-    """Turns texts into rows of unit length."""
+    """Turns texts into rows of unit length. One of another class only needs these attributes."""
 
     @property
     def name(self) -> str: ...
@@ -60,69 +59,78 @@ class Encoder(Protocol):
 EncoderChoice = str | Encoder | Callable[[Sequence[str]], Any] | Mapping[str, Any]
 
 
+class CheckedEncoder:
+    """A function from texts to rows. Its results are checked: one NaN would spread through the whole model."""
+
+    def __init__(self, name: str, rows: Callable[[Sequence[str]], Any], version: str = "") -> None:
+        self.name, self.version, self._rows = name, version, rows
+
+    def encode(self, texts: Sequence[str]) -> Float32Array:
+        return _checked(self.name, self._rows(texts), len(texts))
+
+
 def open_encoder(choice: EncoderChoice = "") -> Encoder:
     """Return the encoder of this name, or wrap a callable or a mapping and check what it returns."""
     if isinstance(choice, Mapping):
-        return MappingEncoder(choice)
+        return _of_mapping(choice)
     if not isinstance(choice, str):
-        return choice if isinstance(choice, Encoder) else CallableEncoder(choice)
+        if all(hasattr(choice, name) for name in ("name", "version", "encode")):
+            return choice  # type: ignore[return-value]
+        assert callable(choice)
+        return CheckedEncoder(f"callable:{getattr(choice, '__qualname__', type(choice).__qualname__)}", choice)
     kind, _, detail = (choice or ("wordllama" if importlib.util.find_spec("wordllama") else "hash")).partition(":")
     if kind == "hash":
-        return HashEncoder(detail or str(HASH_DIMENSIONS))
+        return _hash(detail or str(HASH_DIMENSIONS))
     if kind == "wordllama" and not detail:
-        return WordLlamaEncoder()
+        return _wordllama()
     if kind == "sentence-transformers" and detail:
-        return SentenceTransformersEncoder(detail)
+        return _sentence_transformers(detail)
     raise BadInputError(
         f'unknown encoder "{choice}"',
         fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable or a mapping",
     )
 
 
-class HashEncoder:
+def _hash(wanted: str) -> Encoder:
     """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
+    if not (wanted.isascii() and wanted.isdigit() and int(wanted)):
+        raise BadInputError(f'invalid number of dimensions "{wanted}"', fix='use "hash:256"')
+    dimensions = int(wanted)
 
-    version = "1"
-
-    def __init__(self, dimensions: str) -> None:
-        if not (dimensions.isascii() and dimensions.isdigit() and int(dimensions)):
-            raise BadInputError(f'invalid number of dimensions "{dimensions}"', fix='use "hash:256"')
-        self._dimensions, self.name = int(dimensions), f"hash:{int(dimensions)}"
-
-    def encode(self, texts: Sequence[str]) -> Float32Array:
-        rows = np.zeros((len(texts), self._dimensions), np.float32)
+    def encode(texts: Sequence[str]) -> Float32Array:
+        rows = np.zeros((len(texts), dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
             # A text without words is hashed by its characters.
             words = _WORD.findall(text.casefold()) or list(text)
             for feature, count in Counter([*words, *map(" ".join, pairwise(words))]).items():
                 number = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
-                row[(number >> 1) % self._dimensions] += count if number & 1 else -count
-        return _unit(rows)
+                row[(number >> 1) % dimensions] += count if number & 1 else -count
+        return rows
+
+    return CheckedEncoder(f"hash:{dimensions}", encode, "1")
 
 
-class WordLlamaEncoder:
+def _wordllama() -> Encoder:
     """The mean of the vectors of a text's tokens.
 
     The package isn't imported, because that configures logging for the whole process and loads an HTTP client. Its
     files are read instead.
     """
+    spec = importlib.util.find_spec("wordllama")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+    if folder is None or not all((folder / name).is_file() for name in (WEIGHTS, TOKENIZER)):
+        raise MissingExtraError("the encoder wordllama", "rewardmodels", module="wordllama")
+    vectors, tokenizer, version = _read_wordllama(folder)
 
-    name = "wordllama"
-
-    def __init__(self) -> None:
-        spec = importlib.util.find_spec("wordllama")
-        folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
-        if folder is None or not all((folder / name).is_file() for name in (WEIGHTS, TOKENIZER)):
-            raise MissingExtraError("the encoder wordllama", "rewardmodels", module="wordllama")
-        self._vectors, self._tokenizer, self.version = _read_wordllama(folder)
-
-    def encode(self, texts: Sequence[str]) -> Float32Array:
-        rows = np.empty((len(texts), self._vectors.shape[1]), np.float32)
-        for place, one in enumerate(self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
+    def encode(texts: Sequence[str]) -> Float32Array:
+        rows = np.empty((len(texts), vectors.shape[1]), np.float32)
+        for place, one in enumerate(tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)):
             # Count distinct tokens, so that a text of megabytes doesn't need a matrix of gigabytes.
             ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
-            rows[place] = counts.astype(np.float32) @ self._vectors[ids]
-        return _unit(rows)
+            rows[place] = counts.astype(np.float32) @ vectors[ids]
+        return rows
+
+    return CheckedEncoder("wordllama", encode, version)
 
 
 @lru_cache(maxsize=1)
@@ -140,57 +148,35 @@ def _read_wordllama(folder: Path) -> tuple[Float32Array, Any, str]:
     return load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32), tokenizer, digest.hexdigest()
 
 
-class SentenceTransformersEncoder:
-    """A model of sentence-transformers."""
-
-    version = ""
-
-    def __init__(self, model: str) -> None:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            raise MissingExtraError(
-                "the encoder sentence-transformers", "embedders", module="sentence_transformers"
-            ) from None
-        self._model, self.name = SentenceTransformer(model, device="cpu"), f"sentence-transformers:{model}"
-
-    def encode(self, texts: Sequence[str]) -> Float32Array:
-        return _checked(self.name, self._model.encode(list(texts), show_progress_bar=False), len(texts))
+def _sentence_transformers(model: str) -> Encoder:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise MissingExtraError(
+            "the encoder sentence-transformers", "embedders", module="sentence_transformers"
+        ) from None
+    loaded = SentenceTransformer(model, device="cpu")
+    return CheckedEncoder(
+        f"sentence-transformers:{model}", lambda texts: loaded.encode(list(texts), show_progress_bar=False)
+    )
 
 
-class CallableEncoder:
-    """A function of the caller. Its results are checked, because one NaN would spread through the whole model."""
-
-    version = ""
-
-    def __init__(self, function: Callable[[Sequence[str]], Any]) -> None:
-        self._function = function
-        self.name = f"callable:{getattr(function, '__qualname__', type(function).__qualname__)}"
-
-    def encode(self, texts: Sequence[str]) -> Float32Array:
-        return _checked(self.name, self._function(texts), len(texts))
-
-
-class MappingEncoder:
+def _of_mapping(vectors: Mapping[str, Any]) -> Encoder:
     """Precomputed vectors by text."""
+    if not vectors:
+        raise BadInputError("the mapping of vectors is empty", fix="pass a vector for each text")
+    columns = np.shape(next(iter(vectors.values())))
 
-    name, version = "mapping", ""
-
-    def __init__(self, vectors: Mapping[str, Any]) -> None:
-        if not vectors:
-            raise BadInputError("the mapping of vectors is empty", fix="pass a vector for each text")
-        self._vectors = vectors
-
-    def encode(self, texts: Sequence[str]) -> Float32Array:
-        missing = [text for text in texts if text not in self._vectors]
+    def rows(texts: Sequence[str]) -> Any:
+        missing = [text for text in texts if text not in vectors]
         if missing:
             raise BadInputError(
                 f"{len(missing)} texts have no vector, starting with {missing[0][:60]!r}",
                 fix="add their vectors to the mapping",
             )
-        # Without texts, use any vector to find the number of columns.
-        rows = [self._vectors[text] for text in texts] or [next(iter(self._vectors.values()))]
-        return _checked("the mapping of vectors", rows, len(rows))[: len(texts)]
+        return [vectors[text] for text in texts] or np.zeros((0, *columns))
+
+    return CheckedEncoder("mapping", rows)
 
 
 def _checked(name: str, rows: Any, count: int) -> Float32Array:
@@ -203,12 +189,8 @@ def _checked(name: str, rows: Any, count: int) -> Float32Array:
         raise BadInputError(f"{name} returned an array of shape {array.shape} for {count} texts", fix=fix)
     if not np.isfinite(array).all():
         raise BadInputError(f"{name} returned NaN or infinity", fix=fix)
-    return _unit(array)
-
-
-def _unit(rows: Float32Array) -> Float32Array:
-    """Scale rows to unit length. A zero row (a text without tokens) points along the first axis."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[lengths[:, 0] == 0.0, 0] = 1.0
+    # Scale rows to unit length. A zero row (a text without tokens) points along the first axis.
+    lengths = np.linalg.norm(array, axis=1, keepdims=True)
+    array[lengths[:, 0] == 0.0, 0] = 1.0
     lengths[lengths == 0.0] = 1.0
-    return np.asarray(rows / lengths, np.float32)
+    return np.asarray(array / lengths, np.float32)

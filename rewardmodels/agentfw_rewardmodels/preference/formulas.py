@@ -104,27 +104,30 @@ def _gate_value(rows: Array, weights: Weights) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as tensors. Users and liked items occur once each, and each like refers to them by index."""
+    """A batch: indexes in numpy as they are drawn, and then nodes of the graph as tensors.
+
+    Users and liked items occur once each, and each like refers to them by index.
+    """
 
     users: Any
-    """Nodes of the distinct users."""
+    """The distinct users."""
     items: Any
-    """Nodes of the distinct liked items."""
+    """The distinct liked items."""
     others: Any
-    """For each like, the node of an item that isn't liked."""
+    """For each like, an item that isn't liked."""
     user: Any
     """For each like, the index in `users`."""
     item: Any
     """For each like, the index in `items`."""
     compared: Any
-    """Indexes in `users` of the users whose contrastive losses are computed."""
+    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
     liked: Any
     """Shape (compared, items): what each of these users is known to like."""
-    popularity: Any
+    popularity: Any = None
     """Popularity of `items`."""
-    texts: Any
+    texts: Any = None
     """Text vectors of `items`, or None without texts."""
-    other_texts: Any
+    other_texts: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,10 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
     liked_items, both = items[batch.item], settings.branches == "both"
     branches = branches_of(users, weights, settings)
     merged = fused_of(branches, weights)
-    loss = settings.decay * _decay(batch, embeddings)
+    # (37): return the weight decay of the embeddings before the propagation, three per like.
+    before_users, before_items, others = embeddings.before
+    sizes = (before_users**2).sum(-1)[batch.user], (before_items**2).sum(-1)[batch.item], (others**2).sum(-1)
+    loss = settings.decay * (sum(size.mean() for size in sizes) / 2)
     if settings.ranking_loss:
         loss = loss + settings.ranking_loss * ranking(merged[batch.user], liked_items, embeddings.others)
     contrasts = [
@@ -153,7 +159,13 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
     ]
     if contrasts:
         columns = normalised(items).T / settings.temperature
-        compared = _compared_likes(batch)
+        # Return the likes of the compared users: for each one the index in `compared` and in `items`.
+        import torch
+
+        places = torch.full_like(batch.users, -1)
+        places[batch.compared] = torch.arange(len(batch.compared), device=places.device)
+        row = places[batch.user]
+        compared = row[row >= 0], batch.item[row >= 0]
         for name, weight in contrasts:
             rows, importance = branches[name][batch.compared], _importance(batch, name, settings)
             loss = loss + weight * _contrast(rows, columns, batch, compared, importance)
@@ -199,16 +211,6 @@ def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:
     return batch.popularity if name == "conformity" else 1.0 - batch.popularity
 
 
-def _compared_likes(batch: Batch) -> tuple[Any, Any]:
-    """Return the likes of the compared users: for each one the index in `compared` and in `items`."""
-    import torch
-
-    rows = torch.full_like(batch.users, -1)
-    rows[batch.compared] = torch.arange(len(batch.compared), device=rows.device)
-    row = rows[batch.user]
-    return row[row >= 0], batch.item[row >= 0]
-
-
 def _contrast(users: Any, columns: Any, batch: Batch, compared: tuple[Any, Any], importance: Any) -> Any:
     """(28, 30): return the contrastive loss of a branch, estimated from the likes of the compared users."""
     from torch.nn.functional import softplus
@@ -235,10 +237,3 @@ def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
     if not pairs.any():
         return apart
     return apart + ranking(users[batch.user][pairs], texts[batch.item][pairs], others[pairs])
-
-
-def _decay(batch: Batch, embeddings: Embeddings) -> Any:
-    """(37): return the weight decay of the embeddings before the propagation, three per like."""
-    users, items, others = embeddings.before
-    sizes = (users**2).sum(-1)[batch.user], (items**2).sum(-1)[batch.item], (others**2).sum(-1)
-    return sum(size.mean() for size in sizes) / 2

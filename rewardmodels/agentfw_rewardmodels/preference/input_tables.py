@@ -261,15 +261,11 @@ class Dataset:
             )
         view_names = tuple(sorted({name for views in profiles.values() for name in views}))
         facts = {
-            "users": len(users),
-            "items": len(items),
-            "likes": len(interactions.likes),
+            **counts_of(users, items, likes, texts),
             "dislikes": len(interactions.dislikes),
             "duplicates": interactions.duplicates,
             "contradictions": interactions.contradictions,
-            "items_without_text": sum(item not in texts for item in items),
             "users_without_profile": sum(user not in profiles for user in users),
-            "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
         }
         return cls(
             users,
@@ -293,6 +289,16 @@ class Dataset:
         held = np.zeros(len(by_user), bool)
         held[order[by_user]] = rank < np.repeat(quota, counts)
         return replace(self, likes=self.likes[:, ~held]), self.likes[:, held]
+
+
+def counts_of(users: Sequence[str], items: Sequence[str], likes: Pairs, texts: Mapping[str, str]) -> dict[str, int]:
+    return {
+        "users": len(users),
+        "items": len(items),
+        "likes": likes.shape[1],
+        "items_without_text": sum(item not in texts for item in items),
+        "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
+    }
 
 
 def places_of(pairs: Sequence[tuple[str, str]], users: Sequence[str], items: Sequence[str]) -> Pairs:

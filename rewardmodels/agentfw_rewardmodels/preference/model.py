@@ -32,20 +32,21 @@ from agentfw_rewardmodels.preference.input_tables import (
 )
 from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.reports import ModelReport, UserReport
 from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
+    ModelReport,
     NearItem,
     OwnItem,
     PreferenceScore,
     Scores,
+    UserReport,
     by_user,
     recall_and_ndcg,
     top,
 )
 from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, UserVectors, new_user_vectors, user_vectors
-from agentfw_rewardmodels.preference.training import Progress
+from agentfw_rewardmodels.preference.training import Progress, fit
 
 By = Literal["fused", "interest", "conformity"]
 """Ranking method: by expected likes, by the user's own interest, or by conformity."""
@@ -102,8 +103,6 @@ class PreferenceModel:
         - `start` is a model whose weights training starts from.
         - `checkpoints` is a folder. Repeat the same call to resume an interrupted training from it.
         """
-        from agentfw_rewardmodels.preference.fitting import fit
-
         state, opened = fit(
             interactions,
             items=items,

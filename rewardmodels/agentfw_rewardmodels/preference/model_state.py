@@ -28,7 +28,7 @@ import numpy as np
 from ..errors import BadInputError, FileRefusedError, MissingExtraError, StorageError
 from .cold_start import merged, predict_from_profiles
 from .encoders import Encoder, Float32Array
-from .input_tables import Interactions, Pairs, Profiles, encoded_items, encoded_views, places_of
+from .input_tables import Interactions, Pairs, Profiles, counts_of, encoded_items, encoded_views, places_of
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, propagated
 from .scoring import Scorer
@@ -196,7 +196,13 @@ class ModelState:
             self._check_views(views)
         users = tuple(dict.fromkeys([*self.users, *(user for user, _ in interactions.likes), *profiles]))
         items = tuple(dict.fromkeys([*self.items, *(item for _, item in interactions.likes), *texts]))
-        likes, again = self._likes_with(interactions, users, items)
+        # Return all likes, old ones first, and how many of the fresh_pairs ones were known already.
+        fresh_pairs, gone = places_of(interactions.likes, users, items), places_of(interactions.dislikes, users, items)
+        old_keys = self.likes[0] * len(items) + self.likes[1]
+        new_keys = fresh_pairs[0] * len(items) + fresh_pairs[1]
+        stays = ~np.isin(old_keys, gone[0] * len(items) + gone[1])
+        fresh = ~np.isin(new_keys, old_keys)
+        likes, again = np.concatenate([self.likes[:, stays], fresh_pairs[:, fresh]], axis=1), int((~fresh).sum())
         if not likes.size:
             raise BadInputError("no like would be left", fix="leave out some of the dislikes")
         titles = {**self.titles, **texts}
@@ -215,16 +221,11 @@ class ModelState:
             by_profile=by_profile,
             texts=self._texts_with(texts, items, encoder),
             facts={
-                **self.facts,
-                "users": len(users),
-                "items": len(items),
-                "likes": likes.shape[1],
+                **counts_of(users, items, likes, titles),
                 "dislikes": self.facts["dislikes"] + len(interactions.dislikes),
                 "duplicates": self.facts["duplicates"] + interactions.duplicates + again,
                 "contradictions": self.facts["contradictions"] + interactions.contradictions,
-                "items_without_text": sum(item not in titles for item in items),
                 "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
-                "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
             },
         )
         untrained = np.arange(len(items)) >= len(self.items)
@@ -247,23 +248,10 @@ class ModelState:
             by_profile=by_profile,
             facts={
                 **self.facts,
-                "users": len(users),
-                "likes": likes.shape[1],
+                **counts_of(users, self.items, likes, self.titles),
                 "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
-                "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
             },
         )
-
-    def _likes_with(
-        self, interactions: Interactions, users: tuple[str, ...], items: tuple[str, ...]
-    ) -> tuple[Pairs, int]:
-        """Return all likes, old ones first, and how many of the new ones were known already."""
-        new, gone = places_of(interactions.likes, users, items), places_of(interactions.dislikes, users, items)
-        old_keys = self.likes[0] * len(items) + self.likes[1]
-        new_keys = new[0] * len(items) + new[1]
-        stays = ~np.isin(old_keys, gone[0] * len(items) + gone[1])
-        fresh = ~np.isin(new_keys, old_keys)
-        return np.concatenate([self.likes[:, stays], new[:, fresh]], axis=1), int((~fresh).sum())
 
     def _texts_with(self, texts: Mapping[str, str], items: tuple[str, ...], encoder: Encoder | None) -> Float32Array:
         if not texts or not self.texts.size:

@@ -92,25 +92,21 @@ def propagated(embeddings: Float32Array, graph: Adjacency, layers: int) -> Float
     """Return the mean over all layers, in numpy."""
     total, layer = embeddings.copy(), embeddings
     for _ in range(layers):
-        layer = _product(graph, layer)
+        result = np.zeros_like(layer)
+        filled = np.flatnonzero(np.diff(graph.starts))
+        begin = 0
+        while begin < len(filled):
+            # At least one row at a time, and as many as fit.
+            limit = graph.starts[filled[begin]] + ROWS_AT_ONCE
+            end = max(begin + 1, int(np.searchsorted(graph.starts[filled + 1], limit, side="right")))
+            rows = filled[begin:end]
+            edges = slice(graph.starts[rows[0]], graph.starts[rows[-1] + 1])
+            messages = layer[graph.columns[edges]] * graph.values[edges, None]
+            result[rows] = np.add.reduceat(messages, graph.starts[rows] - graph.starts[rows[0]], axis=0)
+            begin = end
+        layer = result
         total += layer
     return np.asarray(total / (layers + 1), np.float32)
-
-
-def _product(graph: Adjacency, embeddings: Float32Array) -> Float32Array:
-    result = np.zeros_like(embeddings)
-    filled = np.flatnonzero(np.diff(graph.starts))
-    begin = 0
-    while begin < len(filled):
-        # At least one row at a time, and as many as fit.
-        limit = graph.starts[filled[begin]] + ROWS_AT_ONCE
-        end = max(begin + 1, int(np.searchsorted(graph.starts[filled + 1], limit, side="right")))
-        rows = filled[begin:end]
-        edges = slice(graph.starts[rows[0]], graph.starts[rows[-1] + 1])
-        messages = embeddings[graph.columns[edges]] * graph.values[edges, None]
-        result[rows] = np.add.reduceat(messages, graph.starts[rows] - graph.starts[rows[0]], axis=0)
-        begin = end
-    return result
 
 
 class Matrix:

@@ -1,4 +1,7 @@
-"""Stage 2 of training: the embeddings of users and items, the branches, and the positions of texts.
+"""Fits a preference model: trains profiles (stage 1) and preferences (stage 2), then fits the cold start.
+
+All input is read and checked before training starts. Stage 1 and the cold start are in cold_start.py. Stage 2 is here:
+the embeddings of users and items, the branches, and the positions of texts.
 
 On one machine and number of threads, the same seed gives the same model, also if training was interrupted and resumed
 from a checkpoint. Torch's global random state is neither used nor changed. A batch is some likes, and for each one an
@@ -14,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +25,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInputError, FileRefusedError, MissingExtraError
-from .encoders import Float32Array
+from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles
+from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import Batch, Embeddings, branches_of, fused_of, normalised, objective
-from .input_tables import Dataset, Pairs, popularity
-from .model_state import read_arrays, write_arrays
+from .input_tables import (
+    Dataset,
+    Pairs,
+    hetero_texts,
+    is_hetero_data,
+    popularity,
+    read_interactions,
+    read_items,
+    read_pairs,
+    read_profiles,
+)
+from .model_state import ModelState, read_arrays, write_arrays
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, Matrix, propagate, propagated
 from .results import by_user, recall_and_ndcg, top
+from .scoring import user_vectors
 
 Ints = NDArray[np.int64]
 TRIES = 10
 """Attempts to draw an item that isn't liked. A user who likes nearly everything may get one that is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """A batch as indexes of users and items. `user` and `item` index the distinct `users` and `items`."""
-
-    users: Ints
-    items: Ints
-    others: Ints
-    user: Ints
-    item: Ints
-    compared: Ints
-    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
-    liked: NDArray[np.bool_]
-    """Shape (compared, items): what each of these users is known to like."""
 
 
 class Drawer:
@@ -60,38 +60,10 @@ class Drawer:
         self._starts = np.searchsorted(self._keys, np.arange(users + 1) * items)
         self._slots = np.full(items, -1, np.int64)
 
-    def epoch(self, number: int) -> Iterator[Places]:
+    def epoch(self, number: int) -> Iterator[Batch]:
         generator = np.random.default_rng([self._seed, number])
         likes = self._likes[:, generator.permutation(self._likes.shape[1])]
-        others = self._others(likes[0], generator)
-        for begin in range(0, likes.shape[1], self._batch):
-            part = slice(begin, begin + self._batch)
-            yield self.places(likes[:, part], others[part], generator)
-
-    def generator(self, epoch: int) -> np.random.Generator:
-        """Return the generator for other random choices in an epoch."""
-        return np.random.default_rng([self._seed, epoch, 1])
-
-    def places(self, likes: Pairs, others: Ints, generator: np.random.Generator) -> Places:
-        users, user = np.unique(likes[0], return_inverse=True)
-        items, item = np.unique(likes[1], return_inverse=True)
-        compared = np.arange(len(users))
-        if 0 < self._contrast_users < len(users):
-            compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
-        return Places(users, items, others, user, item, compared, self._liked(users[compared], items))
-
-    def _liked(self, users: Ints, items: Ints) -> NDArray[np.bool_]:
-        counts = self._starts[users + 1] - self._starts[users]
-        rows = np.repeat(np.arange(len(users)), counts)
-        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[users][rows]
-        self._slots[items] = np.arange(len(items))
-        slots = self._slots[self._keys[edges] % self._items]
-        self._slots[items] = -1
-        mask = np.zeros((len(users), len(items)), bool)
-        mask[rows[slots >= 0], slots[slots >= 0]] = True
-        return mask
-
-    def _others(self, users: Ints, generator: np.random.Generator) -> Ints:
+        users = likes[0]
         others = generator.integers(0, self._items, len(users))
         for _ in range(TRIES):
             keys = users * self._items + others
@@ -100,7 +72,30 @@ class Drawer:
             if not len(wrong):
                 break
             others[wrong] = generator.integers(0, self._items, len(wrong))
-        return others
+        for begin in range(0, likes.shape[1], self._batch):
+            part = slice(begin, begin + self._batch)
+            yield self.places(likes[:, part], others[part], generator)
+
+    def generator(self, epoch: int) -> np.random.Generator:
+        """Return the generator for other random choices in an epoch."""
+        return np.random.default_rng([self._seed, epoch, 1])
+
+    def places(self, likes: Pairs, others: Ints, generator: np.random.Generator) -> Batch:
+        users, user = np.unique(likes[0], return_inverse=True)
+        items, item = np.unique(likes[1], return_inverse=True)
+        compared = np.arange(len(users))
+        if 0 < self._contrast_users < len(users):
+            compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
+        rows_of = users[compared]
+        counts = self._starts[rows_of + 1] - self._starts[rows_of]
+        rows = np.repeat(np.arange(len(rows_of)), counts)
+        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[rows_of][rows]
+        self._slots[items] = np.arange(len(items))
+        slots = self._slots[self._keys[edges] % self._items]
+        self._slots[items] = -1
+        mask = np.zeros((len(rows_of), len(items)), bool)
+        mask[rows[slots >= 0], slots[slots >= 0]] = True
+        return Batch(users, items, others, user, item, compared, mask)
 
 
 def tensor(array: Any, device: str) -> Any:
@@ -219,18 +214,18 @@ class Trainer:
             return torch.zeros(shape)
         return (torch.rand(shape, generator=generator) * 2 - 1) / shape[-1] ** 0.5
 
-    def step(self, places: Places, generator: np.random.Generator) -> float:
+    def step(self, drawn: Batch, generator: np.random.Generator) -> float:
         """Do one optimizer step, and return the loss before it."""
-        loss = self.loss(places, generator)
+        loss = self.loss(drawn, generator)
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
         return float(loss.item())
 
-    def loss(self, places: Places, generator: np.random.Generator) -> Any:
+    def loss(self, drawn: Batch, generator: np.random.Generator) -> Any:
         import torch
 
-        groups = places.users, places.items + self.users, places.others + self.users
+        groups = drawn.users, drawn.items + self.users, drawn.others + self.users
         if self._matrix is None:
             nodes, part = self.graph.around(
                 np.concatenate(groups), self.settings.layers, self.settings.neighbours, generator
@@ -242,15 +237,12 @@ class Trainer:
             before = self._before()
             after = propagate(before, self._matrix, self.settings.layers)
         user_rows, item_rows, other_rows = (tensor(group, self.device) for group in groups)
-        items, others = tensor(places.items, self.device), tensor(places.others, self.device)
+        items, others = tensor(drawn.items, self.device), tensor(drawn.others, self.device)
         batch = Batch(
-            users=user_rows,
-            items=item_rows,
-            others=other_rows,
-            user=tensor(places.user, self.device),
-            item=tensor(places.item, self.device),
-            compared=tensor(places.compared, self.device),
-            liked=tensor(places.liked, self.device),
+            user_rows,
+            item_rows,
+            other_rows,
+            **{name: tensor(getattr(drawn, name), self.device) for name in ("user", "item", "compared", "liked")},
             popularity=self._popularity[items],
             texts=None if self._texts is None else self._texts[items],
             other_texts=None if self._texts is None else self._texts[others],
@@ -371,3 +363,115 @@ def shapes_of(users: int, items: int, dimensions: int, text: int) -> dict[str, t
     if text:
         shapes["action.weight"], shapes["action.bias"] = (dimensions, text), (dimensions,)
     return shapes
+
+
+def fit(
+    interactions: Any,
+    *,
+    items: Any,
+    profiles: Any,
+    validation: Any,
+    settings: PreferenceSettings,
+    encoder: EncoderChoice,
+    start: ModelState | None,
+    checkpoints: str | Path | None,
+    progress: Callable[[Progress], None],
+) -> tuple[ModelState, Encoder | None]:
+    """Return the trained state, and the encoder if there are texts."""
+    if is_hetero_data(interactions):
+        of_items, of_users = hetero_texts(interactions)
+        items, profiles = of_items if items is None else items, of_users if profiles is None else profiles
+    texts = {} if items is None else read_items(items)
+    views = {} if profiles is None else read_profiles(profiles)
+    opened = open_encoder(encoder) if texts or views else None
+    data = Dataset.build(read_interactions(interactions), texts, views, opened)
+    training, held_out = _split(data, validation, settings)
+    device = device_of(settings)
+
+    weights: dict[str, Any] = {}
+    rows = np.zeros((len(data.users), 0), np.float32)
+    if data.view_names:
+        weights = train_profiles(
+            data.views,
+            settings,
+            device,
+            lambda epoch, loss: progress(Progress("profiles", epoch, settings.profile_epochs, loss)),
+        )
+        rows = merged(data.views, weights)
+
+    initial = {} if start is None else _of_earlier(start, data)
+    trainer = Trainer(training, settings, initial)
+    kept = None
+    if checkpoints is not None:
+        kept = Checkpoints(checkpoints, fingerprint(training, held_out, settings, list(initial.values())))
+    trained = trainer.train(held_out, kept, progress)
+    weights |= trained.weights
+    own_users, own_items = weights.pop("users"), weights.pop("items")
+    state = ModelState(
+        settings=settings,
+        users=data.users,
+        items=data.items,
+        titles={item: texts[item] for item in data.items if item in texts},
+        view_names=data.view_names,
+        # Likes held out here for validation are known to the model. A validation table of the caller is not.
+        likes=data.likes if validation is None else training.likes,
+        own_users=own_users,
+        own_items=own_items,
+        by_profile=np.zeros((len(own_users), 3, settings.dimensions), np.float32),
+        texts=data.texts,
+        weights=weights,
+        facts=data.facts,
+        history=tuple(trained.history),
+    )
+    if data.view_names:
+        state = _with_cold_start(state, rows)
+    if kept is not None:
+        kept.done()
+    return state, opened
+
+
+def _with_cold_start(state: ModelState, profiles: Float32Array) -> ModelState:
+    """Add the predictions for users who have a profile but no likes."""
+    likes = state.with_likes()
+    # If no user with likes has a profile, new users are predicted to be like the users with likes.
+    known = likes & (profiles != 0).any(-1) if (profiles[likes] != 0).any() else likes
+    embeddings = state.embeddings()[0][known]
+    of_known = user_vectors(embeddings, state.weights, state.settings)
+    of_new_users = fit_cold_start(profiles[known], np.hstack([embeddings, of_known.interest, of_known.conformity]))
+    weights = {**state.weights, **of_new_users}
+    by_profile = predict_from_profiles(profiles, weights).reshape(-1, 3, state.settings.dimensions)
+    # Users with likes stay where training put them, profile included. The others were not trained.
+    own_users = np.where(likes[:, None], state.own_users - by_profile[:, 0], np.float32(0.0))
+    return replace(state, own_users=own_users, by_profile=by_profile, weights=weights)
+
+
+def _split(data: Dataset, validation: Any, settings: PreferenceSettings) -> tuple[Dataset, Pairs]:
+    if validation is not None:
+        held_out = read_pairs(validation, data.users, data.items, "validation")
+        if not held_out.size:
+            raise BadInputError(
+                "no like in the validation table is of a known user and item",
+                fix="use the same names of users and items",
+            )
+        return data, held_out
+    if not settings.validation:
+        return data, np.zeros((2, 0), np.int64)
+    return data.without(settings.validation, np.random.default_rng([settings.seed, 0]))
+
+
+def _of_earlier(start: ModelState, data: Dataset) -> dict[str, Float32Array]:
+    """Return the weights of an earlier model, with its rows moved to where this dataset has those users and items."""
+    generator = np.random.default_rng(start.settings.seed)
+    initial = dict(start.weights)
+    for name, rows, old, new in (
+        ("users", start.own_users + start.by_profile[:, 0], start.users, data.users),
+        ("items", start.own_items, start.items, data.items),
+    ):
+        placed = generator.normal(0.0, 0.1, (len(new), rows.shape[1])).astype(np.float32)
+        places = {key: place for place, key in enumerate(new)}
+        shared = [(place, places[key]) for place, key in enumerate(old) if key in places]
+        if shared:
+            before, now = map(list, zip(*shared, strict=True))
+            placed[now] = rows[before]
+        initial[name] = placed
+    return initial

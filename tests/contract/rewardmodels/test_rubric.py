@@ -288,7 +288,7 @@ def test_a_judge_that_only_answers_nonsense_costs_no_episode(caplog: pytest.LogC
     assert judgement.scores == (FALLBACK, FALLBACK)
     assert "no JSON" in judgement.failure
     assert (rubric.tally.asked, rubric.tally.failed) == (2, 1)
-    assert "could not judge a group of 2" in caplog.text
+    assert "j could not judge: it contains no JSON" in caplog.text
 
 
 def test_a_failure_is_not_kept() -> None:

@@ -17,7 +17,7 @@ import pytest
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError
 from agentfw.policy import Request, Sampling
-from agentfw.runs.learning.probe import Probe, arithmetic, check
+from agentfw.runs.learning.proof import Probe, arithmetic, check
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")

@@ -1,22 +1,224 @@
-"""Verifies which weights a policy serves: after each publication, policy and learner are given the same probes.
+"""Verifies which weights a policy serves, by comparing its logprobs of a few fixed tokens with the learner's.
 
 An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
 model, or an old adapter, would otherwise train for days without an error.
 
     proof = Proof(policy, learner_answers)
     await proof.begin(folder.evaluation(0))
-    figures = await proof.prove()
+    figures = await proof.prove()          # after each publication
+
+A fault is named only where the data supports it. The served version is compared with the newest version, which it
+should be, and with typical faults: the base model, the version before, or the update applied twice. If these can't be
+told apart, nothing is claimed.
+
+    >>> base, trained = [-2.0, -1.0, -3.0], [-1.5, -1.2, -2.0]
+    >>> noise = arithmetic(sampled=[-2.001, -1.0, -3.001], base=base, rounding=[0.001, 0.0, -0.002])
+    >>> check([-1.501, -1.2, -2.0], trained, base, base, noise)
+    True
+    >>> check(base, trained, base, base, noise)
+    Traceback (most recent call last):
+    ...
+    agentfw.errors.AgentfwError: the policy still serves its base model: the newest version is not in use
+
+All values are logprobs of the same tokens after the same prompts. Numerical differences between sampler and learner
+(`arithmetic`) are measured before anything is learned. Together with the distance between versions, they make the check
+work for a small first step in fp32 as well as for a 4-bit model after a week of training.
+
+In 16 bits, one measurement isn't enough: two programs often agree to the last bit on dozens of tokens, until one sum is
+rounded differently, and everything that follows differs. So the noise has a lower limit: what rounding errors change in
+the learner's own logprobs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
+import numpy
+
+from ...errors import AgentfwError
 from ...learner import Scores
 from ...policy import Policy
 from ..records.play_records import Records
-from .probe import ROUGH, Probe, arithmetic, check, size, tolerance
+
+SLIGHT = 0.1
+"""Maximum difference between sampler and trainer, in nats per token, where the loss needs the probabilities with which
+tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""
+ROUGH = 0.5
+"""The same where it doesn't: only another model, or other tokens, are further away."""
+_FINE = 2.5e-5
+"""Numerical difference in nats that is always tolerated: both sides compute in 32 bits."""
+_SAME = 1e-6
+"""Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
+_ROUNDED = 0.1
+"""Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
+Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. With n
+uncertain tokens it is at least 1/n: what was measured with a few may be small by chance."""
+_EXPLAINED = 3.0
+"""How many times as far as rounding moves the learner's logprobs sampler and trainer may be apart."""
+_SPREAD = 2.0
+"""Tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings."""
+_FEW = 5.0
+"""How much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much."""
+_CLEARLY, _MANY = 0.5, 64
+"""A version counts as served if it is nearer than this share of the distance to the others."""
+_RATHER = 0.7
+"""The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
+_LUCKY = 12.0
+"""With one token, only a difference of this many times the noise names another version; with n tokens, of an nth."""
+_PROVEN = 0.25
+"""Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
+_STRAY = 3.0
+"""Number of standard errors from which a difference counts as more than noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The tokens that policy and learner are asked about."""
+
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+
+
+def arithmetic(
+    sampled: Sequence[float], base: Sequence[float], rounding: Sequence[float] = (), most: float = ROUGH
+) -> float:
+    """Typical difference in nats per token between policy and learner, for the base model, before any update.
+
+    `rounding` is what rounding errors change in the learner's logprobs, if known. More than `most` is an error, unless
+    rounding explains it.
+    """
+    noise = _far(_checked(sampled, base), numpy.asarray(base, dtype=float))
+    if noise > tolerance(rounding, most):
+        raise AgentfwError(
+            f"policy and learner differ by {noise:.2g} nats per token before anything was learned: "
+            "they have different precisions or models, or see different tokens",
+            fix="let the policy serve what is trained: set policy.model to learner.model, and policy.precision to the "
+            "learner's. To train on a different sampler on purpose, corrected by importance weights, set "
+            "optimizer.importance_cap=2",
+        )
+    known = max(_ROUNDED, 1 / _telling(numpy.asarray(base, dtype=float)))
+    return max(noise, known * size(rounding), _FINE)
+
+
+def tolerance(rounding: Sequence[float], most: float) -> float:
+    """How far sampler and trainer may be apart, in nats per token."""
+    return max(most, _EXPLAINED * size(rounding))
+
+
+def check(
+    served: Sequence[float],
+    trained: Sequence[float],
+    base: Sequence[float],
+    previous: Sequence[float],
+    noise: float | None = None,
+) -> bool:
+    """Raise an error that names the fault if the policy doesn't serve what was trained.
+
+    `trained` are the logprobs of the newest version, `previous` those of the version before it, and `base` those of the
+    model without adapter. `noise` is the result of `arithmetic`, if known. Returns True if the newest version is
+    certainly served, and False if nothing speaks against it, but the versions are too similar on this probe to tell.
+    """
+    now = _checked(served, trained)
+    new, old, before = (_checked(values, trained) for values in (trained, base, previous))
+    away, count = _far(now, new), _telling(new)
+    limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(count)) * max(noise, _FINE)
+    clearly = _CLEARLY if count < _MANY else _RATHER
+    lucky = away * count <= _LUCKY * (noise or 0.0)
+    fault = None if lucky else _mistaken(away, min(clearly * away, limit), now, old, before)
+    if fault is None and away > limit:
+        fault = _altered(away, now - new, new - old)
+    if fault is not None:
+        raise fault
+    apart = [distance for distance in (_far(new, old), _far(new, before)) if distance > 0]
+    return bool(apart) and away <= _PROVEN * min(apart)
+
+
+def _telling(logprobs: numpy.ndarray) -> float:
+    """How many tokens tell something: what is all but certain changes neither with weights nor by rounding."""
+    doubt = (1 - numpy.exp(numpy.minimum(logprobs, 0.0))) ** 2
+    return float(doubt.sum() ** 2 / (doubt**2).sum()) if doubt.any() else 1.0
+
+
+def _mistaken(
+    away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
+) -> AgentfwError | None:
+    """The error for serving one version instead of another."""
+    from_base, from_before = _far(now, old), _far(now, before)
+    near, far = sorted((from_base, from_before))
+    if away <= _SAME or near > limit:
+        return None
+    if near > _CLEARLY * far and _far(old, before) > 0:
+        return AgentfwError(
+            "the policy serves its base model or the previous version, not the newest one; "
+            "on this probe the two can't be told apart",
+            fix="check that its publish method loads the given adapter",
+        )
+    if from_base <= from_before:
+        return AgentfwError(
+            "the policy still serves its base model: the newest version is not in use",
+            fix="check that its publish method loads the adapter, and that requests name it",
+        )
+    return AgentfwError(
+        "the policy serves the previous version: its adapter is stale",
+        fix="check that each version has a new name, and that requests name the newest",
+    )
+
+
+def _altered(away: float, excess: numpy.ndarray, update: numpy.ndarray) -> AgentfwError:
+    """The error for serving an unknown version, by how it differs from the newest."""
+    length = size(update)
+    # How much of the update is added again, and how certain that is. Anything else would match only by chance.
+    share = float(excess @ update) / (len(update) * length**2) if length else 0.0
+    sure = abs(share) * length * math.sqrt(len(update)) > _STRAY * _far(excess, share * update)
+    by = f"by {away:.2g} nats per token, more than numerical noise"
+    if sure and share >= _PROVEN:
+        return AgentfwError(
+            f"the policy applies the update more than once ({1 + share:.1f} times, according to the probe)",
+            fix="load adapters onto the base model, not onto one with a merged adapter",
+        )
+    if away > 1.0 and away > 2 * length:
+        return AgentfwError(
+            f"policy and learner differ {by}, and far more than the training changed: "
+            "the policy serves another model, or sees other tokens",
+            fix="check that policy.model and learner.model are the same folder",
+        )
+    if sure and -1 < share < 0:
+        return AgentfwError(
+            f"the policy serves only a part of the update: about {-100 * share:.0f} % of it is missing",
+            fix="check that it loads the adapter for every module, and look for unknown names in its log",
+        )
+    return AgentfwError(
+        f"policy and learner differ {by}: the policy serves neither the newest version nor any other known one, "
+        "perhaps a part of it",
+        fix="check that it loads the adapter for every module, onto the model that it was trained on",
+    )
+
+
+def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
+    """The logprobs as an array, if they are valid."""
+    if len(values) != len(others):
+        raise AgentfwError(
+            f"a probe has {len(values)} logprobs on one side and {len(others)} on the other",
+            fix="return one value per token of the answer from the logprobs methods of policy and learner",
+        )
+    array = numpy.asarray(values, dtype=float)
+    if not numpy.isfinite(array).all():
+        raise AgentfwError("a logprob of the probe is not a number", fix="go back to an earlier checkpoint")
+    return array
+
+
+def _far(one: numpy.ndarray, other: numpy.ndarray) -> float:
+    """The typical difference per token, in nats."""
+    return size(one - other)
+
+
+def size(values: Sequence[float] | numpy.ndarray) -> float:
+    """The typical size of values: their root mean square."""
+    return float(numpy.sqrt(numpy.mean(numpy.square(values)))) if len(values) else 0.0
+
 
 _LONGEST = 64
 """Maximum number of tokens of an answer that are compared."""
@@ -48,7 +250,21 @@ class Proof:
         if self.probes:
             return
         turns = [turn for episode in records.episodes() for turn in episode.turns if turn.token_ids]
-        self.probes = _chosen({Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns})
+        # The longest of them, as many as are useful.
+        probes = {Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns}
+        chosen: list[Probe] = []
+        compared = computed = 0
+        for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
+            compared, computed = (
+                compared + len(probe.token_ids),
+                computed + len(probe.prompt_ids) + len(probe.token_ids),
+            )
+            if chosen and computed > _COMPUTED:
+                break
+            chosen.append(probe)
+            if compared >= _ENOUGH or len(chosen) == _MOST:
+                break
+        self.probes = chosen
         if not self.probes:
             return
         self._base = await self.learner(self.probes, True)
@@ -93,17 +309,3 @@ class Proof:
     async def _told(self, policy: Policy) -> Sequence[float]:
         told = await policy.score([(probe.prompt_ids, probe.token_ids) for probe in self.probes])
         return [value for values in told for value in values] if all(told) else ()
-
-
-def _chosen(probes: Iterable[Probe]) -> list[Probe]:
-    """The longest of them, as many as are useful."""
-    chosen: list[Probe] = []
-    compared = computed = 0
-    for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
-        compared, computed = compared + len(probe.token_ids), computed + len(probe.prompt_ids) + len(probe.token_ids)
-        if chosen and computed > _COMPUTED:
-            break
-        chosen.append(probe)
-        if compared >= _ENOUGH or len(chosen) == _MOST:
-            break
-    return chosen

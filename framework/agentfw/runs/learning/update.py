@@ -9,34 +9,38 @@ episodes, with the same result.
     served = await learning.publish(update)
 
 `TurnChecks` reports an unusable turn when it is played, and not after all rollouts of an update.
+
+With `staleness`, the learner works in a process of its own while the policy answers. If that dies, the training stops
+with an error: an update is all or nothing, so it is made again when resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy
-from ...engine import Engine
+from ...boundary.calls import KINDS_OF_CALLS, Call
+from ...boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy, Layer
+from ...engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ...episode import Episode, Turn
 from ...errors import AgentfwError, PluginError, UsageError
-from ...host import Host
+from ...host import Host, HostOptions
 from ...learner import Batch, Learner, Scores, Update
 from ...optimizer import Advantage, Loss, Optimizer, Scored
 from ...policy import Policy
 from ..observers import Observer
-from ..records.figures import finite, size_of
 from ..records.journal import make_folder
 from ..records.play_records import State
-from ..spec.run_spec import RunSpec
-from .probe import ROUGH, SLIGHT, Probe
-from .proof import Proof
-from .remote_learner import RemoteLearner
+from ..spec.run_spec import Choice, RunSpec
+from .proof import ROUGH, SLIGHT, Probe, Proof
 
 
 class TurnChecks(Observer):
@@ -74,6 +78,17 @@ class TurnChecks(Observer):
                 f"{turn.version or 'no version at all'} after {versions[0]} was published",
                 fix="fix the policy, or restart its server: it must serve the newest version",
             )
+
+
+def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
+    """Check the metrics of a plugin. Raises if one isn't finite, because then the weights aren't finite either."""
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise PluginError(
+                f"{who} reported {name} = {value}",
+                fix="lower the learning rate and resume: the step was probably too large",
+            )
+    return dict(metrics)
 
 
 def check_sampling(temperature: float | None, top_p: float | None, what: str) -> None:
@@ -130,18 +145,16 @@ class Learning:
         """Whether the learner starts from the policy's base, which is known before it is loaded."""
         self._opening: asyncio.Task[None] | None = None
         self.optimizer, self.learner = optimizer, learner
-        self.proof = Proof(policy, self._answers, self._most())
+        # Maximum difference between sampler and trainer at the start, in nats per token.
+        most = ROUGH
+        if self.needs_tokens:
+            most = SLIGHT if optimizer.loss().importance_cap is None else ON_PURPOSE
+        self.proof = Proof(policy, self._answers, most)
 
     @property
     def needs_tokens(self) -> bool:
         """Whether it learns from the exact tokens that were sampled."""
         return self.teacher is None and self.optimizer.loss().sampled
-
-    def _most(self) -> float:
-        """Maximum difference between sampler and trainer at the start, in nats per token."""
-        if not self.needs_tokens:
-            return ROUGH
-        return SLIGHT if self.optimizer.loss().importance_cap is None else ON_PURPOSE
 
     def _corrected(self, number: int, episodes: Sequence[Episode]) -> Loss:
         """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with.
@@ -256,25 +269,26 @@ class Learning:
         if not self.spec.staleness:
             await self.policy.wake()
         if update is not None and number == 1 and not self.spec.staleness and self.needs_tokens:
-            self._require_close(update.metrics.get("mismatch", 0.0))
+            # Raise if the rollouts were recorded with other probabilities than the learner finds for the same version.
+            mismatch = update.metrics.get("mismatch", 0.0)
+            if mismatch > self.proof.tolerance:
+                raise AgentfwError(
+                    f"the logprobs that the rollouts were recorded with and the learner's differ by {mismatch:.2g} "
+                    "nats per token, before anything was learned",
+                    fix="let the policy serve what is trained, and record the logprobs of what it samples from. To "
+                    "train on a different sampler on purpose, corrected by importance weights, set "
+                    "optimizer.importance_cap=2",
+                )
         return update
-
-    def _require_close(self, mismatch: float) -> None:
-        """Raise if the rollouts were recorded with other probabilities than the learner finds for the same version."""
-        if mismatch > self.proof.tolerance:
-            raise AgentfwError(
-                f"the logprobs that the rollouts were recorded with and the learner's differ by {mismatch:.2g} nats "
-                "per token, before anything was learned",
-                fix="let the policy serve what is trained, and record the logprobs of what it samples from. To train "
-                "on a different sampler on purpose, corrected by importance weights, set optimizer.importance_cap=2",
-            )
 
     async def publish(self, update: Update) -> dict[str, float]:
         """Publish a version to the policy, and verify that it is served."""
         began = time.monotonic()
         await self.policy.publish(update.adapter, update.version)
         seconds = round(time.monotonic() - began, 3)
-        return {"publish_seconds": seconds, "publish_bytes": size_of(update.adapter), **await self.proof.prove()}
+        files = [update.adapter] if update.adapter.is_file() else update.adapter.rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file())
+        return {"publish_seconds": seconds, "publish_bytes": size, **await self.proof.prove()}
 
     async def close(self) -> None:
         try:
@@ -298,6 +312,64 @@ class Learning:
     async def _learner_does(self, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
         return await asyncio.to_thread(work) if self.spec.staleness else work()
+
+
+class RemoteLearner(Layer, Learner, kind="learner"):
+    """The learner as this process sees it. Each call waits for its answer: make it in a thread."""
+
+    def __init__(self, engine: Engine, host: Host, spec: RunSpec) -> None:
+        assert spec.learner is not None
+        self._engine, self._name = engine, f'the learner "{spec.learner.name}"'
+        about = spec.engine.model_dump()
+        self._seen: dict[str, str] = {}
+        if learning := engine.plan.learning:
+            about["gpus"] = f"0+{len(learning)}"  # of the GPUs of its process none plays
+            self._seen = {"CUDA_VISIBLE_DEVICES": ",".join(card.name for card in learning)}
+        self._arguments = [host.options.plain(), spec.learner.name, spec.learner.settings, about]
+        self._process: Remote | None = None
+        self._asked: Future[Plain] | None = None
+
+    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
+        if self._process is None:
+            # Half of the cores: the policy has the others.
+            threads = os.environ.get("OMP_NUM_THREADS", "")
+            cpus = int(threads) if threads.isdigit() else max(1, (os.cpu_count() or 1) // 2)
+            factory = f"{__name__}:{LearnerServer.__name__}"
+            resources = Resources(cpus=cpus, here=True, environment=self._seen)
+            self._process = self._engine.start(factory, self._arguments, name=self._name, resources=resources)
+            self._process.ready.result()
+        self._asked = self._process.submit(call.name, *call.written(given))
+        return call.answer.read(self._asked.result())
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        if not self._process.ready.done() or (self._asked is not None and not self._asked.done()):
+            self._process.kill()  # it is loading, or computing an update that nobody waits for any more
+        else:
+            self._process.stop()
+
+
+class LearnerServer:
+    """The learner in its own process."""
+
+    def __init__(self, options: Plain, name: str, settings: Plain, engine: Plain) -> None:
+        host = Host.load(HostOptions.from_plain(options))
+        self._engine = make_engine(EngineSettings(**engine), learns=True)
+        host.provide(engine=self._engine)
+        self._learner = host.make("learner", Choice(name=name, settings=settings), Learner, "learner")
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Plain]]:
+        call = KINDS_OF_CALLS["learner"].calls[name]
+
+        async def made(*arguments: Plain) -> Plain:
+            return call.answer.write(call.on(self._learner, call.read(arguments)))
+
+        return made
+
+    async def close(self) -> None:
+        self._learner.close()
+        self._engine.close()
 
 
 def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:

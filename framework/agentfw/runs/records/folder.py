@@ -293,7 +293,9 @@ class RunFolder:
                 break
             except OSError:
                 if wait is None:
-                    owner = _owner(handle)
+                    owner = ""
+                    with suppress(OSError):
+                        owner = os.read(handle, 32).decode(errors="replace").strip()
                     os.close(handle)
                     raise RunInUseError(
                         f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
@@ -397,13 +399,6 @@ def _why_no_run(path: Path) -> str:
 def _words(error: Exception) -> str:
     """The error as a sentence. The text of a KeyError is only the key."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _owner(handle: int) -> str:
-    """The process that holds the lock, if known."""
-    with suppress(OSError):
-        return os.read(handle, 32).decode(errors="replace").strip()
-    return ""
 
 
 def _lock(handle: int) -> None:

@@ -238,6 +238,16 @@ def make_folder(path: Path) -> None:
         raise StorageError(f"can't make {path}: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
+def sync(path: Path) -> None:
+    """Flush a version, a file or a folder, to disk before it is recorded."""
+    for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
+        try:
+            with file.open("r+b") as handle:
+                os.fsync(handle.fileno())
+        except OSError as error:
+            raise StorageError(f"can't flush {file} to disk: {error.strerror or error}", fix=disk_fix(error)) from error
+
+
 def _mend(path: Path) -> int:
     """Remove the torn end of a journal. Returns the size of the rest."""
     good = 0

@@ -129,7 +129,11 @@ class _KeepingPolicy(Policy):
         return _generation(left.popleft()) if left else None
 
     def _kept(self, asked: str, found: Generation) -> Generation:
-        answer = _record(found)
+        answer = {item.name: getattr(found, item.name) for item in fields(found)}
+        answer["calls"] = [[call.name, call.arguments, call.id] for call in found.calls]
+        answer["usage"], place = asdict(found.usage), found.in_text
+        places = None if place.places is None else sorted(place.places)
+        answer["in_text"] = [sorted(place.formats), place.follows_anything, places]
         shared = len(self._before) if found.prompt_ids[: len(self._before)] == self._before else 0
         try:
             packed = {**answer, "prompt_ids": found.prompt_ids[shared:]}
@@ -181,16 +185,6 @@ def _digest(request: Request) -> str:
         digest.update(f"\n{message.role} {message.answers} {len(message.content)} ".encode())
         digest.update(message.content.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
-
-
-def _record(generation: Generation) -> dict[str, Any]:
-    record = {item.name: getattr(generation, item.name) for item in fields(generation)}
-    record["calls"] = [[call.name, call.arguments, call.id] for call in generation.calls]
-    record["usage"] = asdict(generation.usage)
-    place = generation.in_text
-    places = None if place.places is None else sorted(place.places)
-    record["in_text"] = [sorted(place.formats), place.follows_anything, places]
-    return record
 
 
 def _generation(record: Mapping[str, Any]) -> Generation:

@@ -83,7 +83,18 @@ class Mirror:
                 )
             found = [seen for path in reversed(_files(self.folder)) if (seen := self._look(path, Path(room)))]
             for seen in reversed(found):
-                self._put(seen)
+                target = f"{self._root}/{seen.name}"
+                self._storage.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
+                if seen.content is not None:
+                    self._storage.pipe_file(target, seen.content)
+                elif seen.size is None:
+                    self._storage.put_file(str(seen.path), target)
+                else:
+                    with seen.path.open("rb") as source, self._storage.open(target, "wb") as sink:
+                        left = seen.size
+                        while left and (piece := source.read(min(left, 1 << 22))):
+                            sink.write(piece)
+                            left -= len(piece)
                 self._sent[seen.name] = seen.mark
             for name in [name for name in self._sent if not (self.folder / name).exists()]:
                 self._storage.rm_file(f"{self._root}/{name}")
@@ -95,17 +106,17 @@ class Mirror:
         try:
             about = path.stat()
             mark = about.st_mtime_ns, about.st_size
-            if path.suffix == ".jsonl":
-                return None if mark == self._sent.get(name) else _Seen(path, name, mark, size=about.st_size)
-            if path.name in _LATE:
-                return None if mark == self._sent.get(name) else _Seen(path, name, mark, content=path.read_bytes())
-            if self._is_database(path):
+            is_database = path.suffix != ".jsonl" and path.name not in _LATE and self._is_database(path)
+            if is_database:
                 log = path.with_name(f"{path.name}-wal")
                 mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
-                return None if mark == self._sent.get(name) else _Seen(_database(path, room), name, mark)
+            if mark == self._sent.get(name):
+                return None
+            size = about.st_size if path.suffix == ".jsonl" else None
+            content = path.read_bytes() if path.name in _LATE else None
+            return _Seen(_database(path, room) if is_database else path, name, mark, size, content)
         except FileNotFoundError:  # removed meanwhile
             return None
-        return None if mark == self._sent.get(name) else _Seen(path, name, mark)
 
     def _is_database(self, path: Path) -> bool:
         if path not in self._databases:
@@ -115,20 +126,6 @@ class Mirror:
                 return False
             self._databases[path] = handle
         return True
-
-    def _put(self, seen: _Seen) -> None:
-        target = f"{self._root}/{seen.name}"
-        self._storage.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
-        if seen.content is not None:
-            self._storage.pipe_file(target, seen.content)
-        elif seen.size is None:
-            self._storage.put_file(str(seen.path), target)
-        else:
-            with seen.path.open("rb") as source, self._storage.open(target, "wb") as sink:
-                left = seen.size
-                while left and (piece := source.read(min(left, 1 << 22))):
-                    sink.write(piece)
-                    left -= len(piece)
 
 
 def check_address(address: str) -> None:

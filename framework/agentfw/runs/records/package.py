@@ -161,7 +161,7 @@ def lock_of(origins: Mapping[str, Mapping[str, Any]]) -> Lock:
             need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
             needed |= set() if "extra ==" in line else {need}
             waiting.append(need)
-    copies = {name: _hash(file) for name, file in _single_files(origins)}
+    copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
     system = f"{platform.system()} {platform.machine()}"
     return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
 
@@ -265,10 +265,6 @@ def _single_files(origins: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[st
         source = Path(str(origin.get("source", "")))
         if source.suffix == ".py" and source.is_file():
             yield source.name, source
-
-
-def _hash(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,3 +139,11 @@ class Records:
                 f"{self.path}/episodes.jsonl lacks episode {order[0]}, which metrics.jsonl contains",
                 fix="restore both from a backup, or start a new run",
             )
+
+
+def reasons(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How often each reason occurs, the most frequent first. Reasons that differ only in numbers are one."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        found.setdefault(re.sub(r"\d+", "#", line["reason"]), []).append(line["reason"])
+    return {same[0]: len(same) for same in sorted(found.values(), key=len, reverse=True)}

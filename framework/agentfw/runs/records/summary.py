@@ -1,6 +1,13 @@
 """The summary of a run: the mean of every metric with its 95% interval, and what the run cost.
 
 The intervals are bootstrapped over episodes with a fixed seed, so the same run gives the same summary.
+
+The metrics of updates have the same names everywhere: in updates.jsonl, in trackers, in charts.
+
+    >>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
+    {'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
+    >>> nothing_learned({"rollouts": {"groups": 8, "groups_alike": 8, "groups_learned": 0}, "served": {}})
+    'nothing learned: all rewards of 8 groups are equal'
 """
 
 from __future__ import annotations
@@ -11,11 +18,14 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...episode import Usage
+from ...printing.out import counted
 from ...report.statistics import Interval, bootstrap
-from .failures import reasons
 from .figure_table import figures_of
 from .folder import RunFolder
-from .play_records import State
+from .play_records import State, reasons
+
+WHY_NO_LEARNING = "See docs/guides/why-no-learning.md"
+"""Where a person finds what to do about an update that has taught nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +191,36 @@ def _or_none(value: float) -> float | None:
 
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def means(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean of each metric, without an interval, because the policy changes during a training."""
+    known = {name: [value for value in values if not math.isnan(value)] for name, values in columns(records).items()}
+    return {name: math.fsum(values) / len(values) for name, values in known.items()}
+
+
+def nothing_learned(line: Mapping[str, Any]) -> str:
+    """Why the rewards of an update have taught nothing, from its line of updates.jsonl. Empty if they have."""
+    figures, published = line["rollouts"], bool(line["served"])
+    if figures["groups_learned"] and published:
+        return ""
+    groups = counted(int(figures["groups"]), "group")
+    if not figures["groups"]:
+        why = "every episode was left out"
+    elif figures["groups_learned"]:
+        why = "no gradient has reached a weight"
+    elif figures["groups_alike"] == figures["groups"]:
+        why = f"all rewards of {groups} are equal"
+    else:
+        why = f"the optimizer gave {groups} no advantage"
+    return f"only the KL penalty acted: {why}" if published else f"nothing learned: {why}"
+
+
+def flat(line: Mapping[str, Any]) -> dict[str, float]:
+    """A line of updates.jsonl as names and numbers. Metrics of rollouts have no prefix."""
+    return {
+        name if part == "rollouts" else f"{part}/{name}": value
+        for part, some in line.items()
+        if isinstance(some, Mapping)
+        for name, value in some.items()
+    }

@@ -62,7 +62,11 @@ def content_of(folder: RunFolder) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _played(folder.path / "rollouts" / f"{number:05d}", f"update {number}, ")
         figures = {part: some for part, some in line.items() if part not in ("seconds", "speed")}
         for part in ("learner", "served"):
-            figures[part] = {name: value for name, value in line[part].items() if not _is_effort(name)}
+            figures[part] = {
+                name: value
+                for name, value in line[part].items()
+                if not any(word in name for word in ("second", "memory", "workers"))
+            }
         yield f"update {number}: figures", figures
         home = folder.path / "learner" / f"{number:05d}"
         yield (
@@ -87,11 +91,6 @@ def _played(place: Path, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _episode(line: Mapping[str, Any]) -> str:
     return f"{line['task']['index']:05d}-{line['task']['sample']}"
-
-
-def _is_effort(name: str) -> bool:
-    """Whether a figure says how fast or how large the processes were, and nothing of what was learned."""
-    return any(word in name for word in ("second", "memory", "workers"))
 
 
 def compare_records(one: RunFolder, other: RunFolder) -> Comparison:

@@ -19,10 +19,9 @@ from ...report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart,
 from ...report.html import Cell, Number
 from ...report.statistics import bootstrap
 from ..records.figure_table import CHARTS, UPDATE_FIGURES
-from ..records.figures import flat
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import by_round, columns, intervals, leading
+from ..records.summary import by_round, columns, flat, intervals, leading
 
 _PHASES = {
     "play": "playing",

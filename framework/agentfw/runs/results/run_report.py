@@ -22,12 +22,11 @@ from ...report import Page
 from ...report.html import Cell, Number
 from ...report.statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
-from ..records.failures import reasons
 from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, figures_of, in_order
-from ..records.figures import WHY_NO_LEARNING, nothing_learned
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import Summary, beside, columns, intervals, leading
+from ..records.play_records import reasons
+from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
 from .comparison import change
 from .run_charts import clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
@@ -69,12 +68,19 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.paragraph(note)
     summary = folder.summary()
     usages = _cards_of_usage(summary) if summary else []
-    beyond = _best_player(folder, summary)
+    # The simple player that does best in the same episodes, for the tile of the headline.
+    found = beside(Summary.from_record(summary), folder)[1:] if summary else []
+    known = [(who, figures[folder.headline]) for who, figures in found if folder.headline in figures]
+    beyond = f"{known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
     if folder.planned_updates and stages:
         page.highlights([*_cards_of_training(folder, stages, lines, beyond), *usages])
     else:
         page.highlights([*_cards(folder, records, beyond), *usages])
-    _learned_nothing(page, lines)
+    # Say it at the top where updates have taught nothing, because the curves look like those of any training.
+    why = [words for words in map(nothing_learned, lines) if words]
+    if why:
+        reasons = "; ".join(dict.fromkeys(why))
+        page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {reasons}. {WHY_NO_LEARNING}")
     page.figure(curve(folder), narrow=curve(folder, width=_PHONE))
     if len(stages) > 1:
         _figures_by_stage(page, folder, stages)
@@ -88,14 +94,35 @@ def _page(folder: RunFolder, records: _Records) -> Page:
             page.figure(wide, narrow=narrow)
         page.table(*phases_table(lines))
         _samples(page, lines)
-    _failed(page, folder)
-    shown = _shown_whole(folder, records)
+    # The episodes that were left out, if there are any.
+    left_out = reasons(folder.failed())
+    if left_out:
+        page.section("Left out", "Episodes that failed. They are in no figure of this report.")
+        page.table(["episodes", "reason"], [[count, reason] for reason, count in left_out.items()])
+    ids = [name for group in _groups(records) for name in _spread(group)]
+    chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
+    shown = [chosen[name] for name in ids if name in chosen]
     _timeline(page, shown)
     _word_for_word(page, folder, records, shown)
     page.section("What each part did")
     page.facts(list(what_each_did(folder).items()))
-    _calls(page, folder)
-    _made_of(page, folder)
+    # What the components were asked.
+    heads, rows = call_table(read_calls(folder.path))
+    if rows:
+        page.section(
+            "Calls",
+            "How often each component was asked and failed, and its time. That of calls side by side is added up.",
+        )
+        page.table(heads, [[name, *map(_numeral, rest)] for name, *rest in rows])
+    # The settings, and the origin of every component.
+    page.section("Settings")
+    settings = {"spec": folder.about["spec"], "settings": folder.about.get("settings", {})}
+    page.details("Settings", json.dumps(settings, indent=2, ensure_ascii=False))
+    facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
+    facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
+    page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
+    for line in folder.segments:
+        page.paragraph(f"Resumed {line}")
     # The tables come last, because they are the longest.
     if lines:
         page.section("Updates", "All metrics of each are in updates.jsonl.")
@@ -105,13 +132,6 @@ def _page(folder: RunFolder, records: _Records) -> Page:
 
 
 # -- main results ------------------------------------------------------------------------------------------------------
-
-
-def _best_player(folder: RunFolder, record: Mapping[str, Any] | None) -> str:
-    """The simple player that does best in the same episodes, for the tile of the headline."""
-    found = beside(Summary.from_record(record), folder)[1:] if record else []
-    known = [(who, figures[folder.headline]) for who, figures in found if folder.headline in figures]
-    return f"{known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
 
 
 def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str, str, str]]:
@@ -149,14 +169,6 @@ def _cards_of_training(
     seconds = sum(_clock(line["seconds"]) for line in lines)
     cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
     return cards
-
-
-def _learned_nothing(page: Page, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Say it at the top where updates have taught nothing, because the curves look like those of any training."""
-    why = [words for words in map(nothing_learned, lines) if words]
-    if why:
-        reasons = "; ".join(dict.fromkeys(why))
-        page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {reasons}. {WHY_NO_LEARNING}")
 
 
 def _samples(page: Page, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -264,25 +276,6 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
     )
 
 
-def _failed(page: Page, folder: RunFolder) -> None:
-    """The episodes that were left out, if there are any."""
-    found = reasons(folder.failed())
-    if found:
-        page.section("Left out", "Episodes that failed. They are in no figure of this report.")
-        page.table(["episodes", "reason"], [[count, reason] for reason, count in found.items()])
-
-
-def _calls(page: Page, folder: RunFolder) -> None:
-    """What the components were asked."""
-    heads, rows = call_table(read_calls(folder.path))
-    if rows:
-        page.section(
-            "Calls",
-            "How often each component was asked and failed, and its time. That of calls side by side is added up.",
-        )
-        page.table(heads, [[name, *map(_numeral, rest)] for name, *rest in rows])
-
-
 def _numeral(text: str) -> Cell:
     """A number that was written as a text, with its unit."""
     digits = text.replace(",", "").removesuffix(" s")
@@ -290,12 +283,6 @@ def _numeral(text: str) -> Cell:
 
 
 # -- single episodes ---------------------------------------------------------------------------------------------------
-
-
-def _shown_whole(folder: RunFolder, records: _Records) -> list[Episode]:
-    ids = [name for group in _groups(records) for name in _spread(group)]
-    chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
-    return [chosen[name] for name in ids if name in chosen]
 
 
 def _groups(records: _Records) -> Sequence[_Records]:
@@ -344,18 +331,6 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
         text = transcript(episode)
         rest = f"\n\n... the rest: agentfw runs show {folder.id} --episode {episode.id}"
         page.details(f"Episode {episode.id}", text if len(text) <= _LONGEST else text[:_LONGEST] + rest, note=note)
-
-
-def _made_of(page: Page, folder: RunFolder) -> None:
-    """The settings, and the origin of every component."""
-    page.section("Settings")
-    settings = {"spec": folder.about["spec"], "settings": folder.about.get("settings", {})}
-    page.details("Settings", json.dumps(settings, indent=2, ensure_ascii=False))
-    facts = [("made", str(folder.about.get("created", ""))[:19].replace("T", " "))]
-    facts += [("agentfw", folder.about.get("agentfw", "")), ("Python", folder.about.get("python", ""))]
-    page.facts([(str(key), str(value)) for key, value in (*facts, *folder.about.get("components", {}).items())])
-    for line in folder.segments:
-        page.paragraph(f"Resumed {line}")
 
 
 def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -> None:

@@ -30,7 +30,10 @@ def transcript(episode: Episode) -> str:
             if index not in told and message.role != "assistant":
                 parts.append(f"{message.role}\n  " + message.content.replace("\n", "\n  "))
             told.add(index)
-        parts.append(_answer(turn))
+        said = turn.text if turn.said is None else turn.said
+        lines = [*said.splitlines(), *map(call_in_words, turn.calls)] or ["(nothing)"]
+        ending = " (interrupted)" if turn.finish == "interrupted" else ""
+        parts.append("\n".join([f"at {turn.ended:g}{ending}", *(f"> {line}" for line in lines)]))
         parts += [f"! {failure}" for failure in turn.failures]
         parts += decisions(episode, turn)
     return "\n\n".join(parts)
@@ -57,13 +60,6 @@ def call_in_words(call: Call) -> str:
     """
     arguments = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items()]
     return f"{call.name}({', '.join(arguments)})"
-
-
-def _answer(turn: Turn) -> str:
-    said = turn.text if turn.said is None else turn.said
-    lines = [*said.splitlines(), *map(call_in_words, turn.calls)] or ["(nothing)"]
-    ending = " (interrupted)" if turn.finish == "interrupted" else ""
-    return "\n".join([f"at {turn.ended:g}{ending}", *(f"> {line}" for line in lines)])
 
 
 Rows = Literal["episodes", "turns"]

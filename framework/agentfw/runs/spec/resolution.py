@@ -123,7 +123,16 @@ _MEASURED_ON = ("environment", "evaluation", "seed")
 
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     """The spec with the settings of each component validated, and the distribution that each comes from."""
-    _check_requirements(spec, host)
+    # Raise one error for all plugins that the spec requires and that aren't there.
+    missing: list[PluginError] = []
+    for requested in spec.requires:
+        try:
+            host.select_distribution(requested)
+        except PluginError as error:
+            missing.append(error)
+    if missing:
+        text = "\n  ".join(["the spec requires plugins that aren't there:", *(error.message for error in missing)])
+        raise PluginError(text, fix="; ".join(error.fix for error in missing))
     sources: dict[str, str] = {}
     errors: list[AgentfwError] = []
 
@@ -219,19 +228,6 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
     )
 
 
-def _check_requirements(spec: RunSpec, host: Host) -> None:
-    """Raise one error for all plugins that the spec requires and that aren't there."""
-    errors: list[PluginError] = []
-    for requested in spec.requires:
-        try:
-            host.select_distribution(requested)
-        except PluginError as error:
-            errors.append(error)
-    if errors:
-        text = "\n  ".join(["the spec requires plugins that aren't there:", *(error.message for error in errors)])
-        raise PluginError(text, fix="; ".join(error.fix for error in errors))
-
-
 def resolve_again(
     about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any], *, fork: bool = False
 ) -> RunSpec:
@@ -241,11 +237,19 @@ def resolve_again(
     settings that can't change results. A `fork` may change all but what its earlier results were measured on.
     """
     given = set(_dotted(changes))
-    _require_secrets(about, given)
+    if lacking := [key for key in missing_secrets(about) if key not in given]:
+        raise SettingsError(
+            f"run.json doesn't have the secret {', '.join(lacking)}",
+            fix=f"set it again: --set {lacking[0]}=VALUE, or --set {lacking[0]}.env=NAME for an environment variable",
+        )
     spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
     resolved, sources = resolve(spec, host)
     if fork:
-        _check_fork(given)
+        if measured := sorted(key for key in given if key.partition(".")[0] in _MEASURED_ON):
+            raise UsageError(
+                f"{', '.join(measured)} can't be changed in a fork, because earlier evaluations were played with it",
+                fix="start a new training; with learner.adapter it starts from an adapter of this one",
+            )
     else:
         _check_changes(about, resolved, given)
     _refuse_less(about, resolved, given)
@@ -358,29 +362,18 @@ def changed_record(about: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _require_secrets(about: Mapping[str, Any], given: set[str]) -> None:
-    if lacking := [key for key in missing_secrets(about) if key not in given]:
-        raise SettingsError(
-            f"run.json doesn't have the secret {', '.join(lacking)}",
-            fix=f"set it again: --set {lacking[0]}=VALUE, or --set {lacking[0]}.env=NAME for an environment variable",
-        )
-
-
 def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
-    free = {*missing_secrets(about), *_operational(resolved)}
+    # The dotted keys of all settings that can't change the results of this run.
+    keys = operational_keys(resolved).keys() - set(() if resolved.optimizer else OF_TRAININGS)
+    for where, choice in _choices(resolved):
+        keys |= {f"{where}.{key}" for key in operational_keys(choice)}
+        keys |= {f"{where}.{key}" for key in operational_keys(choice.checked)} if choice.checked is not None else set()
+    free = {*missing_secrets(about), *keys}
     if others := sorted(given - free):
         instead = "add --fork to begin a new training with it from here" if resolved.optimizer else "start a new run"
         raise UsageError(
             f"{', '.join(others)} can't be changed when a run is resumed, because results would change",
             fix=f"{instead}; what can be changed: {', '.join(sorted(free))}",
-        )
-
-
-def _check_fork(given: set[str]) -> None:
-    if measured := sorted(key for key in given if key.partition(".")[0] in _MEASURED_ON):
-        raise UsageError(
-            f"{', '.join(measured)} can't be changed in a fork, because earlier evaluations were played with it",
-            fix="start a new training; with learner.adapter it starts from an adapter of this one",
         )
 
 
@@ -396,15 +389,6 @@ def _refuse_less(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -
                     f"{prefix}{key} is {before[key]} and can only be raised, not set to {now[key]}",
                     fix=f"leave it out, or set a value above {before[key]}",
                 )
-
-
-def _operational(spec: RunSpec) -> set[str]:
-    """The dotted keys of all settings that can't change the results of this run."""
-    keys = operational_keys(spec).keys() - set(() if spec.optimizer else OF_TRAININGS)
-    for where, choice in _choices(spec):
-        keys |= {f"{where}.{key}" for key in operational_keys(choice)}
-        keys |= {f"{where}.{key}" for key in operational_keys(choice.checked)} if choice.checked is not None else set()
-    return keys
 
 
 def _dotted(values: Mapping[str, Any], path: str = "") -> Iterator[str]:

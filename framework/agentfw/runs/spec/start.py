@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -414,7 +414,12 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
         rewards = values.get("rewards", [])
         listed = rewards if isinstance(rewards, list) else [rewards]
-        scored = [with_settings(choice, runs=folders) if _reads(choice) else choice for choice in listed]
+        scored = [
+            with_settings(choice, runs=folders)
+            if (isinstance(choice, dict) and "runs" in choice.get("settings", {}))
+            else choice
+            for choice in listed
+        ]
         played = with_settings(environment, runs=folders)
         return values.then("--from", {**values, "environment": played, "rewards": scored})
 
@@ -433,10 +438,6 @@ def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
                 raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
             return list(copied(name, host, runs))
     return [find_run(runs, name).path]
-
-
-def _reads(choice: Any) -> bool:
-    return isinstance(choice, dict) and "runs" in choice.get("settings", {})
 
 
 def _in(name: str | None, values: SpecValues) -> SpecValues:
@@ -459,11 +460,17 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
             continue
         listed = values.get(key, ())
         listed = listed if isinstance(listed, list) else [listed]
-        before = {(str(_name_in(choice)), str(_alias_in(choice))): choice for choice in listed}
+        before = {
+            (str(_name_in(choice)), str(choice.get("alias", "") if isinstance(choice, dict) else "")): choice
+            for choice in listed
+        }
         choices = []
         for text in given[key]:
             name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
-            own = {_WITH_MORE[key]: _weight(more) if key == "rewards" else more} if equals else {}
+            own: dict[str, str | float] = {_WITH_MORE[key]: more} if equals else {}
+            if key == "rewards" and equals:
+                with suppress(ValueError):
+                    own["weight"] = float(more)
             alias = str(own.get("alias", ""))
             choices.append({**_kept(before.get((name, alias)), name), **own})
         given[key] = choices
@@ -473,17 +480,6 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
 def _kept(before: Any, name: str) -> dict[str, Any]:
     """The component of that name, with its settings where `before` is the same component."""
     return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
-
-
-def _weight(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _alias_in(choice: Any) -> Any:
-    return choice.get("alias", "") if isinstance(choice, dict) else ""
 
 
 def _name_in(choice: Any) -> Any:

@@ -98,7 +98,7 @@ def check_calendar(organisations: Path, out: Out) -> None:
             rounds, rejected = rounds + len(calendar.rounds), rejected + sum(calendar.rejected.values())
         answer.append(
             {
-                "file": schema.file,
+                "file": schema.name,
                 "organisation": schema.archetype,
                 "roles": count,
                 "rounds": rounds,

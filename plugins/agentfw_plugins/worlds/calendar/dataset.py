@@ -22,8 +22,8 @@ from agentfw.errors import UnknownNameError, UsageError
 from agentfw.seeds import Seeds
 
 from .event_attributes import LETTERS, Event
-from .organisation import Organisation, Temper, User, make_user
-from .regular_year import ROUNDS, Difficulty, Round, Series, make_year
+from .organisation import Organisation, User, make_user
+from .regular_year import ROUNDS, Round, Series, make_year
 from .round_maker import RoundMaker
 from .schema import Schema, load_folder, shipped_schemas
 
@@ -54,8 +54,6 @@ class Dataset:
     """Users of each organisation."""
     organisations: dict[str, int] = field(default_factory=lambda: {"train": 40, "validation": 4, "test": 2})
     """Number of organisations per split."""
-    temper: Temper = field(default_factory=Temper)
-    difficulty: Difficulty = field(default_factory=Difficulty)
 
     def users(self, split: str) -> list[str]:
         """The ids of a split's users."""
@@ -68,7 +66,10 @@ class Dataset:
         ]
 
     def organisation(self, split: str, number: int) -> Organisation:
-        return Organisation.make(self._schema(split, number), self._seeds(split, number))
+        # Each split uses the archetypes in an order of its own.
+        order = list(self.schemas)
+        Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
+        return Organisation.make(order[number % len(order)], self._seeds(split, number))
 
     def user(self, identity: str) -> User:
         """A user by id, with their organisation."""
@@ -80,9 +81,18 @@ class Dataset:
         split, number, place = found[2], int(found[3]), int(found[4])
         organisation = self.organisation(split, number)
         seeds = self._seeds(split, number)
-        return make_user(
-            organisation, _chosen(organisation, seeds, place), seeds.child("user", place), identity, self.temper
-        )
+        # The person who is user number `place`. Each role is used once before any is used twice.
+        generator = seeds.random("users")
+        rows: list[list[str]] = []
+        for role in organisation.schema.user_roles:
+            people = [person.id for person in organisation.people.values() if person.role == role.name]
+            generator.shuffle(people)
+            rows.append(people)
+        generator.shuffle(rows)
+        order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
+        # A small organisation has fewer people than users are asked for: then a person is there again, as another
+        # character.
+        return make_user(organisation, order[place % len(order)], seeds.child("user", place), identity)
 
     def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
         """A year of a user. A second year of the same user has other meetings and conflicts but the same principles."""
@@ -93,15 +103,9 @@ class Dataset:
             )
         seeds = Seeds(self.seed).child("calendar", user.id, "year", year)
         series, events = make_year(user, seeds.random("regular"))
-        maker = RoundMaker(user, series, seeds.random("rounds", conflicts), self.difficulty)
+        maker = RoundMaker(user, series, seeds.random("rounds", conflicts))
         found = maker.rounds(events, rounds, conflicts)
         return Calendar(user, tuple(series), tuple(events), tuple(found), maker.rejected)
-
-    def _schema(self, split: str, number: int) -> Schema:
-        """Each split uses the archetypes in an order of its own."""
-        order = list(self.schemas)
-        Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
-        return order[number % len(order)]
 
     def _seeds(self, split: str, number: int) -> Seeds:
         return Seeds(self.seed).child("calendar", split, "organisation", number)
@@ -110,18 +114,3 @@ class Dataset:
 def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
     """The schemas of a directory, or those that ship."""
     return load_folder(Path(folder)) if str(folder) else shipped_schemas()
-
-
-def _chosen(organisation: Organisation, seeds: Seeds, place: int) -> str:
-    """The person who is user number `place`. Each role is used once before any is used twice."""
-    generator = seeds.random("users")
-    rows: list[list[str]] = []
-    for role in organisation.schema.user_roles:
-        people = [person.id for person in organisation.people.values() if person.role == role.name]
-        generator.shuffle(people)
-        rows.append(people)
-    generator.shuffle(rows)
-    order = [people[turn] for turn in range(max(map(len, rows))) for people in rows if turn < len(people)]
-    # A small organisation has fewer people than users are asked for: then a person is there again, as another
-    # character.
-    return order[place % len(order)]

@@ -49,7 +49,7 @@ from agentfw import Environment, Intervention, Moment, Settings, Task, Turn, Wor
 from agentfw.errors import InterventionRefused
 from agentfw.request import Brief
 from agentfw.seeds import Seeds
-from agentfw.timeline import Scheduled, Time
+from agentfw.timeline import Scheduled
 
 from .baselines import CHECKPOINTS, episode_figures, rank_distance, references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
@@ -227,8 +227,13 @@ class CalendarConflicts(Environment):
             self._feedback = None
         data, text = self._conflict()
         self.world.observe("conflict", data, text=text)
-        following = self._time_of(self._number + 1)
-        self._next = None if following is None else self.world.at(max(following, self.world.now), self._open)
+        self._next = None
+        if self._number < self.settings.rounds:
+            # In hours since the first conflict.
+            first, shown = self._calendar.rounds[0], self._calendar.rounds[self._number]
+            begins = [found.events[found.anchor].start for found in (first, shown)]
+            following = (shown.day - first.day) * 24 + (begins[1] - begins[0]) / 60
+            self._next = self.world.at(max(following, self.world.now), self._open)
 
     def _open_now(self) -> None:
         if self._next is not None:
@@ -257,14 +262,6 @@ class CalendarConflicts(Environment):
         if self._number == self.settings.rounds:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
             self.world.finish(**self.outcome())
-
-    def _time_of(self, number: int) -> Time | None:
-        """When a conflict comes, in hours since the first. None after the last."""
-        if number > self.settings.rounds:
-            return None
-        first, shown = self._calendar.rounds[0], self._calendar.rounds[number - 1]
-        anchors = [found.events[found.anchor] for found in (first, shown)]
-        return (shown.day - first.day) * 24 + (anchors[1].start - anchors[0].start) / 60
 
     def _conflict(self) -> tuple[dict[str, Any], str]:
         """A round as values and as text."""
@@ -407,7 +404,12 @@ def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random)
     The reason names one thing that really spoke for the kept event and its direction, never how much, and never
     everything.
     """
-    other = _rival(shown, user) if chosen is None or chosen == shown.accepted else chosen
+    if chosen is None or chosen == shown.accepted:
+        # The best of the events that aren't kept.
+        values = list(map(Appraisal(user).value, shown.tags))
+        other = max((place for place in range(len(values)) if place != shown.accepted), key=values.__getitem__)
+    else:
+        other = chosen
     differences: dict[str, int] = {}
     for name, weight in user.weights.items():
         principle = user.principles[name]
@@ -421,13 +423,6 @@ def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random)
     words = generator.choice(principle.praise if valued else principle.complaint)
     openings = _NONE if chosen is None else _RIGHT if chosen == shown.accepted else _WRONG
     return Feedback(name, valued, f"{generator.choice(openings)} {words[0].upper()}{words[1:]}.")
-
-
-def _rival(shown: Round, user: User) -> int:
-    """The best of the events that aren't kept."""
-    values = list(map(Appraisal(user).value, shown.tags))
-    others = [place for place in range(len(values)) if place != shown.accepted]
-    return max(others, key=values.__getitem__)
 
 
 Style = Literal["plain", "zero_shot", "react", "memory_react", "strategyhub"]

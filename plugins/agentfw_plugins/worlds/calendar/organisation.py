@@ -61,10 +61,17 @@ class Organisation:
     @classmethod
     def make(cls, schema: Schema, seeds: Seeds) -> Organisation:
         generator = seeds.random("organisation")
-        name = f"{generator.choice(schema.first)} {generator.choice(schema.second)}"
+        name = f"{generator.choice(schema.names.first)} {generator.choice(schema.names.second)}"
         names = _names(generator)
         people: dict[str, Person] = {}
-        for role in _from_the_top(schema):
+        # Roles ordered so that each boss comes before their reports.
+        done: list[str] = []
+        waiting = list(schema.roles)
+        while waiting:
+            ready = [name for name in waiting if schema.roles[name].reports_to in ("", *done)]
+            done += ready
+            waiting = [name for name in waiting if name not in ready]
+        for role in done:
             bosses = [person.id for person in people.values() if person.role == schema.roles[role].reports_to]
             count = generator.randint(*schema.roles[role].people)
             # Round robin, so that each boss has one report before any has two.
@@ -107,17 +114,6 @@ class Organisation:
         return self.people.get(identity) or self.contacts[identity]
 
 
-def _from_the_top(schema: Schema) -> list[str]:
-    """Roles ordered so that each boss comes before their reports."""
-    done: list[str] = []
-    waiting = list(schema.roles)
-    while waiting:
-        ready = [name for name in waiting if schema.roles[name].reports_to in ("", *done)]
-        done += ready
-        waiting = [name for name in waiting if name not in ready]
-    return done
-
-
 class _names:
     """An endless supply of unique first names, so that "1:1 with Mira" is unambiguous."""
 
@@ -135,19 +131,11 @@ class _names:
         return f"{first} {self._last[(place + repeat * 7) % len(self._last)]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Temper:
-    """How far users differ from their role. The defaults are those of the published benchmark."""
-
-    spread: tuple[int, ...] = (-1, 0, 1)
-    """Equally likely changes of a weight."""
-    flips: tuple[int, int] = (1, 1)
-    """Minimum and maximum number of principles that change sign."""
-    drops: tuple[int, int] = (0, 1)
-    adds: tuple[int, int] = (1, 2)
-    strengths: tuple[int, ...] = (-4, -3, -2, 2, 3, 4, 5)
-    """Possible weights of an added principle."""
-    largest: int = 6
+# How far users differ from their role, as in the published benchmark.
+_SPREAD = (-1, 0, 1)  # equally likely changes of a weight
+_FLIPS, _DROPS, _ADDS = (1, 1), (0, 1), (1, 2)  # how many principles change sign, are dropped and are added
+_STRENGTHS = (-4, -3, -2, 2, 3, 4, 5)  # possible weights of an added principle
+_LARGEST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +172,10 @@ class Appraisal:
         self._rest: list[tuple[Principle, int]] = []
         for name, weight in user.weights.items():
             principle = user.principles[name]
-            if len(principle.values) != 1 or principle.bounds:
+            if len(principle.when.values) != 1 or principle.when.bounds:
                 self._rest.append((principle, weight))
                 continue
-            ((tag, wanted),) = principle.values.items()
+            ((tag, wanted),) = principle.when.values.items()
             if tag == "who":
                 self._who.append((wanted, weight))
             else:
@@ -212,36 +200,32 @@ class Appraisal:
         return total
 
 
-def make_user(
-    organisation: Organisation, person: str, seeds: Seeds, identity: str, temper: Temper | None = None
-) -> User:
+def make_user(organisation: Organisation, person: str, seeds: Seeds, identity: str) -> User:
     role = organisation.schema.roles[organisation.people[person].role]
-    weights = _weights(
-        role.principles, list(organisation.schema.principles), seeds.random("weights"), temper or Temper()
-    )
     known = organisation.schema.principles
+    weights = _weights(role.principles, list(known), seeds.random("weights"))
     held = {name: known[name] for name in weights}
     return User(identity, person, organisation, weights, organisation.relations(person), held)
 
 
-def _weights(role: Mapping[str, int], known: list[str], generator: Random, temper: Temper) -> dict[str, int]:
+def _weights(role: Mapping[str, int], known: list[str], generator: Random) -> dict[str, int]:
     names = list(role)
     generator.shuffle(names)
     # Two of the role's principles always stay, or the user would have no role.
     room = max(0, len(names) - 2)
-    flips = min(room, generator.randint(*temper.flips))
-    drops = min(room - flips, generator.randint(*temper.drops))
+    flips = min(room, generator.randint(*_FLIPS))
+    drops = min(room - flips, generator.randint(*_DROPS))
     flipped, dropped = set(names[:flips]), set(names[flips : flips + drops])
     weights: dict[str, int] = {}
     for name, weight in role.items():
         if name in dropped:
             continue
         sign = 1 if weight > 0 else -1
-        size = min(temper.largest, max(1, abs(weight) + generator.choice(temper.spread)))
+        size = min(_LARGEST, max(1, abs(weight) + generator.choice(_SPREAD)))
         weights[name] = size * (-sign if name in flipped else sign)
     others = [name for name in known if name not in role]
-    for name in generator.sample(others, min(len(others), generator.randint(*temper.adds))):
-        weights[name] = generator.choice(temper.strengths)
+    for name in generator.sample(others, min(len(others), generator.randint(*_ADDS))):
+        weights[name] = generator.choice(_STRENGTHS)
     # Somebody who values only one thing has nothing to weigh, so they also get what the role values most.
     for name in sorted(role, key=lambda name: -role[name]):
         if sum(weight > 0 for weight in weights.values()) >= 2:

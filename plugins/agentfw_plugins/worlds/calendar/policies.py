@@ -27,7 +27,7 @@ from pydantic import Field
 from agentfw import Generation, Intervention, Message, Moment, Observation, Policy, Request, Settings
 from agentfw.errors import UnknownNameError
 
-from .choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices, matrix
+from .choice_model import FEATURES, ChoiceLearner, Prior, choices, matrix
 from .event_attributes import RULES, in_words
 from .scratchpad import (
     NAMES,
@@ -114,17 +114,16 @@ class LinearPolicy(Policy):
         rows, weights = matrix(data["events"]), self._learners[key].weights
         order = np.argsort(-(rows @ weights), kind="stable")
         letters = [data["events"][place]["letter"] for place in order]
-        return _decision(letters, _reason(weights, rows[order[0]], rows[order[1]], letters[1]), "linear")
-
-
-def _reason(weights: Floats, first: Floats, second: Floats, rival: str) -> str:
-    """What speaks most for the first event compared with the second."""
-    worth = weights * (first - second)
-    strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
-    said = [
-        in_words(FEATURES[place]) if first[place] else f"{rival}: {in_words(FEATURES[place])}" for place in strongest
-    ]
-    return ", ".join(said) or "hardly any difference"
+        # What speaks most for the first event compared with the second.
+        first = rows[order[0]]
+        rival = letters[1]
+        worth = weights * (first - rows[order[1]])
+        strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
+        said = [
+            in_words(FEATURES[place]) if first[place] else f"{rival}: {in_words(FEATURES[place])}"
+            for place in strongest
+        ]
+        return _decision(letters, (", ".join(said) or "hardly any difference"), "linear")
 
 
 def _decision(ranking: list[str], reason: str, version: str) -> Generation:
@@ -230,19 +229,14 @@ def learned(weights: dict[str, int], feedback: Observation, thought: Mapping[str
 
 def _moved(weights: dict[str, int], kept: Valued, rival: Valued, wrong: bool) -> list[str]:
     """Move the weights of what the kept event and its rival have, and return the lines that say so."""
-    step = _step(kept.total - rival.total, wrong)
+    ahead = kept.total - rival.total
+    step = min(max(-(-(_BEHIND - ahead) // 5), 1), _STEPS) if wrong else int(ahead < _CLEAR)
     said = [write_now(kept, weights), write_now(rival, weights), write_step(kept, rival, step)]
     for what, event, way in (("kept", kept, step), ("rival", rival, -step)) if step else ():
         moved = [(one, weights.get(one, 0)) for one in event.terms]
         weights |= {one: max(-_MOST, min(_MOST, weight + way)) for one, weight in moved}
         said.append(write_moved(what, event.letter, moved, weights))
     return said
-
-
-def _step(ahead: int, wrong: bool) -> int:
-    if not wrong:
-        return int(ahead < _CLEAR)
-    return min(max(-(-(_BEHIND - ahead) // 5), 1), _STEPS)
 
 
 def _update(weights: Mapping[str, int]) -> str:

@@ -51,9 +51,6 @@ class Maker:
         chain = user.organisation.chain(user.person)
         self.circle["superior"] = chain  # the nearest first
 
-    def _one_of(self, choices: Sequence[Key]) -> Key:
-        return one_of(choices, self.random)
-
     def possible(self, meeting: Meeting) -> bool:
         """Whether the user has all the people that the meeting needs."""
         needed = [name for name, (least, _) in meeting.who.items() if least]
@@ -70,7 +67,7 @@ class Maker:
             for _ in range(self.random.randint(least, most)):
                 self._one(relation, attendees)
         place = pick(meeting.place, self.random)
-        title = self._one_of(meeting.titles)
+        title = one_of(meeting.titles, self.random)
         return Event(
             id=identity,
             title=self.filled(title, attendees),
@@ -98,10 +95,10 @@ class Maker:
                 return False
             attendees = []
             named[reason.only] = self._one(reason.only, attendees)
-            event.by = self._one_of([self.user.person, attendees[0]])
+            event.by = one_of([self.user.person, attendees[0]], self.random)
             # The person named in the title may no longer attend.
             event.title = self.filled(
-                self._one_of(("{person} and you", "A word with {person}", "{project}: with {person}")), attendees
+                one_of(("{person} and you", "A word with {person}", "{project}: with {person}"), self.random), attendees
             )
         for relation, (least, most) in reason.adds.items():
             wanted = self.random.randint(least, most)
@@ -124,15 +121,17 @@ class Maker:
             # An event called today can't belong to a long-standing series.
             event.series = "none"
         words = {name: self.called(person) for name, person in named.items()}
-        event.note = self._one_of(reason.notes).format(**words, project=self._one_of(self.schema.projects))
+        event.note = one_of(reason.notes, self.random).format(
+            **words, project=one_of(self.schema.projects, self.random)
+        )
         event.reasons = (*event.reasons, reason.name)
         return True
 
     def location(self, place: str) -> str:
         if place == "room":
-            return self._one_of(self.schema.rooms)
+            return one_of(self.schema.rooms, self.random)
         if place == "onsite":
-            return self._one_of(self.schema.sites)
+            return one_of(self.schema.sites, self.random)
         return "video call" if place == "video" else "by phone"
 
     def called(self, person: str) -> str:
@@ -142,7 +141,7 @@ class Maker:
 
     def filled(self, title: str, attendees: Sequence[str]) -> str:
         """Fill the slots of a title."""
-        words = {"project": self._one_of(self.schema.projects)}
+        words = {"project": one_of(self.schema.projects, self.random)}
         for person in reversed(attendees):
             words[self.user.relations[person]] = words["person"] = self.called(person)
         return title.format(**words)
@@ -152,7 +151,7 @@ class Maker:
         free = [person for person in self.circle[relation] if person not in attendees]
         if not free:
             return ""
-        person = free[0] if relation == "superior" and self.random.random() < 0.7 else self._one_of(free)
+        person = free[0] if relation == "superior" and self.random.random() < 0.7 else one_of(free, self.random)
         attendees.append(person)
         return person
 
@@ -189,7 +188,7 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
     possible = [meeting for meeting in user.role.meetings if maker.possible(meeting)]
     if sum(meeting.cadence == "weekly" for meeting in possible) < 2:
         raise SettingsError(
-            f"{user.organisation.schema.file}: a {user.role.title} of {user.organisation.name} has fewer than two "
+            f"{user.organisation.schema.name}: a {user.role.title} of {user.organisation.name} has fewer than two "
             "weekly meetings with the people that there are",
             fix="give the roles that they meet more people, or the role meetings with others",
         )
@@ -259,22 +258,6 @@ def _date(series: Series, week: int, generator: Random, taken: list[list[tuple[i
 PER_WEEK = 2
 ROUNDS = WEEKS * PER_WEEK
 """104. The paper samples one round a week but also says 104; two a week give a year of 104 rounds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difficulty:
-    """How rounds are generated. The defaults are those of the published benchmark."""
-
-    margin: int = 1
-    """Minimum lead of the accepted event over every other."""
-    pool: int = 3
-    """Maximum number of competitors drawn per one needed, before the round is drawn again."""
-    regular: float = 0.35
-    """Probability that a competitor is another regular meeting of the user."""
-    second: float = 0.6
-    """Probability of a second conflict reason, and again of a third."""
-    touched: float = 0.4
-    """Probability that a conflict reason applies to the anchor itself."""
 
 
 @dataclass(frozen=True, slots=True)

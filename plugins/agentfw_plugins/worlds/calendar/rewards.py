@@ -61,27 +61,24 @@ class CalendarHub(RewardModel):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         scores: list[Score] = []
         for episode in group:
-            used = self._used(episode)
+            # The rounds with a successful call that counts.
+            round_ = 0
+            called: dict[str, int] = {}
+            used: set[int] = set()
+            for event in episode.events:
+                if event.kind == "round":
+                    round_ = int(event.name)
+                elif event.kind == "intervention" and event.name in self.settings.tools:
+                    action = event.data.get("action")
+                    if not self.settings.actions or action in self.settings.actions:
+                        called[str(event.data.get("id"))] = round_
+                elif event.kind == "observation" and event.name == "answer" and event.data.get("well"):
+                    used.add(called.get(str(event.data.get("call")), 0))
+            used = used - {0}
             rounds = sorted({measure.round for measure in episode.measures if measure.name == "error"})
             name = episode.id
             scores += [Score(name, "calendar_hub", float(number in used), "base", number) for number in rounds]
         return scores
-
-    def _used(self, episode: Episode) -> set[int]:
-        """The rounds with a successful call that counts."""
-        number = 0
-        called: dict[str, int] = {}
-        used: set[int] = set()
-        for event in episode.events:
-            if event.kind == "round":
-                number = int(event.name)
-            elif event.kind == "intervention" and event.name in self.settings.tools:
-                action = event.data.get("action")
-                if not self.settings.actions or action in self.settings.actions:
-                    called[str(event.data.get("id"))] = number
-            elif event.kind == "observation" and event.name == "answer" and event.data.get("well"):
-                used.add(called.get(str(event.data.get("call")), 0))
-        return used - {0}
 
 
 Weights = Mapping[str, int]

@@ -26,8 +26,8 @@ rejected with the check that it failed; none is repaired.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from random import Random
 from typing import TypeVar
@@ -36,7 +36,7 @@ from agentfw.errors import SettingsError
 
 from .event_attributes import CHOICES, LETTERS, Event, event_line, parse_line, tags_of
 from .organisation import Appraisal, User
-from .regular_year import PER_WEEK, WEEKS, Difficulty, Maker, Round, Series, one_of
+from .regular_year import PER_WEEK, WEEKS, Maker, Round, Series, one_of
 from .schema import Meeting, Reason
 
 Some = TypeVar("Some")
@@ -44,13 +44,20 @@ Some = TypeVar("Some")
 _STRONG = 2
 """Minimum weight of a principle that justifies an accepted competitor."""
 _TRIES = 400
+_MARGIN = 1
+"""Minimum lead of the accepted event over every other."""
+_POOL = 3
+"""Maximum number of competitors drawn per one needed, before the round is drawn again."""
+_REGULAR, _SECOND, _TOUCHED = 0.35, 0.6, 0.4
+"""Probabilities: that a competitor is another regular meeting of the user, of a second conflict reason and again of a
+third, and that a reason applies to the anchor itself."""
 
 
 class RoundMaker:
     """Generates the rounds of one user's year."""
 
-    def __init__(self, user: User, series: Sequence[Series], generator: Random, difficulty: Difficulty) -> None:
-        self.user, self.series, self.random, self.difficulty = user, series, generator, difficulty
+    def __init__(self, user: User, series: Sequence[Series], generator: Random) -> None:
+        self.user, self.series, self.random = user, series, generator
         self.maker = Maker(user, generator)
         schema = user.organisation.schema
         self.regular = [meeting for meeting in user.role.meetings if self.maker.possible(meeting)]
@@ -88,25 +95,24 @@ class RoundMaker:
             drawn = self._draw(number, week, anchor, conflicts, accepts)
             if drawn is None:
                 continue
-            problem = verify(drawn, self.user, self.difficulty.margin)
+            problem = verify(drawn, self.user)
             if problem is None:
                 return drawn
-            self.rejected[problem.kind] += 1
+            self.rejected[problem] += 1
         raise self._impossible(f"no conflict round can be made in week {week + 1}")
 
     def _impossible(self, what: str) -> SettingsError:
         return SettingsError(
-            f"{self.user.organisation.schema.file}: {what} for a {self.user.role.title} ({_TRIES} tries)",
+            f"{self.user.organisation.schema.name}: {what} for a {self.user.role.title} ({_TRIES} tries)",
             fix="give the role more conflict reasons or occasions that its principles react to",
         )
 
     def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:
         """A candidate round, or None if the draw doesn't allow the label."""
         kept = replace(anchor, id=f"r{number}-0")
-        if self.reasons_for_regular and self.random.random() < self.difficulty.touched:
-            self.maker.apply(self._one_of(self.reasons_for_regular), kept)
-        margin = self.difficulty.margin
-        budget = self.difficulty.pool * conflicts
+        if self.reasons_for_regular and self.random.random() < _TOUCHED:
+            self.maker.apply(one_of(self.reasons_for_regular, self.random), kept)
+        budget = _POOL * conflicts
         winner = kept if accepts else self._winner(kept, budget)
         if winner is None:
             return None
@@ -117,7 +123,7 @@ class RoundMaker:
             if len(events) == conflicts:
                 break
             event = self._competitor(kept)
-            if self._value(event) <= best - margin and event.title not in titles:
+            if self._value(event) <= best - _MARGIN and event.title not in titles:
                 titles.add(event.title)
                 events.append(event)
         else:
@@ -141,7 +147,7 @@ class RoundMaker:
 
     def _winner(self, anchor: Event, budget: int) -> Event | None:
         """A competitor that beats the anchor, supported by a strong principle."""
-        least = self._value(anchor) + self.difficulty.margin
+        least = self._value(anchor) + _MARGIN
         for _ in range(budget):
             event = self._competitor(anchor)
             if (
@@ -156,19 +162,19 @@ class RoundMaker:
         """An event in the anchor's hour, made from a principle and something that triggers it."""
         for _ in range(_TRIES):
             (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
-            cause = self._one_of(self._pairs[principle])
+            cause = one_of(self._pairs[principle], self.random)
             meeting = cause if isinstance(cause, Meeting) else self._template(anchor, cause)
             self._made += 1
             event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
             if meeting.cadence == "none":
-                event.notice = self._one_of(("planned", "planned", "week"))
+                event.notice = one_of(("planned", "planned", "week"), self.random)
             elif self.random.random() < 0.5:
                 event.series = "none"  # an extra date of a regular meeting
             if isinstance(cause, Reason) and not self.maker.apply(cause, event):
                 continue
             for _ in range(2):
-                if self.random.random() < self.difficulty.second:
-                    self.maker.apply(self._one_of(self.reasons), event)
+                if self.random.random() < _SECOND:
+                    self.maker.apply(one_of(self.reasons, self.random), event)
             if self._fits_in(anchor, event):
                 return event
         raise self._impossible(f"nothing can compete with {anchor.title}")
@@ -178,9 +184,9 @@ class RoundMaker:
         regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
         others = [meeting for meeting in regular if meeting.name != anchor.template]
         occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
-        if others and (not occasions or self.random.random() < self.difficulty.regular):
-            return self._one_of(others)
-        return self._one_of(occasions or regular)
+        if others and (not occasions or self.random.random() < _REGULAR):
+            return one_of(others, self.random)
+        return one_of(occasions or regular, self.random)
 
     def _fits_in(self, anchor: Event, event: Event) -> bool:
         """Choose a start near the anchor's, so that all events overlap in its second quarter of an hour."""
@@ -188,7 +194,7 @@ class RoundMaker:
         offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
         if not offsets:
             return False
-        event.start = anchor.start + self._one_of(offsets)
+        event.start = anchor.start + one_of(offsets, self.random)
         return True
 
     @staticmethod
@@ -220,9 +226,6 @@ class RoundMaker:
         tags = self._tags(event)
         return [name for name in self.user.weights if self.user.principles[name].triggers(tags)]
 
-    def _one_of(self, choices: Sequence[Some]) -> Some:
-        return one_of(choices, self.random)
-
     def _tags(self, event: Event) -> dict[str, str]:
         return tags_of(event, self.user.person, self.user.relations)
 
@@ -231,164 +234,96 @@ class RoundMaker:
 
 
 POINTS = ("role_realism", "organisation", "coherence", "alignment", "metadata")
-_EARLIEST, _LATEST = 7 * 60, 20 * 60
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """The check that failed, and why."""
+def verify(shown: Round, user: User) -> str | None:
+    """The first check that a round fails, or None."""
+    templates = {meeting.name: meeting for meeting in (*user.role.meetings, *user.organisation.schema.occasions)}
+    if not all(_fits_role(event, templates.get(event.template), user) for event in shown.events):
+        return "role_realism"
+    if not all(_fits_chart(event, tags, user) for event, tags in zip(shown.events, shown.tags, strict=True)):
+        return "organisation"
+    if not _is_well_formed(shown):
+        return "metadata"
+    if not _is_coherent(shown, user):
+        return "coherence"
+    return None if _is_aligned(shown, user) else "alignment"
 
-    kind: str
-    detail: str
 
-
-def verify(shown: Round, user: User, margin: int = 1) -> Problem | None:
-    """The first problem of a round, or None."""
-    checks = (
-        ("role_realism", _role_realism),
-        ("organisation", _organisation),
-        ("metadata", _metadata),
-        ("coherence", _coherence),
+def _fits_role(event: Event, meeting: Meeting | None, user: User) -> bool:
+    """Whether it is a meeting of the role, with a topic, a cadence, reasons and a duration that it may have."""
+    reasons = [user.organisation.schema.reasons[name] for name in event.reasons if name in user.role.reasons]
+    return (
+        meeting is not None
+        and event.topic == meeting.topic
+        and event.series in ("none", meeting.cadence)
+        and len(reasons) == len(event.reasons)
+        and all(event.topic in reason.topics for reason in reasons)
+        # Within a quarter of an hour, plus what its reasons add.
+        and any(abs(event.minutes - sum(each.longer for each in reasons) - each) <= 15 for each in meeting.minutes)
     )
-    for kind, check in checks:
-        for detail in check(shown, user):
-            return Problem(kind, detail)
-    for detail in _alignment(shown, user, margin):
-        return Problem("alignment", detail)
-    return None
 
 
-def _role_realism(shown: Round, user: User) -> Iterator[str]:
-    schema = user.organisation.schema
-    templates = {meeting.name: meeting for meeting in (*user.role.meetings, *schema.occasions)}
-    for event in shown.events:
-        meeting = templates.get(event.template)
-        if meeting is None:
-            yield f"{event.title}: a {user.role.title} has no meeting {event.template}"
-            continue
-        if event.topic != meeting.topic:
-            yield f"{event.title}: its topic is {event.topic}, the schema's is {meeting.topic}"
-        if event.series not in ("none", meeting.cadence):
-            yield f"{event.title}: {event.series}, but the schema says {meeting.cadence}"
-        unknown = [name for name in event.reasons if name not in user.role.reasons]
-        if unknown:
-            yield f"{event.title}: {unknown[0]} is no conflict reason of this role"
-        elif any(event.topic not in schema.reasons[name].topics for name in event.reasons):
-            yield f"{event.title}: {', '.join(event.reasons)} can't be said of a {event.topic} event"
-        elif not _plausible_minutes(event, meeting, user):
-            yield f"{event.title}: {event.minutes} minutes is no duration of {meeting.name}"
-
-
-def _plausible_minutes(event: Event, meeting: Meeting, user: User) -> bool:
-    """Whether the duration fits the template, within a quarter of an hour, plus what its reasons add."""
-    longer = sum(user.organisation.schema.reasons[name].longer for name in event.reasons)
-    return any(abs(event.minutes - longer - minutes) <= 15 for minutes in meeting.minutes)
-
-
-def _organisation(shown: Round, user: User) -> Iterator[str]:
-    company = user.organisation
+def _fits_chart(event: Event, tags: dict[str, str], user: User) -> bool:
+    """Whether all who attend are known, the organiser among them, and the line says what they are to the user."""
+    company, people = user.organisation, event.attendees
     chain = company.chain(user.person)
-    for event, tags in zip(shown.events, shown.tags, strict=True):
-        people = list(event.attendees)
-        strangers = [person for person in people if person not in company.people and person not in company.contacts]
-        if strangers or user.person in people:
-            yield f"{event.title}: {strangers[0] if strangers else user.person} can't be among the attendees"
-            return
-        if len(set(people)) != len(people):
-            yield f"{event.title}: somebody is invited twice"
-        if event.by not in (user.person, *people):
-            yield f"{event.title}: its organiser doesn't come"
-            return
-        relations = {}
-        for person in people:
-            inside = person in company.people
-            relations[person] = (
-                company.contacts[person].role
-                if not inside
-                else "superior"
-                if person in chain
-                else "report"
-                if user.person in company.chain(person)
-                else "peer"
-            )
-        if tags_of(event, user.person, relations) != tags:
-            yield f"{event.title}: the line doesn't say what the chart says of who comes"
+    relations = {person: company.contacts[person].role for person in people if person in company.contacts}
+    for person in {*people} & company.people.keys():
+        below = user.person in company.chain(person)
+        relations[person] = "superior" if person in chain else "report" if below else "peer"
+    return (
+        len(relations) == len(people)
+        and user.person not in people
+        and event.by in (user.person, *people)
+        and tags_of(event, user.person, relations) == tags
+    )
 
 
-def _metadata(shown: Round, user: User) -> Iterator[str]:
-    titles = [event.title for event in shown.events]
-    if len({title.casefold() for title in titles}) != len(titles):
-        yield "two events have one title"
-    for letter, event, tags in zip(LETTERS, shown.events, shown.tags, strict=False):
-        if not event.title.strip() or "{" in event.title + event.note or "|" in event.title:
-            yield f"{event.title!r} is no title"
-            continue
-        if parse_line(event_line(letter, event.shown, tags)) != (letter, event.shown, tags):
-            yield f"{event.title}: its line doesn't read back"
-        for attribute, choices in CHOICES.items():
-            if attribute != "by" and getattr(event, attribute) not in choices:
-                yield f"{event.title}: {attribute} can't be {getattr(event, attribute)}"
-        for contradiction in _contradictions(event):
-            yield f"{event.title}: {contradiction}"
-
-
-def _contradictions(event: Event) -> Iterator[str]:
+def _is_well_formed(shown: Round) -> bool:
+    """Whether titles are different and filled in, lines read back, and nothing contradicts itself."""
     remote = {"video": "video call", "phone": "by phone"}
-    if (event.place in remote) != (event.location in remote.values()) or not event.location:
-        yield f"it is {event.place} and takes place {event.location or 'nowhere'}"
-    if event.series != "none" and event.notice == "today":
-        yield "it is a series and was called today"
-    if event.topic == "personal" and event.attendees:
-        yield "it is personal and others come"
-    if event.topic != "personal" and not event.attendees:
-        yield "nobody comes"
-    if "1:1" in event.title and event.size != 2:
-        yield f"it is a 1:1 of {event.size} people"
-    if not 15 <= event.minutes <= 240 or event.start % 15 or event.minutes % 15:
-        yield f"it lasts {event.minutes} minutes from {event.start}"
-    if event.start < _EARLIEST or event.end > _LATEST:
-        yield "it is outside of any working day"
+    if len({event.title.casefold() for event in shown.events}) != len(shown.events):
+        return False
+    return all(
+        event.title.strip()
+        and "{" not in event.title + event.note
+        and "|" not in event.title
+        and parse_line(event_line(letter, event.shown, tags)) == (letter, event.shown, tags)
+        and all(getattr(event, name) in choices for name, choices in CHOICES.items() if name != "by")
+        and (event.place in remote) == (event.location in remote.values())
+        and event.location
+        and not (event.series != "none" and event.notice == "today")
+        and (event.topic == "personal") == (not event.attendees)
+        and not ("1:1" in event.title and event.size != 2)
+        and 15 <= event.minutes <= 240
+        and not (event.start % 15 or event.minutes % 15)
+        and 7 * 60 <= event.start <= event.end <= 20 * 60
+        for letter, event, tags in zip(LETTERS, shown.events, shown.tags, strict=False)
+    )
 
 
-def _coherence(shown: Round, user: User) -> Iterator[str]:
-    events = shown.events
-    if not 2 <= len(events) <= len(LETTERS) or not 0 <= shown.accepted < len(events):
-        yield f"{len(events)} events, of which number {shown.accepted} is kept"
-        return
-    if any(event.day != shown.day for event in events):
-        yield "the events are on different days"
-    if max(event.start for event in events) >= min(event.end for event in events):
-        yield "the events don't all overlap"
-    if len({tuple(sorted(tags.items())) for tags in shown.tags}) != len(events):
-        yield "two events are the same but for their titles"
+def _is_coherent(shown: Round, user: User) -> bool:
+    """Whether all events overlap and differ, and a single principle would prefer one to the one that is kept."""
+    events, kept = shown.events, shown.tags[shown.accepted]
+    return (
+        all(event.day == shown.day for event in events)
+        and max(event.start for event in events) < min(event.end for event in events)
+        and len({tuple(sorted(tags.items())) for tags in shown.tags}) == len(events)
+        and any(_prefers(user, tags, kept) for tags in shown.tags)
+    )
+
+
+def _is_aligned(shown: Round, user: User) -> bool:
+    """Whether the kept event is the best by the margin, and a principle justifies it."""
     kept = shown.tags[shown.accepted]
-    if not any(_speaks_for(tags, kept, user) for place, tags in enumerate(shown.tags) if place != shown.accepted):
-        yield "nothing speaks for any of the other events: there is no trade-off"
+    others = [user.value(tags) for place, tags in enumerate(shown.tags) if place != shown.accepted]
+    return user.value(kept) - max(others) >= _MARGIN and any(_prefers(user, kept, tags) for tags in shown.tags)
 
 
-def _speaks_for(tags: dict[str, str], kept: dict[str, str], user: User) -> bool:
-    """Whether a single principle would prefer an event to the one that is kept."""
-    for name, weight in user.weights.items():
-        principle = user.principles[name]
-        if weight * (principle.triggers(tags) - principle.triggers(kept)) > 0:
-            return True
-    return False
-
-
-def _alignment(shown: Round, user: User, margin: int) -> Iterator[str]:
-    values = [
-        sum(weight for name, weight in user.weights.items() if user.principles[name].triggers(tags))
-        for tags in shown.tags
-    ]
-    best = values[shown.accepted]
-    others = [value for place, value in enumerate(values) if place != shown.accepted]
-    if best - max(others) < margin:
-        yield f"the kept event is worth {best}, another {max(others)}"
-    kept = shown.tags[shown.accepted]
-    lasting = any(
-        weight * (user.principles[name].triggers(kept) - user.principles[name].triggers(tags)) > 0
-        for tags in shown.tags
+def _prefers(user: User, one: dict[str, str], other: dict[str, str]) -> bool:
+    """Whether a single principle would prefer an event to another."""
+    return any(
+        weight * (user.principles[name].triggers(one) - user.principles[name].triggers(other)) > 0
         for name, weight in user.weights.items()
     )
-    if not lasting:
-        yield "no principle justifies the kept event"

@@ -349,7 +349,13 @@ class Triage:
             return []
         if self._new:
             return [Intervention("triage")]
-        if (first := self._first(moment.now)) is not None:
+        # The next mail to handle.
+        ready = [
+            (self._due[message], message)
+            for message, what in self._wanted.items()
+            if what in ("handle", "open", "remind") and self._due[message] >= moment.now + self._handling
+        ]
+        if (first := (min(ready)[1] if ready else None)) is not None:
             return [self._act(first, moment.now)]
         return [Intervention("write")] if self._sections and not at_work else []
 
@@ -369,15 +375,6 @@ class Triage:
             self._wanted.pop(data["message"], None)
         elif name in ("document", "section"):
             self._sections = data["sections"]
-
-    def _first(self, now: Time) -> int | None:
-        """The next mail to handle."""
-        ready = [
-            (self._due[message], message)
-            for message, what in self._wanted.items()
-            if what in ("handle", "open", "remind") and self._due[message] >= now + self._handling
-        ]
-        return min(ready)[1] if ready else None
 
     def _act(self, message: int, now: Time) -> Intervention:
         what = self._wanted[message]

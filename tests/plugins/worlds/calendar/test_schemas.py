@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Dataset
 from agentfw_plugins.worlds.calendar.round_maker import verify
 from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas, vocabulary
-from agentfw_plugins.worlds.calendar.yaml_lines import read_text
 
 
 @pytest.mark.parametrize("schema", shipped_schemas(), ids=lambda schema: schema.archetype)
@@ -97,18 +97,18 @@ BREAKAGES = {
     "no YAML": ("names:\n", "names: [\n", r"isn't valid YAML"),
     "a tab": ("  first: [Golden", "\tfirst: [Golden", r"isn't valid YAML"),
     "an unknown key at the top": ("projects:", "project:", r'no such key; did you mean "projects"'),
-    "a missing key": ("rooms: [the back office, the shop]\n", "", r'"rooms" is missing'),
+    "a missing key": ("rooms: [the back office, the shop]\n", "", r"rooms: is required"),
     "a key twice": ("sites: [", "rooms: [a, b]\nsites: [", r"appears twice; the first is in line \d+"),
     "an empty list": ("projects: [rye line, wedding cakes, the new oven]", "projects: []", r"at least 2 items"),
     "the same text twice": ("[Golden, Corner]", "[Golden, Golden]", r'"Golden" appears twice'),
-    "a list where text belongs": ("organisation: bakery", "organisation: [bakery]", r"must be text, not a list"),
+    "a list where text belongs": ("organisation: bakery", "organisation: [bakery]", r"organisation: must be text"),
     "text where a list belongs": (
         "projects: [rye line, wedding cakes, the new oven]",
         "projects: bread",
         r"must be a list",
     ),
     "a table that is a list": ("outsiders:\n", "outsiders: []\nnothing:\n", r"no such key|must be a table"),
-    "an outsider of no kind": ("  vendor: {as", "  dealer: {as", r"no such key"),
+    "an outsider of no kind": ("  vendor: {as", "  dealer: {as", r'"dealer" is not known'),
     "an unknown topic": (
         "topic: admin, cadence",
         "topic: admn, cadence",
@@ -118,7 +118,11 @@ BREAKAGES = {
     "an odd duration": ("minutes: {45: 1}, by: superior", "minutes: {40: 1}, by: superior", r"multiple of 15"),
     "a share that is no number": ("minutes: {180: 1}", "minutes: {180: often}", r'must be a number \(got "often"\)'),
     "no share at all": ("minutes: {180: 1}", "minutes: {180: 0}", r"at least one share above 0"),
-    "a place that isn't": ("place: {onsite: 1}, hold: fixed}", "place: {moon: 1}, hold: fixed}", r"no such key"),
+    "a place that isn't": (
+        "place: {onsite: 1}, hold: fixed}",
+        "place: {moon: 1}, hold: fixed}",
+        r'"moon" is not known',
+    ),
     "a hold that isn't": (
         'hold: fixed}\n      - {titles: ["Bench',
         'hold: firmly}\n      - {titles: ["Bench',
@@ -147,7 +151,7 @@ BREAKAGES = {
         r"report to themselves",
     ),
     "an unknown principle": ("superior: 3, learning: 3", "superiors: 3, learning: 3", r'did you mean "superior"'),
-    "a weight too large": ("superior: 3, learning", "superior: 30, learning", r"between -6 and 6"),
+    "a weight too large": ("superior: 3, learning", "superior: 30, learning", r"must be at most 6"),
     "a weight of nothing": ("superior: 3, learning", "superior: 0, learning", r"weight of 0"),
     "a weight with a comma": ("superior: 3, learning", "superior: 3.5, learning", r"must be a whole number"),
     "too few principles": (
@@ -166,7 +170,7 @@ BREAKAGES = {
         r'did you mean "oven_broken"',
     ),
     "a reason that does nothing": ("double: {longer: 60, ", "double: {", r"has no effect"),
-    "a reason that sets what can't be set": ("{set: {due: today}", "{set: {topic: admin}", r"no such key"),
+    "a reason that sets what can't be set": ("{set: {due: today}", "{set: {topic: admin}", r'"topic" is not known'),
     "a reason with a wrong value": ("{set: {due: today}", "{set: {due: yesterday}", r'"yesterday" is not known'),
     "a note about nobody": ('["{superior} comes too"]', '["{client} comes too"]', r"\{client\} can't be filled in"),
     "company at the dentist's": (
@@ -183,12 +187,12 @@ BREAKAGES = {
     "a share of acceptance too large": (
         "reports_to: owner\n    accepts: 0.4",
         "reports_to: owner\n    accepts: 4",
-        r"between 0.05 and 0.95",
+        r"must be at most 0.95",
     ),
     "no meetings": (
         "    accepts: 0.4\n    meetings:",
         "    accepts: 0.4\n    gatherings:",
-        r"gatherings: no such key; there is: .*meetings",
+        r"gatherings: no such key",
     ),
     "too few weekly meetings": (
         "topic: admin, cadence: weekly, minutes: {45: 1}",
@@ -219,7 +223,7 @@ BREAKAGES = {
     "a principle without words": (
         "    against: [the short talks about bread are for the others]\n",
         "",
-        r'"against" is missing',
+        r"against: is required",
     ),
     "nobody in a role": ("    people: 2\n", "    people: 0\n", r"between 1 and 30"),
 }
@@ -281,12 +285,11 @@ def test_files_that_are_no_schema_at_all(data: bytes, reason: str, tmp_path: Pat
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
-    message = "any.yaml, line 1"
-    try:
-        read_text(text, "any.yaml").table(("a",), ("b",))
-    except SettingsError as error:
-        message = error.message
-    assert message.startswith("any.yaml, line ")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "any.yaml"
+        path.write_text(text, "utf-8", newline="")
+        with pytest.raises(SettingsError, match=r"any\.yaml, line "):
+            load_schema(path)
 
 
 def test_the_example_in_the_docs_works(tmp_path: Path) -> None:

@@ -158,8 +158,7 @@ def test_a_broken_round_is_rejected_with_the_point_that_it_breaks(
             continue
         problem = verify(broken, calendar.user)
         assert problem is not None, f"{name} was taken in round {shown.number}"
-        assert problem.detail
-        caught += problem.kind == point
+        caught += problem == point
     assert caught >= 5
 
 
@@ -170,13 +169,6 @@ def test_every_point_has_its_breaks_and_every_kept_round_passes(calendars: list[
     for calendar in calendars:
         for shown in calendar.rounds:
             assert verify(shown, calendar.user) is None
-
-
-def test_the_margin_is_part_of_it(calendar: Calendar) -> None:
-    close = next(shown for shown in calendar.rounds if shown.margin == 1)
-    problem = verify(close, calendar.user, margin=2)
-    assert problem is not None
-    assert problem.kind == "alignment"
 
 
 def test_rejections_are_counted_by_point(calendars: list[Calendar]) -> None:
